@@ -1,0 +1,53 @@
+"""The rules of Deep Sea Adventure: pure, explicit, standard library only.
+
+Start reading at `game.py` (the loop), then `state.py` (positions and moves), `cleanup.py` (between
+dives), `view.py` (what a seat may know), `ruleset.py` (how the rule texts differ).
+"""
+
+from .errors import (
+    IllegalAction,
+    InvalidAction,
+    InvalidPosition,
+    InvalidRecord,
+    InvalidRules,
+    RulesError,
+)
+from .faults import Fault
+from .game import Decision, Forfeit, Game, Question
+from .notation import format_position, parse_position
+from .record import GameRecord, replay, verify
+from .ruleset import DEFAULT, PRESETS, RuleSet
+from .scoring import Result
+from .state import GameState
+from .units import BLANK, Unit, level_of
+from .view import Diver, View, view_for
+
+__all__ = [
+    "BLANK",
+    "DEFAULT",
+    "PRESETS",
+    "Decision",
+    "Diver",
+    "Fault",
+    "Forfeit",
+    "Game",
+    "GameRecord",
+    "GameState",
+    "IllegalAction",
+    "InvalidAction",
+    "InvalidPosition",
+    "InvalidRecord",
+    "InvalidRules",
+    "Question",
+    "Result",
+    "RuleSet",
+    "RulesError",
+    "Unit",
+    "View",
+    "format_position",
+    "level_of",
+    "parse_position",
+    "replay",
+    "verify",
+    "view_for",
+]

@@ -1,0 +1,56 @@
+"""Actions, as they are written.
+
+Laws: an action *is* its step notation, the same text in the engine, on the wire, in records and in
+bots; equal names mean units that nobody can tell apart, and the first such unit is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from .errors import InvalidAction
+from .units import Unit
+
+Kind = Literal["declare", "search", "order"]
+
+DOWN: Final = "down"
+TURN: Final = "turn"
+LEAVE: Final = "leave"
+TAKE: Final = "take"
+DROP: Final = "drop:"
+ORDER: Final = "order:"
+
+_ITEM = r"(?:[1-4]|\[[1-4]{2,}\])"
+_DROP = re.compile(rf"drop:{_ITEM}\Z")
+_ORDER = re.compile(rf"order:{_ITEM}(?:,{_ITEM})*\Z")
+
+
+def drop(unit: Unit) -> str:
+    """Lay down a unit like this one."""
+    return DROP + unit.name
+
+
+def order(items: Iterable[Unit]) -> str:
+    """Lay the items of a stranded diver in this order."""
+    return ORDER + ",".join(item.name for item in items)
+
+
+def kind_of(action: str) -> Kind:
+    """The kind of decision that the action answers; raises `InvalidAction` if it is none."""
+    if action in (DOWN, TURN):
+        return "declare"
+    if action in (LEAVE, TAKE) or _DROP.match(action):
+        return "search"
+    if _ORDER.match(action):
+        return "order"
+    shown = action if len(action) <= 60 else action[:57] + "..."
+    raise InvalidAction(
+        f"{shown!r} is no action; there are down, turn, leave, take, drop:UNIT, order:ITEM,ITEM,..."
+    )
+
+
+def split_order(action: str) -> list[str]:
+    """The names of the items in an `order:` action."""
+    return action.removeprefix(ORDER).split(",")

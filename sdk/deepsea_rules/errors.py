@@ -1,0 +1,37 @@
+"""What can go wrong in the rules.
+
+    RulesError (ValueError)
+    ├── InvalidAction      the text is no action at all
+    ├── IllegalAction      a well-formed action or roll that this position does not allow
+    ├── InvalidPosition    the text is no position of this game
+    ├── InvalidRules       unknown options, wrong values, combinations that make no sense
+    └── InvalidRecord      a record that is damaged, or that its own re-run contradicts
+
+Every message is one line and names what was found. Whoever raises leaves the game as it was.
+"""
+
+from __future__ import annotations
+
+
+class RulesError(ValueError):
+    """Any refusal of the rules core."""
+
+
+class InvalidAction(RulesError):
+    """The text is no action at all, in any position."""
+
+
+class IllegalAction(RulesError):
+    """The action or roll is well formed, but the position does not allow it."""
+
+
+class InvalidPosition(RulesError):
+    """The text does not describe a position of this game."""
+
+
+class InvalidRules(RulesError):
+    """A rule set with unknown options, wrong values or a combination that makes no sense."""
+
+
+class InvalidRecord(RulesError):
+    """A record that is damaged, or whose re-run gives something else than it says."""

@@ -1,0 +1,182 @@
+"""What happened, twice: as the engine notes it, and as a viewer may read it.
+
+Laws: a happening names chips and never a value; `event_for` is the only way from a happening to an
+event, and adds a value only where `View.known` would have it too.
+
+Events are plain dictionaries ready for JSON, the same for bots, watchers and event logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypedDict
+
+from .constants import SEAT_LETTERS
+from .scoring import Result
+from .units import LEVEL_OF, Unit
+
+EndReason = Literal["home", "air", "stall"]
+
+
+class DiveBegan(NamedTuple):
+    """A dive begins with this trail."""
+
+    dive: int
+    starter: int
+    air: int
+    trail: tuple[Unit, ...]
+    laid: frozenset[Unit]
+
+
+class TurnPlayed(NamedTuple):
+    """A turn was played to its end; dice and origin are unknown if only its end was seen."""
+
+    dive: int
+    seat: int
+    declare: str | None
+    dice: tuple[int, int] | None
+    origin: int | None
+    to: int
+    home: bool
+    search: str | None
+    air: int
+
+
+class CleanedUp(NamedTuple):
+    """A dive ended; `trail` is what it left, `banked` the chips that each seat brought home."""
+
+    dive: int
+    reason: EndReason
+    trail: tuple[Unit, ...]
+    laid: frozenset[Unit]
+    banked: tuple[tuple[int, ...], ...]
+    starter: int | None
+
+
+Happening = DiveBegan | TurnPlayed | CleanedUp
+
+
+class DiveEvent(TypedDict):
+    """A dive begins. `trail` is in position notation."""
+
+    event: Literal["dive"]
+    dive: int
+    starter: int
+    air: int
+    trail: str
+
+
+TurnEvent = TypedDict(
+    "TurnEvent",
+    {
+        "event": Literal["turn"],
+        "dive": int,
+        "seat": int,
+        "declare": str | None,
+        "dice": list[int] | None,
+        "from": int | None,
+        "to": int,
+        "home": bool,
+        "search": str | None,
+        "air": int,
+    },
+)
+"""A turn was played. `declare` is "turn" if the diver turned back now, "down" if it kept going
+though it might have turned, else None; `search` is None on the submarine; `air` is the true air."""
+
+
+class CleanupEvent(TypedDict):
+    """A dive ended. `banked` has the chips of this dive by seat letter: "4", or "4=12" if known."""
+
+    event: Literal["cleanup"]
+    dive: int
+    reason: EndReason
+    trail: str
+    banked: dict[str, list[str]]
+    starter: int | None
+
+
+class EndEvent(TypedDict):
+    """The game ended."""
+
+    event: Literal["end"]
+    scores: list[int]
+    placements: list[int]
+    seed: str
+
+
+Event = DiveEvent | TurnEvent | CleanupEvent | EndEvent
+
+
+def event_for(happening: Happening, known: Mapping[int, int]) -> Event:
+    """The event that a viewer gets who knows the values `known`, by chip id."""
+    match happening:
+        case TurnPlayed():
+            return {
+                "event": "turn",
+                "dive": happening.dive,
+                "seat": happening.seat,
+                "declare": happening.declare,
+                "dice": None if happening.dice is None else list(happening.dice),
+                "from": happening.origin,
+                "to": happening.to,
+                "home": happening.home,
+                "search": happening.search,
+                "air": happening.air,
+            }
+        case DiveBegan():
+            return {
+                "event": "dive",
+                "dive": happening.dive,
+                "starter": happening.starter,
+                "air": happening.air,
+                "trail": trail_text(happening.trail, happening.laid),
+            }
+        case CleanedUp():
+            return {
+                "event": "cleanup",
+                "dive": happening.dive,
+                "reason": happening.reason,
+                "trail": trail_text(happening.trail, happening.laid),
+                "banked": {
+                    SEAT_LETTERS[seat]: [chip_text(chip, known) for chip in chips]
+                    for seat, chips in enumerate(happening.banked)
+                },
+                "starter": happening.starter,
+            }
+
+
+def end_event(result: Result, seed: bytes) -> EndEvent:
+    """The last event of a game; only now the seed is shown."""
+    return {
+        "event": "end",
+        "scores": list(result.scores),
+        "placements": list(result.placements),
+        "seed": seed.hex(),
+    }
+
+
+def chip_text(chip: int, known: Mapping[int, int]) -> str:
+    """A chip in position notation: "3", or "3=9" if its value is known."""
+    level = LEVEL_OF[chip]
+    return f"{level}={known[chip]}" if chip in known else str(level)
+
+
+def trail_text(
+    trail: tuple[Unit, ...] | list[Unit],
+    laid: frozenset[Unit],
+    known: Mapping[int, int] | None = None,
+) -> str:
+    """A trail in position notation; `trail[0]` is the submarine and not written."""
+    return " ".join(unit_text(unit, known or {}, laid=unit in laid) for unit in trail[1:])
+
+
+def unit_text(unit: Unit, known: Mapping[int, int], *, laid: bool = False) -> str:
+    """A unit in position notation: "x", "3", "3=9", "[12]", "[1=0,2]", or "{12}" if laid."""
+    if not unit:
+        return "x"
+    chips = [chip_text(chip, known) for chip in unit]
+    if len(unit) == 1 and not laid:
+        return chips[0]
+    text = ("," if any("=" in chip for chip in chips) else "").join(chips)
+    return f"{{{text}}}" if laid else f"[{text}]"

@@ -1,0 +1,40 @@
+"""What a bot can do wrong, and what it costs.
+
+Laws: a fault is always the bot's; trouble of the referee's own side is no fault and voids the game.
+Each fault is answered with the default action, so that the others' game stays whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+
+class Fault(StrEnum):
+    """One thing that a bot did wrong at one decision."""
+
+    START_TIMEOUT = "start_timeout"
+    """It did not connect within the start-up limit."""
+    CRASH = "crash"
+    """Its process ended or its connection broke."""
+    TIMEOUT = "timeout"
+    """It used up the decision's budget and the game's bank."""
+    ILLEGAL_ACTION = "illegal_action"
+    """It answered with something that is not legal in the position."""
+    PROTOCOL_ERROR = "protocol_error"
+    """It sent something that the protocol does not allow."""
+    RESOURCE_LIMIT = "resource_limit"
+    """It used more memory, processes or files than it may."""
+
+
+FAULTS_TO_FORFEIT: Final = 3
+"""The fault that forfeits the seat, counted per game."""
+
+FATAL: Final = frozenset({Fault.START_TIMEOUT, Fault.CRASH})
+"""Faults after which nobody is left to answer: they forfeit at once."""
+
+
+def is_forfeit(faults: Sequence[Fault]) -> bool:
+    """Whether a seat with these faults in a game has forfeited it."""
+    return len(faults) >= FAULTS_TO_FORFEIT or any(fault in FATAL for fault in faults)

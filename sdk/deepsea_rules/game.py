@@ -1,0 +1,164 @@
+"""A game from its seed: the one loop that the referee, in-process tables and re-runs share.
+
+Laws: a game is its seed and its decisions, nothing else changes it; nobody is asked where one
+action is legal; what is refused changes nothing.
+
+    while (question := game.pending()) is not None:
+        game.decide(choose(game.view(question.seat)))
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from . import randomness
+from .actions import DOWN, TURN, Kind
+from .errors import IllegalAction
+from .events import Event, Happening, end_event, event_for
+from .faults import Fault, is_forfeit
+from .ruleset import RuleSet
+from .scoring import Result, final_result
+from .state import GameState
+from .view import KIND_OF_PHASE, View, known_values, view_for
+
+_SAID_BY_ROLLING = ((DOWN,), (TURN,))
+"""Declarations without a choice: the roll implies them."""
+
+
+class Question(NamedTuple):
+    """A decision that a seat has to make now."""
+
+    seat: int
+    kind: Kind
+    legal: tuple[str, ...]
+    """Legal actions, the default action first; an order may be legal without being listed."""
+
+
+class Decision(NamedTuple):
+    """A decision that was asked and made."""
+
+    seat: int
+    action: str
+    us: int
+    """How long it took, in microseconds."""
+    fault: Fault | None
+    """What went wrong; the action is then the default."""
+    came: str | None = None
+    """With a fault, what the bot did instead, in a few words."""
+
+
+class Forfeit(NamedTuple):
+    """A seat that lost its right to decide."""
+
+    seat: int
+    fault: Fault
+    decision: int
+    """The index of the faulty decision among the game's decisions."""
+
+
+class Game:
+    """One game. `seed` is 32 bytes; `players` 2 to 6."""
+
+    def __init__(self, rules: RuleSet, players: int, seed: bytes) -> None:
+        self.rules = rules
+        self.players = players
+        self.seed = seed
+        self.commitment = randomness.commitment(seed)
+        self.decisions: list[Decision] = []
+        self.forfeits: list[Forfeit] = []
+        self.events: list[Happening] = []
+        starter = 0
+        if rules.first_player == "roll_off":
+            starter = randomness.first_player(seed, players)
+        self.state = GameState.opening(
+            rules, randomness.deal(seed), players, starter, log=self.events
+        )
+        self._forfeited = [False] * players
+        self._faults: list[list[Fault]] = [[] for _ in range(players)]
+        self._turns = {(dive, seat): 0 for dive in (1, 2, 3) for seat in range(players)}
+
+    def pending(self) -> Question | None:
+        """The next decision to ask for, or None when the game is over.
+
+        On the way dice are rolled, single legal actions played, and seats that have forfeited
+        play default actions. Calling it again without a decision gives the same question.
+        """
+        state = self.state
+        while True:
+            phase = state.phase
+            if phase == "over":
+                return None
+            legal = state.legal_actions()
+            seat = state.to_move
+            if len(legal) > 1 and not self._forfeited[seat]:
+                return Question(seat, KIND_OF_PHASE[phase], legal)
+            if not legal or legal in _SAID_BY_ROLLING:
+                self._roll(seat)
+            else:
+                state.apply(legal[0])
+
+    def _roll(self, seat: int) -> None:
+        key = (self.state.dive, seat)
+        self._turns[key] += 1
+        self.state.roll(*randomness.dice(self.seed, *key, self._turns[key]))
+
+    def decide(
+        self,
+        action: str | None,
+        *,
+        us: int = 0,
+        fault: Fault | None = None,
+        came: str | None = None,
+    ) -> Decision:
+        """Play the answer to the pending question and note it.
+
+        action  an action, or None with a `fault`: the default action is played then
+        us      how long the decision took, in microseconds
+        came    with a fault, what the bot did instead, for its author
+        Raises `InvalidAction` or `IllegalAction` for what the position does not allow.
+        """
+        question = self.pending()
+        if question is None:
+            raise IllegalAction("the game is over, nothing is to be decided")
+        if fault is not None:
+            action = question.legal[0]
+        elif action is None:
+            raise IllegalAction("only a fault is answered with the default action")
+        self.state.apply(action)
+        decision = Decision(question.seat, action, us, fault, came)
+        self.decisions.append(decision)
+        if fault is not None:
+            self._count(fault, question.seat)
+        return decision
+
+    def _count(self, fault: Fault, seat: int) -> None:
+        self._faults[seat].append(fault)
+        if is_forfeit(self._faults[seat]):
+            self._forfeited[seat] = True
+            self.forfeits.append(Forfeit(seat, fault, len(self.decisions) - 1))
+
+    def has_forfeited(self, seat: int) -> bool:
+        """Whether the seat is not asked any more."""
+        return self._forfeited[seat]
+
+    def view(self, seat: int | None) -> View:
+        """The position as a seat, or a watcher (None), may know it."""
+        return view_for(self.state, seat)
+
+    def events_for(self, viewer: int | None, since: int = 0) -> list[Event]:
+        """What happened, as a viewer may know it now; None is a watcher.
+
+        `since` skips that many, so that `len(game.events)` is a mark to go on from. The end and
+        with it the seed come last, once the game is over.
+        """
+        known = known_values(self.state, viewer)
+        events = [event_for(happening, known) for happening in self.events[since:]]
+        if self.state.phase == "over":
+            events.append(end_event(self.result(), self.seed))
+        return events
+
+    def result(self) -> Result:
+        """Scores and placements of a finished game; forfeited seats rank last."""
+        forfeits = [forfeit.seat for forfeit in self.forfeits]
+        self.state.result()
+        return final_result(self.rules.tiebreak, self.state.bank, self.state.values, forfeits)

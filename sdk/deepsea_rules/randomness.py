@@ -1,0 +1,106 @@
+"""Chance, derived from a seed; the only module of the rules that makes a random number.
+
+Laws: every number comes from `HMAC-SHA256(seed, "label:counter")`, so that any program can derive
+it again; a label is used for one thing only; a seat's dice do not depend on what others do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from .units import LEVELS, values_of_level
+
+SEED_BYTES: Final = 32
+
+
+class NumberSource(Protocol):
+    """Somebody else's chance, such as a bot's `random.Random`."""
+
+    def randrange(self, stop: int, /) -> int:
+        """A number from 0 to `stop` - 1."""
+
+
+def seed_from_text(text: str) -> bytes:
+    """The 32-byte seed that `--seed TEXT` stands for."""
+    return hashlib.sha256(f"deepsea-seed:{text}".encode()).digest()
+
+
+def game_seed(seed: bytes, index: int) -> bytes:
+    """The seed of game `index` (from 0) of a run that has `seed`."""
+    return hashlib.sha256(seed + f"game:{index}".encode()).digest()
+
+
+def commitment(seed: bytes) -> str:
+    """What is published before a game so that its seed cannot be changed afterwards, in hex."""
+    return hashlib.sha256(seed).hexdigest()
+
+
+class Stream:
+    """The bytes of one label, and fair numbers made from them."""
+
+    __slots__ = ("_block", "_counter", "_label", "_seed", "_used")
+
+    def __init__(self, seed: bytes, label: str) -> None:
+        self._seed = seed
+        self._label = label
+        self._counter = 0
+        self._block = b""
+        self._used = 0
+
+    def byte(self) -> int:
+        """The next byte of the stream."""
+        if self._used == len(self._block):
+            message = f"{self._label}:{self._counter}".encode()
+            self._block = hmac.digest(self._seed, message, "sha256")
+            self._counter += 1
+            self._used = 0
+        self._used += 1
+        return self._block[self._used - 1]
+
+    def uniform(self, n: int) -> int:
+        """A number from 0 to n - 1 (n at most 256); bytes that would favour some are skipped."""
+        limit = 256 - 256 % n
+        while (byte := self.byte()) >= limit:
+            pass
+        return byte % n
+
+    def faces(self) -> tuple[int, int]:
+        """Two dice with the faces 1 to 3."""
+        return 1 + self.uniform(3), 1 + self.uniform(3)
+
+
+def shuffled(values: Sequence[int], uniform: Callable[[int], int]) -> list[int]:
+    """Fisher-Yates from the last place down to the second."""
+    items = list(values)
+    for i in range(len(items) - 1, 0, -1):
+        j = uniform(i + 1)
+        items[i], items[j] = items[j], items[i]
+    return items
+
+
+def deal(seed: bytes) -> tuple[int, ...]:
+    """The value of every chip, indexed by chip id; 33 numbers, index 0 is no chip."""
+    values = [0]
+    for level in LEVELS:
+        values += shuffled(values_of_level(level), Stream(seed, f"deal/{level}").uniform)
+    return tuple(values)
+
+
+def dice(seed: bytes, dive: int, seat: int, turn: int) -> tuple[int, int]:
+    """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
+    return Stream(seed, f"dice/{dive}/{seat}/{turn}").faces()
+
+
+def first_player(seed: bytes, players: int) -> int:
+    """The seat that wins the roll-off for the first turn; the tied roll again among themselves."""
+    tied = list(range(players))
+    attempt = 0
+    while len(tied) > 1:
+        sums = {seat: sum(Stream(seed, f"first/{attempt}/{seat}").faces()) for seat in tied}
+        best = max(sums.values())
+        tied = [seat for seat in tied if sums[seat] == best]
+        attempt += 1
+    return tied[0]

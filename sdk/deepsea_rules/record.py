@@ -1,0 +1,284 @@
+"""The record of a game: its seed and its decisions, from which everything else follows.
+
+Laws: a record that `verify` accepts says nothing about the game's course or result that its own
+re-run does not give; what a re-run cannot give (names, digests, times, what a faulty bot sent) is
+a note. The format is "deepsea-record/1", one JSON object, described in docs/records.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+from .constants import MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS
+from .errors import InvalidRecord, RulesError
+from .faults import Fault
+from .game import Decision, Forfeit, Game
+from .notation import format_position
+from .randomness import SEED_BYTES
+from .ruleset import PRESETS, RuleSet
+
+FORMAT: Final = "deepsea-record/1"
+_T = TypeVar("_T")
+
+
+class Seat(NamedTuple):
+    """Who sat where: the bot's name and the SHA-256 of its files, in hex."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class GameRecord:
+    """One finished game."""
+
+    game_id: str
+    rules: RuleSet
+    clock: str
+    seed: bytes
+    commitment: str
+    seats: tuple[Seat, ...]
+    decisions: tuple[Decision, ...]
+    scores: tuple[int, ...]
+    placements: tuple[int, ...]
+    forfeits: tuple[Forfeit, ...]
+    final: str
+    """The last position in notation, with all values."""
+
+    @classmethod
+    def of(
+        cls, game: Game, *, game_id: str, clock: str, seats: Sequence[tuple[str, str]]
+    ) -> GameRecord:
+        """The record of a finished game; `seats` are names and digests, seat A first."""
+        result = game.result()
+        return cls(
+            game_id=game_id,
+            rules=game.rules,
+            clock=clock,
+            seed=game.seed,
+            commitment=game.commitment,
+            seats=tuple(Seat(*seat) for seat in seats),
+            decisions=tuple(game.decisions),
+            scores=result.scores,
+            placements=result.placements,
+            forfeits=tuple(game.forfeits),
+            final=format_position(game.state, "all"),
+        )
+
+    def to_json(self) -> str:
+        """The record as one line of JSON with its line end."""
+        return json.dumps(self._as_data(), ensure_ascii=False) + "\n"
+
+    def _as_data(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "game_id": self.game_id,
+            "rules": {"name": self.rules.name, "options": self.rules.options()},
+            "clock": self.clock,
+            "seed": self.seed.hex(),
+            "commitment": self.commitment,
+            "seats": [seat._asdict() for seat in self.seats],
+            "decisions": [_decision_data(decision) for decision in self.decisions],
+            "result": {
+                "scores": list(self.scores),
+                "placements": list(self.placements),
+                "forfeits": [forfeit._asdict() for forfeit in self.forfeits],
+                "final": self.final,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, text: str) -> GameRecord:
+        """Read a record; raises `InvalidRecord` naming the first thing that is wrong with it."""
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidRecord(f"not JSON: {error}") from None
+        top = _Fields(data, "the record")
+        if top.take("format", str) != FORMAT:
+            raise InvalidRecord(f"the format is {data['format']!r}, not {FORMAT!r}")
+        result = top.fields("result")
+        record = cls(
+            game_id=top.take("game_id", str),
+            rules=_read_rules(top.fields("rules")),
+            clock=top.take("clock", str),
+            seed=_read_seed(top.take("seed", str)),
+            commitment=top.take("commitment", str),
+            seats=tuple(_read_seat(fields) for fields in top.rows("seats")),
+            decisions=tuple(_read_decision(fields) for fields in top.rows("decisions")),
+            scores=tuple(result.numbers("scores")),
+            placements=tuple(result.numbers("placements")),
+            forfeits=tuple(_read_forfeit(fields) for fields in result.rows("forfeits")),
+            final=result.take("final", str),
+        )
+        result.refuse_rest()
+        top.refuse_rest()
+        if not MIN_PLAYERS <= len(record.seats) <= MAX_PLAYERS:
+            raise InvalidRecord(f"{len(record.seats)} seats; a game has 2 to 6")
+        return record
+
+
+def replay(record: GameRecord) -> Game:
+    """Play the record's decisions again from its seed; the finished game.
+
+    Raises `InvalidRecord` at the first decision that cannot have been made.
+    """
+    game = Game(record.rules, len(record.seats), record.seed)
+    for index, decision in enumerate(record.decisions):
+        question = game.pending()
+        if question is None:
+            raise InvalidRecord(f"decision {index}: the game is over before it")
+        where = f"decision {index}"
+        _same(f"{where}: seat", decision.seat, question.seat)
+        if decision.fault is not None:
+            _same(f"{where}: action after a fault", decision.action, question.legal[0])
+        try:
+            game.decide(decision.action, us=decision.us, fault=decision.fault, came=decision.came)
+        except RulesError as error:
+            raise InvalidRecord(f"{where}: {error}") from None
+    question = game.pending()
+    if question is not None:
+        raise InvalidRecord(
+            f"after {len(record.decisions)} decisions the game is not over: "
+            f"seat {SEAT_LETTERS[question.seat]} has to {question.kind}"
+        )
+    return game
+
+
+def verify(record: GameRecord) -> Game:
+    """Re-run the record and compare all that follows from it; the finished game.
+
+    Raises `InvalidRecord` with the first difference.
+    """
+    if record.rules.name in PRESETS and record.rules != PRESETS[record.rules.name]:
+        raise InvalidRecord(f"rules: the options are not those of {record.rules.name}")
+    game = replay(record)
+    result = game.result()
+    _same("commitment", record.commitment, game.commitment)
+    _same("result.scores", record.scores, result.scores)
+    _same("result.placements", record.placements, result.placements)
+    _same("result.forfeits", record.forfeits, tuple(game.forfeits))
+    _same("result.final", record.final, format_position(game.state, "all"))
+    return game
+
+
+def _same(what: str, found: object, derived: object) -> None:
+    if found != derived:
+        raise InvalidRecord(f"{what} is {_shown(found)}, but the re-run gives {_shown(derived)}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    if isinstance(value, Forfeit):
+        return f"seat {value.seat} {value.fault} at decision {value.decision}"
+    return str(value)
+
+
+class _Fields:
+    """The fields of one JSON object, taken one by one, with errors that say where."""
+
+    def __init__(self, data: object, where: str) -> None:
+        if not isinstance(data, dict):
+            raise InvalidRecord(f"{where} is not a JSON object")
+        self._left = dict(data)
+        self._where = where
+
+    def take(self, key: str, kind: type[_T]) -> _T:
+        """The value of a key that has to be there and be of that type."""
+        if key not in self._left:
+            raise InvalidRecord(f"{self._where} lacks {key!r}")
+        value = self._left.pop(key)
+        # bool is an int to Python, but not to a reader of the format.
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise InvalidRecord(f"{self._where}: {key!r} is {value!r:.60}, not {_WORDS[kind]}")
+        return value
+
+    def fields(self, key: str) -> _Fields:
+        return _Fields(self.take(key, dict), f"{key!r}")
+
+    def rows(self, key: str) -> list[_Fields]:
+        return [_Fields(row, f"{key}[{i}]") for i, row in enumerate(self.take(key, list))]
+
+    def numbers(self, key: str) -> list[int]:
+        values = self.take(key, list)
+        if not all(type(value) is int for value in values):
+            raise InvalidRecord(f"{self._where}: {key!r} is not a list of whole numbers")
+        return values
+
+    def has(self, key: str) -> bool:
+        return self._left.get(key) is not None
+
+    def refuse_rest(self) -> None:
+        """Raise for a key that the format does not have."""
+        for key in self._left:
+            raise InvalidRecord(f"{self._where} has an unknown key {key!r}")
+
+
+_WORDS: Final = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def _read_rules(fields: _Fields) -> RuleSet:
+    name, options = fields.take("name", str), fields.take("options", dict)
+    fields.refuse_rest()
+    try:
+        return RuleSet.from_options(name, options)
+    except RulesError as error:
+        raise InvalidRecord(f"rules: {error}") from None
+
+
+def _read_seed(text: str) -> bytes:
+    try:
+        seed = bytes.fromhex(text)
+    except ValueError:
+        seed = b""
+    if len(seed) != SEED_BYTES:
+        raise InvalidRecord(f"'seed' is not {SEED_BYTES} bytes in hex")
+    return seed
+
+
+def _read_seat(fields: _Fields) -> Seat:
+    seat = Seat(fields.take("name", str), fields.take("digest", str))
+    fields.refuse_rest()
+    return seat
+
+
+def _decision_data(decision: Decision) -> dict[str, Any]:
+    data = decision._asdict()
+    if decision.came is None:
+        del data["came"]
+    return data
+
+
+def _read_decision(fields: _Fields) -> Decision:
+    decision = Decision(
+        seat=fields.take("seat", int),
+        action=fields.take("action", str),
+        us=fields.take("us", int),
+        fault=_read_fault(fields.take("fault", str)) if fields.has("fault") else None,
+        came=fields.take("came", str) if fields.has("came") else None,
+    )
+    if decision.fault is None:
+        fields.take("fault", type(None))
+    fields.refuse_rest()
+    return decision
+
+
+def _read_forfeit(fields: _Fields) -> Forfeit:
+    forfeit = Forfeit(
+        seat=fields.take("seat", int),
+        fault=_read_fault(fields.take("fault", str)),
+        decision=fields.take("decision", int),
+    )
+    fields.refuse_rest()
+    return forfeit
+
+
+def _read_fault(name: str) -> Fault:
+    try:
+        return Fault(name)
+    except ValueError:
+        raise InvalidRecord(f"no fault is called {name!r}; there are {', '.join(Fault)}") from None

@@ -1,0 +1,263 @@
+"""Every way in which the published rule texts differ, as data.
+
+Laws: a `RuleSet` is frozen; the presets differ in their data alone, so nothing in the engine asks
+for a preset's name; an option's name, values and meaning stand in one place, `OPTIONS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple
+
+from .errors import InvalidRules
+
+OptionValue = bool | str | int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSet:
+    """One complete set of rules. `OPTIONS` explains each field; the order is the records' order."""
+
+    name: str
+    turn_needs_treasure: bool
+    forced_turn: Literal["never", "when_cannot_advance"]
+    home_empty_handed: Literal["allowed", "barred"]
+    barred_release: Literal["on_pickup", "never_this_dive"] | None
+    drop_last_after_turn: bool
+    reveal: Literal["dive_end", "game_end"]
+    owner_peek: Literal["none", "on_return"]
+    drop_sequence: Literal["closest_first", "farthest_first"]
+    drop_order: Literal["owner_choice", "pickup_order"]
+    top_up_tail_piles: bool
+    relost_stack: Literal["unit", "chips"]
+    starter: Literal["farthest_stranded_else_last_home", "last_home_else_farthest"]
+    tiebreak: Literal["top_level", "lexicographic", "level4"]
+    blank_count: int | None
+    first_player: Literal["roll_off", "seat_a"]
+
+    def __post_init__(self) -> None:
+        for option in OPTIONS:
+            option.check(getattr(self, option.name))
+        if self.turn_needs_treasure and self.forced_turn == "when_cannot_advance":
+            raise InvalidRules(
+                "turn_needs_treasure forbids what forced_turn = when_cannot_advance demands: "
+                "a diver without treasure at the deep end could neither stay nor turn; "
+                "change one of the two"
+            )
+        if self.home_empty_handed == "allowed" and self.barred_release is not None:
+            raise InvalidRules(
+                "barred_release says when a barred diver may enter, but home_empty_handed = "
+                "allowed bars nobody; leave barred_release out, or bar divers"
+            )
+        if self.home_empty_handed == "barred" and self.barred_release is None:
+            raise InvalidRules(
+                "home_empty_handed = barred needs barred_release: on_pickup or never_this_dive"
+            )
+
+    def options(self) -> dict[str, OptionValue]:
+        """Every option by name, in the order of `OPTIONS`, ready for JSON."""
+        return {option.name: getattr(self, option.name) for option in OPTIONS}
+
+    @classmethod
+    def from_options(cls, name: str, options: Mapping[str, Any]) -> RuleSet:
+        """A rule set from all its options; raises `InvalidRules` on an unknown or missing one."""
+        _refuse_unknown(options)
+        missing = [option.name for option in OPTIONS if option.name not in options]
+        if missing:
+            raise InvalidRules(f"rule set {name!r} lacks the option {missing[0]}")
+        return cls(name=name, **options)
+
+    @classmethod
+    def from_toml(cls, text: str) -> RuleSet:
+        """A custom rule set: `name`, `base` (a preset) and a table `[options]` of what differs.
+
+        Only when `base` bars nobody and the options do is `barred_release` filled in, with
+        "on_pickup"; the other way round it is dropped.
+        """
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InvalidRules(f"not a TOML file: {error}") from None
+        name, base = data.pop("name", "custom"), data.pop("base", DEFAULT)
+        options = data.pop("options", {})
+        if data:
+            raise InvalidRules(
+                f"unknown key {next(iter(data))!r}; a rule set has name, base and [options]"
+            )
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidRules("name must be a text")
+        if name in PRESETS:
+            raise InvalidRules(f"name {name!r} belongs to a preset; choose another one")
+        if not isinstance(options, dict):
+            raise InvalidRules("[options] must be a table")
+        _refuse_unknown(options)
+        if "home_empty_handed" in options and "barred_release" not in options:
+            barred = options["home_empty_handed"] == "barred"
+            options["barred_release"] = "on_pickup" if barred else None
+        return replace(preset(base), name=name, **options)
+
+
+class Option(NamedTuple):
+    """One row of the table of options."""
+
+    name: str
+    values: tuple[OptionValue, ...]
+    about: str
+
+    def check(self, value: object) -> None:
+        """Raise `InvalidRules` unless `value` is one of the option's values."""
+        if self.name == "blank_count":
+            if value is None or (type(value) is int and 0 < value < 1000):
+                return
+            raise InvalidRules(f"blank_count is a number from 1 to 999 or left out, not {value!r}")
+        # `True == 1`, so equality alone would let numbers pass for booleans.
+        if not any(value == v and type(value) is type(v) for v in self.values):
+            words = ", ".join("none given" if v is None else str(v).lower() for v in self.values)
+            raise InvalidRules(f"{self.name} is one of {words}, not {value!r}")
+
+
+OPTIONS: Final = (
+    Option("turn_needs_treasure", (False, True), "only a diver with treasure may turn back"),
+    Option(
+        "forced_turn",
+        ("never", "when_cannot_advance"),
+        "a diver with no free space deeper must turn back, or may stay",
+    ),
+    Option(
+        "home_empty_handed",
+        ("allowed", "barred"),
+        "a diver without treasure may enter the submarine, or has to wait outside",
+    ),
+    Option(
+        "barred_release",
+        (None, "on_pickup", "never_this_dive"),
+        "a barred diver may enter once it has taken something, or not in this dive",
+    ),
+    Option(
+        "drop_last_after_turn", (False, True), "after turning back the last unit may be dropped"
+    ),
+    Option("reveal", ("dive_end", "game_end"), "when everybody learns the values of banked chips"),
+    Option(
+        "owner_peek", ("none", "on_return"), "whether an owner learns its own chips on its return"
+    ),
+    Option(
+        "drop_sequence",
+        ("closest_first", "farthest_first"),
+        "which stranded diver lays its cargo down first",
+    ),
+    Option(
+        "drop_order",
+        ("owner_choice", "pickup_order"),
+        "who decides the order in which a stranded diver's items are laid",
+    ),
+    Option(
+        "top_up_tail_piles", (False, True), "items first fill older piles at the end of the trail"
+    ),
+    Option(
+        "relost_stack",
+        ("unit", "chips"),
+        "a stack that is lost again is laid as one item, or chip by chip",
+    ),
+    Option(
+        "starter",
+        ("farthest_stranded_else_last_home", "last_home_else_farthest"),
+        "who begins the next dive",
+    ),
+    Option(
+        "tiebreak",
+        ("top_level", "lexicographic", "level4"),
+        "what decides between players with the same points",
+    ),
+    Option("blank_count", (None,), "how many blanks the box holds; a label, they never run out"),
+    Option("first_player", ("roll_off", "seat_a"), "who begins the first dive"),
+)
+
+_MANUAL = RuleSet(
+    name="manual",
+    turn_needs_treasure=True,
+    forced_turn="never",
+    home_empty_handed="allowed",
+    barred_release=None,
+    drop_last_after_turn=True,
+    reveal="dive_end",
+    owner_peek="none",
+    drop_sequence="closest_first",
+    drop_order="owner_choice",
+    top_up_tail_piles=False,
+    relost_stack="unit",
+    starter="farthest_stranded_else_last_home",
+    tiebreak="top_level",
+    blank_count=12,
+    first_player="roll_off",
+)
+
+DEFAULT: Final = "manual"
+
+PRESETS: Final[dict[str, RuleSet]] = {
+    rules.name: rules
+    for rules in (
+        _MANUAL,
+        replace(
+            _MANUAL,
+            name="reference",
+            home_empty_handed="barred",
+            barred_release="on_pickup",
+            drop_last_after_turn=False,
+            starter="last_home_else_farthest",
+            tiebreak="level4",
+        ),
+        replace(
+            _MANUAL,
+            name="guide",
+            turn_needs_treasure=False,
+            forced_turn="when_cannot_advance",
+            reveal="game_end",
+            owner_peek="on_return",
+            relost_stack="chips",
+            blank_count=None,
+        ),
+        replace(
+            _MANUAL,
+            name="revised",
+            turn_needs_treasure=False,
+            home_empty_handed="barred",
+            barred_release="on_pickup",
+            drop_sequence="farthest_first",
+            top_up_tail_piles=True,
+            relost_stack="chips",
+            tiebreak="lexicographic",
+            blank_count=None,
+        ),
+        replace(
+            _MANUAL,
+            name="publisher",
+            turn_needs_treasure=False,
+            home_empty_handed="barred",
+            barred_release="on_pickup",
+            owner_peek="on_return",
+            drop_sequence="farthest_first",
+            blank_count=16,
+        ),
+    )
+}
+
+
+def preset(name: object) -> RuleSet:
+    """The preset of that name; raises `InvalidRules` naming the nearest one."""
+    if isinstance(name, str) and name in PRESETS:
+        return PRESETS[name]
+    near = difflib.get_close_matches(str(name), PRESETS, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PRESETS)}"
+    raise InvalidRules(f"no preset is called {name!r}; {hint}")
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    names = [option.name for option in OPTIONS]
+    for key in options:
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidRules(f"unknown option {key!r}{hint}")

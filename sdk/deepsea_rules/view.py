@@ -1,0 +1,293 @@
+"""What one seat may know of a position; the only way out of the referee for anything about a game.
+
+Laws: a view is built field by field from what is public, never from a state with things taken
+out; values come from `known_values` alone; two states that differ only in what the viewer does not
+know give equal views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .actions import Kind
+from .cleanup import items_of
+from .constants import HOME
+from .randomness import NumberSource, shuffled
+from .ruleset import RuleSet
+from .state import GameState, Phase
+from .units import CHIPS, LEVEL_OF, LEVELS, Unit, values_of_level
+
+KIND_OF_PHASE: Final[dict[Phase, Kind]] = {"turn": "declare", "search": "search", "order": "order"}
+
+
+@dataclass(frozen=True, slots=True)
+class Diver:
+    """One diver, as everybody sees it."""
+
+    seat: int
+    place: int
+    """The space it is on; 0 = in the submarine."""
+    homeward: bool
+    """It has turned back."""
+    home: bool
+    """It got home in this dive."""
+    barred: bool
+    """It has to stay out of the submarine in this dive."""
+    cargo: tuple[Unit, ...]
+    """The units it carries, in pick-up order."""
+    bank: tuple[int, ...]
+    """The ids of the chips that it brought home in this game."""
+
+    @property
+    def load(self) -> int:
+        """How many units it carries: its cost in air each turn, and what its dice lose."""
+        return len(self.cargo)
+
+
+class View:
+    """A position as one seat may know it; `seat` is None for a watcher.
+
+    The fields are those of `GameState`, as tuples, less the secret values and with
+    known    the values that this viewer knows, by chip id
+    legal    what the seat to move may do, the default action first
+    """
+
+    __slots__ = (
+        "air",
+        "bank",
+        "barred",
+        "cargo",
+        "dive",
+        "hauled",
+        "home_order",
+        "homeward",
+        "known",
+        "laid",
+        "legal",
+        "phase",
+        "place",
+        "players",
+        "quiet",
+        "rules",
+        "seat",
+        "to_move",
+        "trail",
+    )
+
+    def __init__(
+        self,
+        *,
+        seat: int | None,
+        players: int,
+        rules: RuleSet,
+        dive: int,
+        air: int,
+        phase: Phase,
+        to_move: int,
+        quiet: int,
+        trail: tuple[Unit, ...],
+        laid: frozenset[Unit],
+        place: tuple[int, ...],
+        homeward: tuple[bool, ...],
+        barred: tuple[bool, ...],
+        cargo: tuple[tuple[Unit, ...], ...],
+        bank: tuple[tuple[int, ...], ...],
+        hauled: tuple[int, ...],
+        home_order: tuple[int, ...],
+        known: Mapping[int, int],
+        legal: tuple[str, ...],
+    ) -> None:
+        self.seat = seat
+        self.players = players
+        self.rules = rules
+        self.dive = dive
+        self.air = air
+        self.phase: Phase = phase
+        self.to_move = to_move
+        self.quiet = quiet
+        self.trail = trail
+        self.laid = laid
+        self.place = place
+        self.homeward = homeward
+        self.barred = barred
+        self.cargo = cargo
+        self.bank = bank
+        self.hauled = hauled
+        self.home_order = home_order
+        self.known = known
+        self.legal = legal
+
+    # The divers
+
+    @property
+    def divers(self) -> tuple[Diver, ...]:
+        """All divers, seat A first."""
+        return tuple(self._diver(seat) for seat in range(self.players))
+
+    @property
+    def me(self) -> Diver:
+        """This seat's own diver."""
+        return self._diver(self._own_seat())
+
+    @property
+    def others(self) -> tuple[Diver, ...]:
+        """The other divers, in turn order after this seat."""
+        own = self._own_seat()
+        return tuple(self._diver((own + i) % self.players) for i in range(1, self.players))
+
+    def _diver(self, seat: int) -> Diver:
+        place = self.place[seat]
+        return Diver(
+            seat,
+            max(place, 0),
+            self.homeward[seat],
+            place == HOME,
+            self.barred[seat],
+            self.cargo[seat],
+            self.bank[seat],
+        )
+
+    def _own_seat(self) -> int:
+        if self.seat is None:
+            raise ValueError("a watcher's view has no diver of its own")
+        return self.seat
+
+    @property
+    def distance_home(self) -> int:
+        """How many spaces lie between this seat's diver and safety; 0 when aboard or home."""
+        return max(self.place[self._own_seat()], 0)
+
+    @property
+    def unit_here(self) -> Unit:
+        """The unit on this diver's space; `BLANK` on a blank or in the submarine."""
+        return self.trail[self.distance_home]
+
+    # The decision
+
+    @property
+    def kind(self) -> Kind | None:
+        """Which kind of decision this is; None where nothing is asked."""
+        return KIND_OF_PHASE.get(self.phase)
+
+    @property
+    def items(self) -> tuple[Unit, ...]:
+        """What this seat lays one by one when it is stranded, in pick-up order."""
+        return items_of(self.rules, self.cargo[self._own_seat()])
+
+    # Hidden values
+
+    def unseen(self, level: int) -> list[int]:
+        """The values of a level that this viewer has not seen, ascending.
+
+        Any unseen chip of the level is as likely as any other to have any of them.
+        """
+        values = list(values_of_level(level))
+        for chip, value in self.known.items():
+            if LEVEL_OF[chip] == level:
+                values.remove(value)
+        return values
+
+    def expected_value(self, unit: Sequence[int]) -> float:
+        """What the chips of a unit are worth on average, for all that this viewer knows."""
+        total = 0.0
+        for chip in unit:
+            if chip in self.known:
+                total += self.known[chip]
+            else:
+                unseen = self.unseen(LEVEL_OF[chip])
+                total += sum(unseen) / len(unseen)
+        return total
+
+    def sample(self, rng: NumberSource) -> GameState:
+        """A full position that this view allows, with all unseen values dealt at random.
+
+        Every deal is as likely as it is in the real game; look ahead on it as you like. `rng` is
+        a `random.Random`, or whatever has its `randrange`.
+        """
+        values = [0] * (CHIPS[-1] + 1)
+        for chip, value in self.known.items():
+            values[chip] = value
+        for level in LEVELS:
+            dealt = iter(shuffled(self.unseen(level), rng.randrange))
+            for chip in CHIPS:
+                if LEVEL_OF[chip] == level and chip not in self.known:
+                    values[chip] = next(dealt)
+        state = GameState(self.rules, tuple(values), self.players)
+        state.dive = self.dive
+        state.air = self.air
+        state.phase = self.phase
+        state.to_move = self.to_move
+        state.quiet = self.quiet
+        state.trail = list(self.trail)
+        state.laid = self.laid
+        state.place = list(self.place)
+        state.homeward = list(self.homeward)
+        state.barred = list(self.barred)
+        state.cargo = list(self.cargo)
+        state.bank = list(self.bank)
+        state.hauled = self.hauled
+        state.home_order = self.home_order
+        return state
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, View):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        from .notation import format_view
+
+        return f"<View {'watcher' if self.seat is None else self.seat}: {format_view(self)}>"
+
+
+def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
+    """The values that a viewer knows, by chip id. None is a watcher, who knows what all know.
+
+    Nobody knows a chip that has not been banked. At the game's end all banks are shown; before
+    that, `reveal` says what all know, and `owner_peek` what an owner knows besides.
+    """
+    values = state.values
+    rules = state.rules
+    known = {}
+    for seat, bank in enumerate(state.bank):
+        if state.phase == "over" or (viewer == seat and rules.owner_peek == "on_return"):
+            shown = len(bank)
+        elif rules.reveal == "game_end":
+            shown = 0
+        elif state.phase == "order":
+            # Banks are revealed before stranded divers choose how to lay their cargo.
+            shown = len(bank)
+        else:
+            shown = state.hauled[seat]
+        for chip in bank[:shown]:
+            known[chip] = values[chip]
+    return known
+
+
+def view_for(state: GameState, seat: int | None) -> View:
+    """What `seat` may know of the position; None is a watcher."""
+    return View(
+        seat=seat,
+        players=state.players,
+        rules=state.rules,
+        dive=state.dive,
+        air=state.air,
+        phase=state.phase,
+        to_move=state.to_move,
+        quiet=state.quiet,
+        trail=tuple(state.trail),
+        laid=state.laid,
+        place=tuple(state.place),
+        homeward=tuple(state.homeward),
+        barred=tuple(state.barred),
+        cargo=tuple(state.cargo),
+        bank=tuple(state.bank),
+        hauled=state.hauled,
+        home_order=state.home_order,
+        known=known_values(state, seat),
+        legal=state.legal_actions(),
+    )
