@@ -63,10 +63,17 @@ def in_order(state: GameState, seat: int, names: Sequence[str]) -> tuple[Unit, .
 
 
 def has_choice(state: GameState, seat: int) -> bool:
-    """Whether the seat is asked: only if the rules let it and orders lead to different piles."""
-    if state.rules.drop_order == "pickup_order" or len(state.cargo[seat]) == 0:
+    """Whether the seat is asked: only if the rules let it and orders lead to different piles.
+
+    They do as soon as there are two kinds of items and two piles to lay them on: some two items of
+    different kinds lie on different piles, and could change places.
+    """
+    if state.rules.drop_order == "pickup_order":
         return False
-    return len(list(islice(_different_orders(state, seat), 2))) == 2
+    items = items_of(state.rules, state.cargo[seat])
+    if len({item.name for item in items}) < 2:
+        return False
+    return len(set(_lay(_piles_before(state, seat), items))) > 1
 
 
 def listed_orders(state: GameState, seat: int) -> list[tuple[Unit, ...]]:

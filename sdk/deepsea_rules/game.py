@@ -84,18 +84,16 @@ class Game:
         play default actions. Calling it again without a decision gives the same question.
         """
         state = self.state
-        while True:
-            phase = state.phase
-            if phase == "over":
-                return None
+        while state.phase != "over":
             legal = state.legal_actions()
             seat = state.to_move
             if len(legal) > 1 and not self._forfeited[seat]:
-                return Question(seat, KIND_OF_PHASE[phase], legal)
+                return Question(seat, KIND_OF_PHASE[state.phase], legal)
             if not legal or legal in _SAID_BY_ROLLING:
                 self._roll(seat)
             else:
                 state.apply(legal[0])
+        return None
 
     def _roll(self, seat: int) -> None:
         key = (self.state.dive, seat)

@@ -60,6 +60,7 @@ class GameState:
         "_declared",
         "_dice",
         "_ending",
+        "_legal",
         "_origin",
         "air",
         "bank",
@@ -94,6 +95,8 @@ class GameState:
     _dice: tuple[int, int] | None
     _origin: int | None
     _ending: EndReason
+    # What `legal_actions` found for this position, until it changes.
+    _legal: tuple[str, ...] | None
 
     def __init__(self, rules: RuleSet, values: tuple[int, ...], players: int) -> None:
         """An empty sea, everybody aboard; `opening` gives the start of a game."""
@@ -110,6 +113,7 @@ class GameState:
         self.bank: list[tuple[int, ...]] = [()] * players
         self.log = None
         self._ending = "home"
+        self._legal = None
         self._everybody_boards()
         self._forget_turn()
 
@@ -151,6 +155,7 @@ class GameState:
         new.home_order = self.home_order
         new.log = None
         new._ending = self._ending
+        new._legal = self._legal
         new._declared = self._declared
         new._dice = self._dice
         new._origin = self._origin
@@ -165,14 +170,20 @@ class GameState:
         the declaration of a diver that has turned back already. In phase "order" at most
         `cleanup.LISTED_ORDERS` are listed, one for each way in which the piles can come out.
         """
-        phase = self.phase
-        if phase == "search":
-            return self._searches()
-        if phase == "turn":
-            return self._declarations()
-        if phase == "order":
-            return tuple(order(items) for items in cleanup.listed_orders(self, self.to_move))
-        return _NOTHING
+        legal = self._legal
+        if legal is None:
+            phase = self.phase
+            if phase == "search":
+                legal = self._searches()
+            elif phase == "turn":
+                legal = self._declarations()
+            elif phase == "order":
+                orders = cleanup.listed_orders(self, self.to_move)
+                legal = tuple(order(items) for items in orders)
+            else:
+                legal = _NOTHING
+            self._legal = legal
+        return legal
 
     def is_legal(self, action: str) -> bool:
         """Whether `apply` would take the action; an order may be legal without being listed."""
@@ -241,9 +252,10 @@ class GameState:
         if d1 not in FACES or d2 not in FACES:
             raise IllegalAction(f"a die shows 1, 2 or 3, not {d1} and {d2}")
         if self.phase == "turn":
-            legal = self._declarations()
+            legal = self.legal_actions()
             self._declare(legal[0] if legal else None)
         seat = self.to_move
+        self._legal = None
         self._dice = (d1, d2)
         origin = self._origin = self.place[seat]
         load = len(self.cargo[seat])
@@ -267,11 +279,9 @@ class GameState:
             self._declared = TURN
         elif action == DOWN and self.log is not None:
             # Only worth a note if there was a choice.
-            self._declared = DOWN if self._could_turn() else None
+            self._declared = DOWN if len(self.legal_actions()) > 1 else None
         self.phase = "roll"
-
-    def _could_turn(self) -> bool:
-        return TURN in self._declarations()
+        self._legal = None
 
     def _down(self, steps: int) -> int:
         """Where `steps` free spaces deeper lead the diver to move; the deep end stops it."""
@@ -314,6 +324,7 @@ class GameState:
 
     def _search(self, action: str) -> None:
         seat = self.to_move
+        self._legal = None
         space = self.place[seat]
         if action == TAKE:
             unit = self.trail[space]
@@ -388,6 +399,7 @@ class GameState:
         seat = self.to_move
         # The chosen order becomes the cargo's order, so that a position says all there is to say.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
+        self._legal = None
         sequence = cleanup.laying_sequence(self)
         self._ask_orders(sequence[sequence.index(seat) + 1 :])
 

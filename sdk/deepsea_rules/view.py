@@ -254,6 +254,8 @@ def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
     rules = state.rules
     known = {}
     for seat, bank in enumerate(state.bank):
+        if not bank:
+            continue
         if state.phase == "over" or (viewer == seat and rules.owner_peek == "on_return"):
             shown = len(bank)
         elif rules.reveal == "game_end":
