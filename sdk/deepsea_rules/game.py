@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from . import randomness
 from .actions import DOWN, TURN, Kind
+from .constants import DIVES, MAX_PLAYERS, MIN_PLAYERS
 from .errors import IllegalAction
 from .events import Event, Happening, end_event, event_for
 from .faults import Fault, is_forfeit
@@ -60,6 +61,10 @@ class Game:
     """One game. `seed` is 32 bytes; `players` 2 to 6."""
 
     def __init__(self, rules: RuleSet, players: int, seed: bytes) -> None:
+        if not MIN_PLAYERS <= players <= MAX_PLAYERS:
+            raise ValueError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} players, not {players}")
+        if len(seed) != randomness.SEED_BYTES:
+            raise ValueError(f"a seed has {randomness.SEED_BYTES} bytes, not {len(seed)}")
         self.rules = rules
         self.players = players
         self.seed = seed
@@ -75,7 +80,7 @@ class Game:
         )
         self._forfeited = [False] * players
         self._faults: list[list[Fault]] = [[] for _ in range(players)]
-        self._turns = {(dive, seat): 0 for dive in (1, 2, 3) for seat in range(players)}
+        self._turns = {(dive, seat): 0 for dive in range(1, DIVES + 1) for seat in range(players)}
 
     def pending(self) -> Question | None:
         """The next decision to ask for, or None when the game is over.

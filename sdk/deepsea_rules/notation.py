@@ -163,17 +163,17 @@ def read_position(
 
 def parse_roll(step: str) -> tuple[int, int]:
     """The two faces of a step such as "r3" (any two faces of that sum) or "r1+2"."""
-    if match := re.fullmatch(r"r(\d)\+(\d)", step):
+    if match := re.fullmatch(r"r([0-9])\+([0-9])", step):
         faces = int(match[1]), int(match[2])
         if faces[0] in FACES and faces[1] in FACES:
             return faces
         raise InvalidAction(f"{step!r} is no roll: a die shows 1, 2 or 3")
-    if match := re.fullmatch(r"r(\d+)", step):
+    if match := re.fullmatch(r"r([0-9])", step):
         total = int(match[1])
         if 2 <= total <= 6:
             return total // 2, total - total // 2
         raise InvalidAction(f"{step!r} is no roll: two dice show 2 to 6")
-    raise InvalidAction(f"{step!r} is no roll; write r3 or r1+2")
+    raise InvalidAction(f"{step!r:.80} is no roll; write r3 or r1+2")
 
 
 def seat_of(letter: str) -> int:
@@ -193,9 +193,9 @@ class _Chips:
 
     def read(self, text: str) -> int:
         """The id of a chip written as "3" or "3=9"."""
-        match = re.fullmatch(r"([1-4])(?:=(\d{1,2}))?", text)
+        match = re.fullmatch(r"([1-4])(?:=([0-9]{1,2}))?", text)
         if not match:
-            raise InvalidPosition(f"{text!r} is no chip; write a level 1 to 4, or 3=9")
+            raise InvalidPosition(f"{text!r:.80} is no chip; write a level 1 to 4, or 3=9")
         level = int(match[1])
         chip = self._next[level]
         self._next[level] += 1
@@ -220,7 +220,7 @@ class _Chips:
             return Unit((self.read(text),))
         inside = text[1:-1]
         if not text.endswith("]") or not inside:
-            raise InvalidPosition(f"{text!r} is no stack; write [12] or [1=0,2]")
+            raise InvalidPosition(f"{text!r:.80} is no stack; write [12] or [1=0,2]")
         items = inside.split(",") if "," in inside or "=" in inside else list(inside)
         return Unit(self.read(item) for item in items)
 
@@ -241,7 +241,7 @@ class _Chips:
 
 
 _DIVER = re.compile(
-    r"(?P<star>\*?)(?P<seat>[A-F])(?:(?P<home>h)(?P<order>[1-6]?)|(?P<space>\d{1,2})(?P<facing>[v^]))"
+    r"(?P<star>\*?)(?P<seat>[A-F])(?:(?P<home>h)(?P<order>[1-6]?)|(?P<space>[0-9]{1,2})(?P<facing>[v^]))"
     r"(?P<barred>!?)(?::(?P<cargo>[^/]+))?(?:/(?P<bank>.+))?\Z"
 )
 
@@ -280,7 +280,7 @@ def _read_space(word: str, chips: _Chips) -> tuple[Unit, bool]:
 
 
 def _read_clock(text: str, state: GameState) -> None:
-    match = re.fullmatch(r"(?:d([1-9]))?\s*(?:a(-?\d{1,2}))?\s*(?:s(\d))?\s*([a-z]+)?", text)
+    match = re.fullmatch(r"(?:d([1-9]))?\s*(?:a(-?[0-9]{1,2}))?\s*(?:s([0-9]))?\s*([a-z]+)?", text)
     if not match:
         raise InvalidPosition(f"{text!r:.80} is no clock; write d1 a25, or d2 a17 search")
     dive, air, quiet, word = match.groups()
@@ -289,7 +289,7 @@ def _read_clock(text: str, state: GameState) -> None:
     state.quiet = int(quiet or 0)
     phase = next((phase for phase in PHASES if phase == (word or "turn")), None)
     if phase is None:
-        raise InvalidPosition(f"no phase is called {word!r}; there are {', '.join(PHASES)}")
+        raise InvalidPosition(f"no phase is called {word!r:.80}; there are {', '.join(PHASES)}")
     state.phase = phase
     if state.dive > DIVES:
         raise InvalidPosition(f"there are {DIVES} dives, not {state.dive}")
@@ -366,7 +366,5 @@ def _refuse_impossible(state: GameState) -> None:
         raise InvalidPosition(f"{name} is to move but home")
     if state.phase == "turn" and state.air <= 0:
         raise InvalidPosition(f"air {state.air} ends the dive, so no turn can begin")
-    if state.phase == "search" and state.place[mover] == ABOARD:
-        raise InvalidPosition(f"{name} is in the submarine, where nobody searches")
     if state.phase == "order" and not has_choice(state, mover):
         raise InvalidPosition(f"{name} has no choice in how its cargo is laid")

@@ -8,8 +8,9 @@ a note. The format is "deepsea-record/1", one JSON object, described in docs/rec
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from .constants import MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS
@@ -94,7 +95,9 @@ class GameRecord:
     def from_json(cls, text: str) -> GameRecord:
         """Read a record; raises `InvalidRecord` naming the first thing that is wrong with it."""
         try:
-            data = json.loads(text)
+            data = json.loads(text, object_pairs_hook=_unique_keys)
+        except InvalidRecord:
+            raise
         except (ValueError, RecursionError) as error:
             raise InvalidRecord(f"not JSON: {error}") from None
         top = _Fields(data, "the record")
@@ -153,7 +156,9 @@ def verify(record: GameRecord) -> Game:
 
     Raises `InvalidRecord` with the first difference.
     """
-    if record.rules.name in PRESETS and record.rules != PRESETS[record.rules.name]:
+    named = PRESETS.get(record.rules.name, record.rules)
+    # Who begins is the scheduler's choice, not the rule text's.
+    if record.rules != replace(named, first_player=record.rules.first_player):
         raise InvalidRecord(f"rules: the options are not those of {record.rules.name}")
     game = replay(record)
     result = game.result()
@@ -176,6 +181,15 @@ def _shown(value: object) -> str:
     if isinstance(value, Forfeit):
         return f"seat {value.seat} {value.fault} at decision {value.decision}"
     return str(value)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys stand once: of two, another reader might take the other one."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        twice = next(key for key in data if [name for name, _ in pairs].count(key) > 1)
+        raise InvalidRecord(f"the key {twice!r:.80} stands twice in one object")
+    return data
 
 
 class _Fields:
@@ -231,13 +245,9 @@ def _read_rules(fields: _Fields) -> RuleSet:
 
 
 def _read_seed(text: str) -> bytes:
-    try:
-        seed = bytes.fromhex(text)
-    except ValueError:
-        seed = b""
-    if len(seed) != SEED_BYTES:
-        raise InvalidRecord(f"'seed' is not {SEED_BYTES} bytes in hex")
-    return seed
+    if not re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", text):
+        raise InvalidRecord(f"'seed' is not {SEED_BYTES} bytes in lower-case hex")
+    return bytes.fromhex(text)
 
 
 def _read_seat(fields: _Fields) -> Seat:

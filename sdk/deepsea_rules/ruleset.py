@@ -39,6 +39,8 @@ class RuleSet:
     first_player: Literal["roll_off", "seat_a"]
 
     def __post_init__(self) -> None:
+        if not (self.name.strip() and self.name.isprintable() and len(self.name) <= 60):
+            raise InvalidRules("the name of a rule set is one line of up to 60 characters")
         for option in OPTIONS:
             option.check(getattr(self, option.name))
         if self.turn_needs_treasure and self.forced_turn == "when_cannot_advance":
@@ -87,8 +89,8 @@ class RuleSet:
             raise InvalidRules(
                 f"unknown key {next(iter(data))!r}; a rule set has name, base and [options]"
             )
-        if not isinstance(name, str) or not name.strip():
-            raise InvalidRules("name must be a text")
+        if not isinstance(name, str):
+            raise InvalidRules(f"name is a text, not {name!r:.60}")
         if name in PRESETS:
             raise InvalidRules(f"name {name!r} belongs to a preset; choose another one")
         if not isinstance(options, dict):

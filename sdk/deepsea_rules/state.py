@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from . import cleanup
-from .actions import DOWN, DROP, LEAVE, TAKE, TURN, drop, kind_of, order, split_order
+from .actions import DOWN, DROP, LEAVE, ORDER, TAKE, TURN, drop, kind_of, order, split_order
 from .constants import ABOARD, DIVES, FACES, FULL_AIR, HOME, SEAT_LETTERS
 from .errors import IllegalAction
 from .events import CleanedUp, DiveBegan, EndReason, Happening, TurnPlayed
@@ -189,7 +189,7 @@ class GameState:
         """Whether `apply` would take the action; an order may be legal without being listed."""
         if self.phase == "order":
             names = sorted(item.name for item in self._items())
-            return kind_of(action) == "order" and sorted(split_order(action)) == names
+            return action.startswith(ORDER) and sorted(split_order(action)) == names
         return action in self.legal_actions()
 
     def _declarations(self) -> tuple[str, ...]:
@@ -395,6 +395,7 @@ class GameState:
 
     def _apply_order(self, action: str) -> None:
         if not self.is_legal(action):
+            kind_of(action)
             raise IllegalAction(self._why_not(action))
         seat = self.to_move
         # The chosen order becomes the cargo's order, so that a position says all there is to say.
