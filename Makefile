@@ -1,0 +1,78 @@
+# Everything runs in environments of its own under this folder; nothing else is touched.
+#
+#   make match   install, then let three sample bots play        (.venv-match)
+#   make test    install with the dev extra, then run the tests  (.venv-dev)
+#
+# Another interpreter: make match PYTHON=python3.13      Other bots: make match BOTS="greedy my_bot.py"
+
+BOTS ?= greedy cautious random
+
+# The first interpreter that is new enough; names that do not run are passed over.
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo "$$name"; break; }; done)
+
+DEV := .venv-dev/bin/python -m
+PIP := -m pip --disable-pip-version-check --quiet
+
+# $(call environment,FOLDER,WHAT TO INSTALL): made afresh, so that a half-made one does no harm.
+define environment
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "$(PYTHON) cannot make environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "installing into $(1) (once) ..."
+	@"$(PYTHON)" -m venv --clear $(1)
+	@$(1)/bin/python $(PIP) install $(2)
+	@touch $@
+endef
+
+.PHONY: match
+match: .venv-match/installed
+	.venv-match/bin/deepsea-referee match $(BOTS)
+
+.PHONY: test
+test: .venv-dev/installed
+	$(DEV) pytest
+
+.PHONY: test-slow
+test-slow: .venv-dev/installed
+	$(DEV) pytest -m slow
+
+# What CI runs beside the tests. `make format` mends what the first two find.
+.PHONY: check
+check: .venv-dev/installed
+	$(DEV) ruff check
+	$(DEV) ruff format --check
+	$(DEV) mypy
+	.venv-dev/bin/lint-imports --no-logo
+	.venv-dev/bin/python tools/gen_proto.py --check
+
+.PHONY: format
+format: .venv-dev/installed
+	$(DEV) ruff check --fix
+	$(DEV) ruff format
+
+# Generate sdk/deepsea_sdk/_pb from proto/.
+.PHONY: proto
+proto: .venv-dev/installed
+	.venv-dev/bin/python tools/gen_proto.py
+
+# Both distributions: deepsea-referee (everything) and deepsea-sdk (for bot authors).
+.PHONY: wheels
+wheels: .venv-dev/installed
+	$(DEV) build --wheel --outdir dist .
+	$(DEV) build --wheel --outdir dist sdk
+
+.PHONY: clean
+clean:
+	rm -rf .venv-match .venv-dev build dist .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Both are editable installs: only a change of pyproject.toml asks for a new one.
+.venv-match/installed: pyproject.toml
+	$(call environment,.venv-match,--editable .)
+
+.venv-dev/installed: pyproject.toml
+	$(call environment,.venv-dev,--editable '.[dev]')

@@ -1,0 +1,83 @@
+"""What becomes of an error: one line on stderr and an exit status.
+
+2 = bad input, 1 = a negative answer or trouble on this side, 130 = interrupted. Only an error in
+this program itself keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+
+import click
+
+from deepsea_referee.errors import RefereeError, UserError
+from deepsea_rules.errors import IllegalAction, RulesError
+
+DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
+
+
+class Interrupted(Exception):
+    """Ctrl-C; a message says what is left behind."""
+
+
+class ClosedPipe(Exception):
+    """Whoever read the output has gone, as `head` does."""
+
+
+def exit_status(run: Callable[[], object]) -> int:
+    """Run the command; what it raised is said on stderr, and the status is the answer."""
+    _open_missing_streams()
+    try:
+        status = run()
+        sys.stdout.flush()
+    except click.UsageError as error:
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        return _say(f"{_one_line(error.format_message()).removesuffix('.')}{hint}", BAD_INPUT)
+    except click.ClickException as error:
+        return _say(_one_line(error.format_message()), BAD_INPUT)
+    except UserError as error:
+        return _say(_one_line(str(error)), BAD_INPUT)
+    except IllegalAction as error:
+        return _say(_one_line(str(error)), NEGATIVE)
+    except RulesError as error:
+        return _say(_one_line(str(error)), BAD_INPUT)
+    except RefereeError as error:
+        return _say(f"the referee failed, no bot is to blame: {_one_line(str(error))}", NEGATIVE)
+    except (Interrupted, KeyboardInterrupt, click.Abort) as error:
+        return _say(f"interrupted {error}".rstrip(), INTERRUPTED)
+    except (ClosedPipe, BrokenPipeError):
+        return _drop_output(CLOSED_PIPE)
+    except OSError as error:
+        _drop_output(NEGATIVE)
+        where = f" {error.filename!r}" if error.filename else ""
+        return _say(f"the system refused{where}: {error.strerror or error}", NEGATIVE)
+    return status if isinstance(status, int) else DONE
+
+
+def _open_missing_streams() -> None:
+    """Started with a stream closed (`>&-`), the next file opened would take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _say(message: str, status: int) -> int:
+    with contextlib.suppress(OSError):
+        click.echo(f"deepsea-referee: {message}", err=True)
+    return status
+
+
+def _drop_output(status: int) -> int:
+    """What is still in the buffer cannot be written: keep the interpreter from trying at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+    return status

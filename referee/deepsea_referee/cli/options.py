@@ -1,0 +1,52 @@
+"""Arguments that several commands share: rule sets and records.
+
+What a text on the command line stands for is decided here alone. Everything that cannot be read
+raises a one-line error that names it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deepsea_referee.errors import UserError
+from deepsea_rules.errors import InvalidRecord, InvalidRules
+from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
+
+RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [default: {DEFAULT}]"
+
+# Far more than any game can need; a bigger file is something else, given by mistake.
+LARGEST_FILE = 4 * 1024 * 1024
+
+
+def load_rules(text: str) -> RuleSet:
+    """The rule set that a preset's name or a path to a TOML file stands for."""
+    path = Path(text)
+    if path.suffix.lower() != ".toml" and "/" not in text:
+        return preset(text)
+    try:
+        return RuleSet.from_toml(read_text(path))
+    except InvalidRules as error:
+        raise InvalidRules(f"{text}: {error}") from None
+
+
+def load_record(path: Path) -> GameRecord:
+    """The record in a file; raises `InvalidRecord` if it is damaged."""
+    try:
+        return GameRecord.from_json(read_text(path))
+    except InvalidRecord as error:
+        raise InvalidRecord(f"{path}: {error}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; raises `UserError` if there is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise UserError(f"{path}: more than {LARGEST_FILE} bytes; is this the right file?")
+        return data.decode()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not a text file") from None

@@ -1,0 +1,75 @@
+"""How commands write: width, colours, and text that strangers chose.
+
+Laws: names from bots and records pass through `shown` before they reach a terminal; what goes into
+a pipe is plain text; rich is imported only when something is drawn with it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+def width() -> int:
+    """Columns to write in: COLUMNS, the terminal's, or 80."""
+    return max(20, shutil.get_terminal_size((80, 24)).columns)
+
+
+def shown(text: str) -> str:
+    """The text with control and direction-changing characters escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def fit(text: str, columns: int) -> str:
+    """What is shown of the text in that many columns: shortened, but not filled up."""
+    from rich.cells import cell_len, set_cell_size
+
+    safe = shown(text)
+    if cell_len(safe) <= columns:
+        return safe
+    return f"{set_cell_size(safe, columns - 1).rstrip()}…"
+
+
+def column(text: str, columns: int) -> str:
+    """The same, filled up with spaces; characters may be two columns wide."""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(fit(text, columns), columns)
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A rich console on a stream; it knows NO_COLOR and what the terminal can do."""
+    from rich.console import Console
+
+    return Console(file=stream or sys.stdout, width=width(), highlight=False, markup=False)
+
+
+def draw(renderable: RenderableType) -> None:
+    """Write something made with rich to stdout, without colours unless it is a terminal."""
+    screen = console()
+    with screen.capture() as capture:
+        screen.print(renderable)
+    # Through click, so that a closed pipe looks the same whatever was drawn.
+    for line in capture.get().splitlines():
+        click.echo(line.rstrip(), color=True)
+
+
+def say(line: str) -> None:
+    """One line of text on stdout; a terminal gets it wrapped between words."""
+    line = shown(line)
+    if sys.stdout.isatty():
+        line = textwrap.fill(line, width(), subsequent_indent=" " * 6, break_on_hyphens=False)
+    click.echo(line)
+
+
+def print_json(document: object) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(document, indent=2))

@@ -1,0 +1,132 @@
+"""What a match came to, for people.
+
+Laws: the numbers are `MatchResult`'s, nothing is computed here; a table never wraps: it shortens
+long names, and drops its least telling columns before it makes names unreadable.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.cells import cell_len
+from rich.table import Table
+
+from deepsea_referee.cli.output import draw, fit, say, shown, width
+from deepsea_referee.results import BotSummary, GameResult, MatchResult, log_name, record_name
+from deepsea_rules.constants import SEAT_LETTERS
+
+EXPLAINED: Final = 10
+"""How many faults and void games are explained; of the rest there is a count."""
+READABLE_NAME: Final = 16
+SHORTEST_NAME: Final = 8
+GAP: Final = 2
+DISPENSABLE: Final = ("slowest", "median", "games")
+"""Columns that may be left out, first one first."""
+
+
+def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
+    """Print the table and what is to be said about it.
+
+    seed   the text that repeats the match
+    out    where the records are
+    again  the words of the command that repeats it, without seed and folder
+    """
+    games = "1 game" if len(result.games) == 1 else f"{len(result.games)} games"
+    rules, clock = result.rules.name, result.time_control.format()
+    say(f"{games}, {rules} rules, clock {clock}, seed {shlex.quote(seed)}")
+    click.echo()
+    draw(table(result.summaries(), width()))
+    click.echo()
+    if result.games_asked == 1 and result.games:
+        say(_winner(result, result.games[0]))
+    _explain("fault", result.fault_lines())
+    _explain("void game", [f"game {void.game}: {void.reason}" for void in result.voids])
+    _say_where(result, seed, out, again)
+
+
+def table(rows: Sequence[BotSummary], columns: int) -> Table:
+    """The results, best bot first, in that many columns."""
+    ranked = sorted(
+        rows,
+        key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_score or 0)),
+    )
+    cells = {
+        "bot": [shown(row.name) for row in ranked],
+        "games": [str(row.games) for row in ranked],
+        "wins": [str(row.wins) for row in ranked],
+        "place": [_mean(row.mean_placement, 2) for row in ranked],
+        "score": [_mean(row.mean_score, 1) for row in ranked],
+        "faults": [str(row.faults) for row in ranked],
+        "median": [_time(row.median_us) for row in ranked],
+        "slowest": [_time(row.slowest_us) for row in ranked],
+    }
+    sizes = {head: max(map(cell_len, (head, *column))) + GAP for head, column in cells.items()}
+    longest = sizes.pop("bot") - GAP
+    for head in DISPENSABLE:
+        if min(longest, READABLE_NAME) + sum(sizes.values()) > columns:
+            del sizes[head]
+    for_names = max(SHORTEST_NAME, columns - sum(sizes.values()))
+    drawn = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    heads = ("bot", *sizes)
+    for head in heads:
+        drawn.add_column(head, justify="left" if head == "bot" else "right", no_wrap=True)
+    cells["bot"] = [fit(name, for_names) for name in cells["bot"]]
+    for row in zip(*(cells[head] for head in heads), strict=True):
+        drawn.add_row(*row)
+    return drawn
+
+
+def _mean(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _time(us: int | None) -> str:
+    if us is None:
+        return "-"
+    return f"{us / 1_000_000:.2f} s" if us >= 1_000_000 else f"{us / 1000:.1f} ms"
+
+
+def _winner(result: MatchResult, game: GameResult) -> str:
+    seats = [seat for seat, placement in enumerate(game.placements) if placement == 1]
+    who = " and ".join(
+        f"{result.bots[game.seats[seat]].name} (seat {SEAT_LETTERS[seat]})" for seat in seats
+    )
+    verb = "wins" if len(seats) == 1 else "share the first place"
+    return f"{who} {verb} with {game.scores[seats[0]]} points"
+
+
+def _explain(what: str, lines: Sequence[str]) -> None:
+    """The first lines under a heading with their number."""
+    if not lines:
+        return
+    say(f"{len(lines)} {what}{'' if len(lines) == 1 else 's'}:")
+    for line in lines[:EXPLAINED]:
+        say(f"  {line}")
+    if len(lines) > EXPLAINED:
+        say(f"  and {len(lines) - EXPLAINED} more")
+
+
+def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
+    """Where the records are, and how to see or repeat what was played."""
+    if out is None:
+        command = ["deepsea-referee", "match", *again, "--seed", seed, "--out", "DIR"]
+        if result.games_asked > 1:
+            command[-2:-2] = ["--games", str(result.games_asked)]
+        say("no records kept; to play the same again and keep them:")
+        _say_command(command)
+        return
+    if result.games:
+        first = out / record_name(result.games[0].game)
+        say(f"records and results.json: {out}; to watch a game:")
+        _say_command(["deepsea-referee", "show", str(first)])
+    for log in result.logs:
+        say(f"what {result.bots[log.bot].name} printed: {out / log_name(log)}")
+
+
+def _say_command(words: Sequence[str]) -> None:
+    """A command to be copied: not wrapped."""
+    click.echo(f"  {shown(shlex.join(words))}")

@@ -1,0 +1,106 @@
+"""What the referee may ask of a level of isolation, whichever it is.
+
+Laws: a bot is started from a `Launch`, seen and ended only through its `Contained`.
+`kill` ends the whole tree, whatever it ignores or forked; `close` leaves nothing behind.
+No call waits for the bot: only `close` may take a moment (ended processes, folders, cgroups).
+
+Call `spawn` from a thread that outlives the bot, the main thread as a rule: the kernel ends the
+bot when the thread that started it ends. Wait for the end with `os.pidfd_open(contained.pid)`
+in the event loop, then call `poll`. Private folders (for sockets, say) that must vanish even
+when this process is killed come from `keeper.private_folder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+MIB = 1024 * 1024
+
+# Where a bot reads how to reach the referee; every level sets it from `Launch.socket`.
+ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one bot, with all the processes it makes, may take."""
+
+    memory_bytes: int = 512 * MIB
+    """Memory of the whole tree together."""
+    processes: int = 64
+    """Processes and threads of the whole tree together."""
+    open_files: int = 256
+    """Open descriptors of each process."""
+    file_bytes: int = 16 * MIB
+    """Largest file; in the sandbox also the size of /tmp and of /dev/shm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one bot process is to be started.
+
+    `folder` is the bot's own folder (read-only in the sandbox, and the working directory); without
+    one, the files that `command` names are all it sees. `environment` is added to a small base.
+    If `socket` is given, DEEPSEA_ADDRESS is set to it as seen by the bot. `stdout` and `stderr`
+    are descriptors that the bot inherits; the caller closes its own copies.
+    """
+
+    command: tuple[str, ...]
+    folder: Path | None
+    environment: Mapping[str, str]
+    socket: Path | None
+    stdout: int
+    stderr: int
+    limits: Limits = field(default_factory=Limits)
+
+
+class Contained(Protocol):
+    """One started bot: a handle on its whole process tree."""
+
+    @property
+    def pid(self) -> int:
+        """The process to wait for: it ends when the bot's first process has ended."""
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs (as of the last `poll`); negative or 128 + n: ended by signal n."""
+
+    def poll(self) -> int | None:
+        """Refresh and return `returncode`."""
+
+    def kill(self) -> None:
+        """End every process of the tree, frozen or not. May be called again."""
+
+    def cpu_us(self) -> int:
+        """CPU time of the whole tree so far, in microseconds; never decreases."""
+
+    def waited_us(self) -> int:
+        """How long the bot's main thread was ready to run but had no CPU, in microseconds."""
+
+    def freeze(self) -> None:
+        """Stop every process of the tree until `thaw`. May be called again."""
+
+    def thaw(self) -> None:
+        """Let a frozen tree go on. Does nothing if it is not frozen."""
+
+    def over_limit(self) -> str | None:
+        """Which limit ended the bot, in words ("memory: more than 512 MiB"); None if none did."""
+
+    def setup_error(self) -> str | None:
+        """Why the bot was never started, if the isolation itself failed: not the bot's fault."""
+
+    def close(self) -> None:
+        """Kill what still runs and remove cgroups and folders. May be called again."""
+
+
+class Isolation(Protocol):
+    """A level of isolation."""
+
+    @property
+    def name(self) -> str:
+        """`process` or `sandbox`."""
+
+    def spawn(self, launch: Launch) -> Contained:
+        """Start a bot; returns at once. Raises OSError if nothing could be started."""

@@ -1,0 +1,115 @@
+"""Reports what a bot would find in the sandbox. Runs there, as a program: see probe.py.
+
+Laws: needs nothing but the standard library; harms nothing wherever it runs: it looks, and it
+tries only what a confined bot must be refused and what undoes itself at once.
+Prints one JSON object: facts about this process, and for each attempt "" or the error's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import platform
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mnt", "cgroup")
+# unshare, add_key, clone3, and a number from beyond the table: x86_64, then aarch64.
+CALLS = {
+    "unshare": (272, 97),
+    "add_key": (248, 217),
+    "clone3": (435, 435),
+    "io_uring_setup": (425, 425),
+    "beyond": (9999, 9999),
+}
+
+
+def attempt(action: Callable[[], object]) -> str:
+    """The name of the error that an action met, "" if it worked."""
+    try:
+        made = action()
+    except OSError as error:
+        return errno.errorcode.get(error.errno or 0, str(error.errno))
+    except RuntimeError as error:
+        return str(error)
+    if isinstance(made, socket.socket):
+        made.close()
+    return ""
+
+
+def write_in(folder: str) -> str:
+    """Try to make something in a folder; it is removed again."""
+
+    def make_and_remove() -> None:
+        made = Path(folder, f"deepsea-probe-{os.getpid()}")
+        made.mkdir()
+        made.rmdir()
+
+    return attempt(make_and_remove)
+
+
+def call(name: str) -> str:
+    """Try a system call with arguments that cannot do anything."""
+    library = ctypes.CDLL(None, use_errno=True)
+    number = CALLS[name][0 if platform.machine() == "x86_64" else 1]
+    if library.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 5) == -1:
+        return errno.errorcode.get(ctypes.get_errno(), "?")
+    return ""
+
+
+def threads_possible(most: int) -> int:
+    """How many threads can be started, up to `most`."""
+    go = threading.Event()
+    started: list[threading.Thread] = []
+    with contextlib.suppress(RuntimeError):
+        for _ in range(most):
+            thread = threading.Thread(target=go.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    go.set()
+    for thread in started:
+        thread.join()
+    return len(started)
+
+
+def own_namespaces() -> dict[str, str]:
+    """The numbers of the namespaces that this process is in."""
+    return {name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in NAMESPACES}
+
+
+def facts(threads: int) -> dict[str, object]:
+    """Everything that the probe wants to know."""
+    status = dict(
+        line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines()
+    )
+    interfaces = Path("/proc/self/net/dev").read_text().splitlines()[2:]
+    return {
+        "namespaces": own_namespaces(),
+        "outside_uid": int(Path("/proc/self/uid_map").read_text().split()[1]),
+        "capabilities": [status[f"Cap{which}"] for which in ("Inh", "Prm", "Eff", "Bnd", "Amb")],
+        "no_new_privileges": status["NoNewPrivs"],
+        "filtered": status.get("Seccomp"),
+        "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+        "interfaces": [line.split(":")[0].strip() for line in interfaces],
+        "first_process": os.listdir("/proc/1"),
+        "write_root": write_in("/"),
+        "write_system": write_in("/usr"),
+        "write_own_file": attempt(lambda: Path(__file__).open("r+b").close()),
+        "write_tmp": write_in("/tmp"),
+        "internet_socket": attempt(lambda: socket.socket(socket.AF_INET)),
+        "vsock_socket": attempt(lambda: socket.socket(40, socket.SOCK_STREAM)),
+        "unix_socket": attempt(lambda: socket.socket(socket.AF_UNIX)),
+        "calls": {name: call(name) for name in CALLS},
+        "threads": threads_possible(threads),
+        "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(facts(int(sys.argv[1]))))

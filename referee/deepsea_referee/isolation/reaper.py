@@ -1,0 +1,173 @@
+"""Finds and ends the processes of a bot, and removes what they leave.
+
+Laws: needs nothing but the standard library and imports nothing of this package, because the
+keeper runs this very file as a program (`python -I -S reaper.py PID`, see keeper.py).
+A process belongs to a bot if it carries the bot's mark (in its first environment or in its
+command line) or is in the bot's session. No process is signalled that was not checked through a
+descriptor of that process, so a number used anew is never hit.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+
+PAUSE_S = 0.005
+LONGEST_S = 1.0
+
+
+def stat_fields(pid: int) -> list[bytes] | None:
+    """The fields of /proc/PID/stat after the name: state, parent, group, session, ..."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+def start_time(pid: int) -> int:
+    """When a process began, in ticks since boot; 0 if there is none. Tells reused numbers apart."""
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields else 0
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs or is stopped; a zombie is not alive."""
+    fields = stat_fields(pid)
+    return fields is not None and fields[0] not in (b"Z", b"X")
+
+
+def _first_words(pid: int) -> bytes:
+    words = b""
+    for name in ("environ", "cmdline"):
+        try:
+            with open(f"/proc/{pid}/{name}", "rb") as file:
+                words += file.read()
+        except OSError:  # another user's, or gone
+            pass
+    return words
+
+
+def belongs(pid: int, marks: Iterable[bytes], sessions: Mapping[int, int]) -> bool:
+    """Whether a process is of these bots. `sessions` maps a session to its leader's start time."""
+    fields = stat_fields(pid)
+    if fields is None or fields[0] in (b"Z", b"X"):
+        return False
+    session = int(fields[3])
+    if session in sessions and start_time(session) in (0, sessions[session]):
+        return True
+    words = _first_words(pid)
+    return any(mark in words for mark in marks)
+
+
+def members(marks: Iterable[bytes], sessions: Mapping[int, int]) -> list[int]:
+    """Every living process of these bots that this user may see."""
+    marks = list(marks)
+    me = os.getpid()
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if pid != me and belongs(pid, marks, sessions)]
+
+
+def end_all(marks: Iterable[bytes], sessions: Mapping[int, int]) -> bool:
+    """Kill every process of these bots, again until none is left; False if some would not go."""
+    marks = list(marks)
+    deadline = time.monotonic() + LONGEST_S
+    while pids := members(marks, sessions):
+        for pid in pids:
+            try:
+                handle = os.pidfd_open(pid)
+            except OSError:
+                continue
+            try:
+                if belongs(pid, marks, sessions):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            except OSError:
+                pass
+            finally:
+                os.close(handle)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_S)
+    return True
+
+
+def remove_group(path: str) -> bool:
+    """Kill what is in a cgroup and remove it; False if it would not go within a second."""
+    deadline = time.monotonic() + LONGEST_S
+    while os.path.isdir(path):
+        _kill_group(path)
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return True
+        except OSError:  # still has members, or their last accounts are being settled
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(PAUSE_S)
+    return True
+
+
+def _kill_group(path: str) -> None:
+    try:
+        with open(os.path.join(path, "cgroup.procs")) as file:
+            for line in file:
+                os.kill(int(line), signal.SIGKILL)
+    except (OSError, ValueError):
+        pass
+    # A cgroup v1 freezer holds back even SIGKILL.
+    state = os.path.join(path, "freezer.state")
+    if os.path.exists(state):
+        try:
+            with open(state, "w") as file:
+                file.write("THAWED")
+        except OSError:
+            pass
+
+
+def main(owner: int) -> None:
+    """Keep the list that arrives on standard input; when `owner` ends, end what is on it."""
+    kept: dict[str, dict[str, str]] = {"mark": {}, "session": {}, "group": {}, "folder": {}}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    waiting = select.poll()
+    waiting.register(0, select.POLLIN)
+    try:
+        handle = os.pidfd_open(owner)
+    except OSError:
+        handle = -1
+    else:
+        waiting.register(handle, select.POLLIN)
+    unread = b""
+    while True:
+        ready = dict(waiting.poll())
+        received = os.read(0, 65536) if 0 in ready else b""
+        unread += received
+        *lines, unread = unread.split(b"\n")
+        for line in lines:
+            sign, kind, value, extra = os.fsdecode(line).split("\t")
+            if sign == "+":
+                kept[kind][value] = extra
+            else:
+                kept[kind].pop(value, None)
+        if not received and (0 in ready or handle in ready):
+            break
+    # Groups first: killing by group is exact, and a frozen one must be thawed to die.
+    for group in kept["group"]:
+        remove_group(group)
+    end_all(
+        [os.fsencode(mark) for mark in kept["mark"]],
+        {int(session): int(start) for session, start in kept["session"].items()},
+    )
+    for group in kept["group"]:
+        remove_group(group)
+    for folder in kept["folder"]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

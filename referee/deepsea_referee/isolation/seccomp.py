@@ -1,0 +1,256 @@
+"""The system call filter of the sandbox: a reviewed table and the program made from it.
+
+Laws: the table is data; whoever reviews it needs to read nothing below it. A call that the table
+does not name is allowed if it existed when the table was reviewed (up to LAST_REVIEWED) and does
+not exist for the bot otherwise, so a new kernel opens no new door. Other architectures' calls
+(32-bit on a 64-bit kernel) end the process. One program serves x86_64 and aarch64.
+The format is classic BPF as seccomp(2) describes it; bubblewrap installs it.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+# 462 is mseal (Linux 6.10). The table was reviewed against Linux's syscall tables up to there.
+LAST_REVIEWED = 462
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """A call that fails with `error`, or does nothing and seems to work if that is 0.
+
+    `when` limits that to some values of one argument.
+    """
+
+    name: str
+    x86_64: int | None
+    aarch64: int | None
+    error: int
+    when: When | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A test of the low 32 bits of argument number `argument`.
+
+    kind `in`: the value is one of `values`; `not in`: it is none of them; `any bit`: it has a bit
+    in common with values[0].
+    """
+
+    argument: int
+    kind: str
+    values: tuple[int, ...]
+
+
+# New user, mount, pid, net, ipc, uts or cgroup namespaces, as flags of clone(2).
+_NEW_NAMESPACE = 0x7E020000
+_AF_UNIX = 1
+# F_GETLK F_SETLK F_SETLKW, the same for open file descriptions, F_SETLEASE F_GETLEASE F_NOTIFY.
+_LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_PR_SET_PDEATHSIG = 1
+_EPERM, _ENOSYS = errno.EPERM, errno.ENOSYS
+
+TABLE: tuple[Denied, ...] = (
+    # Other processes' memory, registers and descriptors.
+    Denied("ptrace", 101, 117, _EPERM),
+    Denied("process_vm_readv", 310, 270, _EPERM),
+    Denied("process_vm_writev", 311, 271, _EPERM),
+    Denied("process_madvise", 440, 440, _EPERM),
+    Denied("pidfd_getfd", 438, 438, _EPERM),
+    Denied("kcmp", 312, 272, _EPERM),
+    # Keyrings are shared by all sandboxes of a user.
+    Denied("keyctl", 250, 219, _EPERM),
+    Denied("add_key", 248, 217, _EPERM),
+    Denied("request_key", 249, 218, _EPERM),
+    # Namespaces of one's own are where most of the kernel's holes were found. clone3 takes its
+    # flags from memory, where no filter can see them; libraries fall back to clone.
+    Denied("unshare", 272, 97, _EPERM),
+    Denied("setns", 308, 268, _EPERM),
+    Denied("clone", 56, 220, _EPERM, When(0, "any bit", (_NEW_NAMESPACE,))),
+    Denied("clone3", 435, 435, _ENOSYS),
+    # Mounts and roots.
+    Denied("mount", 165, 40, _EPERM),
+    Denied("umount2", 166, 39, _EPERM),
+    Denied("pivot_root", 155, 41, _EPERM),
+    Denied("chroot", 161, 51, _EPERM),
+    Denied("open_tree", 428, 428, _EPERM),
+    Denied("move_mount", 429, 429, _EPERM),
+    Denied("fsopen", 430, 430, _EPERM),
+    Denied("fsconfig", 431, 431, _EPERM),
+    Denied("fsmount", 432, 432, _EPERM),
+    Denied("fspick", 433, 433, _EPERM),
+    Denied("mount_setattr", 442, 442, _EPERM),
+    Denied("statmount", 457, 457, _EPERM),
+    Denied("listmount", 458, 458, _EPERM),
+    Denied("name_to_handle_at", 303, 264, _EPERM),
+    Denied("open_by_handle_at", 304, 265, _EPERM),
+    # Large parts of the kernel that no bot needs.
+    Denied("bpf", 321, 280, _EPERM),
+    Denied("perf_event_open", 298, 241, _EPERM),
+    Denied("userfaultfd", 323, 282, _EPERM),
+    Denied("io_uring_setup", 425, 425, _ENOSYS),
+    Denied("io_uring_enter", 426, 426, _ENOSYS),
+    Denied("io_uring_register", 427, 427, _ENOSYS),
+    Denied("fanotify_init", 300, 262, _EPERM),
+    Denied("fanotify_mark", 301, 263, _EPERM),
+    # Counted for each user of the host: one bot could use up every other's.
+    Denied("inotify_init", 253, None, _ENOSYS),
+    Denied("inotify_init1", 294, 26, _ENOSYS),
+    # Memory that belongs to no process, so neither its limits nor the watchdog count it.
+    Denied("shmget", 29, 194, _EPERM),
+    Denied("shmat", 30, 196, _EPERM),
+    Denied("shmctl", 31, 195, _EPERM),
+    Denied("shmdt", 67, 197, _EPERM),
+    Denied("semget", 64, 190, _EPERM),
+    Denied("semop", 65, 193, _EPERM),
+    Denied("semtimedop", 220, 192, _EPERM),
+    Denied("semctl", 66, 191, _EPERM),
+    Denied("msgget", 68, 186, _EPERM),
+    Denied("msgsnd", 69, 189, _EPERM),
+    Denied("msgrcv", 70, 188, _EPERM),
+    Denied("msgctl", 71, 187, _EPERM),
+    Denied("mq_open", 240, 180, _EPERM),
+    Denied("mq_unlink", 241, 181, _EPERM),
+    Denied("memfd_create", 319, 279, _ENOSYS),
+    Denied("memfd_secret", 447, 447, _ENOSYS),
+    Denied("setxattr", 188, 5, errno.EOPNOTSUPP),
+    Denied("lsetxattr", 189, 6, errno.EOPNOTSUPP),
+    Denied("fsetxattr", 190, 7, errno.EOPNOTSUPP),
+    # Only Unix sockets: internet sockets lead nowhere in an empty network, but vsock ones reach
+    # the hypervisor and netlink, packet and others are large parts of the kernel.
+    Denied("socket", 41, 198, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
+    Denied("socketpair", 53, 199, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
+    # Locks on files that two sandboxes see (libraries, say) would be a telephone between them.
+    Denied("flock", 73, 32, errno.ENOLCK),
+    Denied("fcntl", 72, 25, errno.ENOLCK, When(1, "in", _LOCKS)),
+    Denied("cachestat", 451, 451, _ENOSYS),
+    # The bond by which everything ends with the referee must hold.
+    Denied("prctl", 157, 167, 0, When(0, "in", (_PR_SET_PDEATHSIG,))),
+    # Typing into a terminal.
+    Denied("ioctl", 16, 29, _EPERM, When(1, "in", (_TIOCSTI, _TIOCLINUX))),
+    # Clocks, scheduling, placement.
+    Denied("clock_settime", 227, 112, _EPERM),
+    Denied("clock_adjtime", 305, 266, _EPERM),
+    Denied("settimeofday", 164, 170, _EPERM),
+    Denied("adjtimex", 159, 171, _EPERM),
+    Denied("ioprio_set", 251, 30, _EPERM),
+    Denied("migrate_pages", 256, 238, _EPERM),
+    Denied("move_pages", 279, 239, _EPERM),
+    # The machine itself. All of these need rights that a bot has not; the filter says so again.
+    Denied("acct", 163, 89, _EPERM),
+    Denied("swapon", 167, 224, _EPERM),
+    Denied("swapoff", 168, 225, _EPERM),
+    Denied("reboot", 169, 142, _EPERM),
+    Denied("sethostname", 170, 161, _EPERM),
+    Denied("setdomainname", 171, 162, _EPERM),
+    Denied("init_module", 175, 105, _EPERM),
+    Denied("finit_module", 313, 273, _EPERM),
+    Denied("delete_module", 176, 106, _EPERM),
+    Denied("kexec_load", 246, 104, _EPERM),
+    Denied("kexec_file_load", 320, 294, _EPERM),
+    Denied("quotactl", 179, 60, _EPERM),
+    Denied("quotactl_fd", 443, 443, _EPERM),
+    Denied("syslog", 103, 116, _EPERM),
+    Denied("vhangup", 153, 58, _EPERM),
+    Denied("lookup_dcookie", 212, 18, _EPERM),
+    Denied("personality", 135, 92, _EPERM),
+    Denied("lsm_get_self_attr", 459, 459, _EPERM),
+    Denied("lsm_set_self_attr", 460, 460, _EPERM),
+    Denied("lsm_list_modules", 461, 461, _EPERM),
+    # Only on x86_64: old doors.
+    Denied("iopl", 172, None, _EPERM),
+    Denied("ioperm", 173, None, _EPERM),
+    Denied("modify_ldt", 154, None, _EPERM),
+    Denied("uselib", 134, None, _ENOSYS),
+    Denied("ustat", 136, None, _ENOSYS),
+    Denied("sysfs", 139, None, _ENOSYS),
+    Denied("_sysctl", 156, None, _ENOSYS),
+)
+
+# -------------------------------------------------------------------------------- the assembler
+
+# Where seccomp shows the call (struct seccomp_data, little-endian).
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+KILL, ALLOW, ERROR = 0x80000000, 0x7FFF0000, 0x00050000
+
+LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+_LONGEST_JUMP = 255
+
+Instruction = tuple[int, int, int, int]  # code, steps if true, steps if false, constant
+
+
+def _load(offset: int) -> Instruction:
+    return (LOAD, 0, 0, offset)
+
+
+def _return(action: int) -> Instruction:
+    return (RETURN, 0, 0, action)
+
+
+def _unless_equal(value: int, skip: int) -> Instruction:
+    return (EQUAL, 0, skip, value)
+
+
+def _rule(rule: Denied, number: int) -> Iterator[Instruction]:
+    """Expects the call's number to be loaded, and leaves it loaded if the rule does not apply."""
+    refuse = _return(ERROR | rule.error)
+    if rule.when is None:
+        yield _unless_equal(number, skip=1)
+        yield refuse
+        return
+    body = list(_condition(rule.when, refuse))
+    yield _unless_equal(number, skip=len(body))
+    yield from body
+
+
+def _condition(when: When, refuse: Instruction) -> Iterator[Instruction]:
+    # The kernel itself reads only 32 bits of all arguments that the table tests.
+    yield _load(_ARGUMENTS_AT + 8 * when.argument)
+    if when.kind == "any bit":
+        yield (ANY_BIT, 0, 1, when.values[0])
+        yield refuse
+        yield _return(ALLOW)
+    else:
+        # One comparison after another; a match jumps over the rest and one return.
+        count = len(when.values)
+        for index, value in enumerate(when.values):
+            yield (EQUAL, count - index, 0, value)
+        first, second = _return(ALLOW), refuse
+        yield second if when.kind == "not in" else first
+        yield first if when.kind == "not in" else second
+
+
+def _rules(architecture: str) -> list[Instruction]:
+    program = [
+        _load(_NUMBER_AT),
+        (GREATER, 0, 1, LAST_REVIEWED),  # x32 calls have numbers above 2**30
+        _return(ERROR | errno.ENOSYS),
+    ]
+    for rule in TABLE:
+        number: int | None = getattr(rule, architecture)
+        if number is not None:
+            program += _rule(rule, number)
+    return [*program, _return(ALLOW)]
+
+
+@cache
+def instructions() -> Sequence[Instruction]:
+    """The filter for both architectures."""
+    program: list[Instruction] = [_load(_ARCHITECTURE_AT)]
+    for name, audit_number in ARCHITECTURES.items():
+        rules = _rules(name)
+        # Conditional jumps reach 255 steps, the unconditional one over all rules reaches further.
+        program += [(EQUAL, 1, 0, audit_number), (0x05, 0, 0, len(rules)), *rules]
+    return (*program, _return(KILL))
+
+
+def program() -> bytes:
+    """The filter as bubblewrap's --seccomp reads it: an array of struct sock_filter."""
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in instructions())

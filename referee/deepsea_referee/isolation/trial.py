@@ -1,0 +1,87 @@
+"""Runs a program at some level of isolation and waits for it: for probes and tests, not for play.
+
+Laws: blocks, but never longer than it is told to; closes what it opened. What the program prints
+is read at the end, so it may print as much as a pipe holds (64 KiB).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deepsea_referee.isolation.contract import Contained, Isolation, Launch, Limits
+
+PIPE_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a program."""
+
+    ended: bool
+    """Whether it ended by itself (or was ended by a limit) within the time."""
+    returncode: int | None
+    stdout: str
+    stderr: str
+    over_limit: str | None
+    setup_error: str | None
+
+
+def wait_for(contained: Contained, milliseconds: int) -> bool:
+    """Whether the program ends within this time."""
+    try:
+        handle = os.pidfd_open(contained.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        return bool(waiting.poll(milliseconds))
+    finally:
+        os.close(handle)
+
+
+def run(
+    isolation: Isolation,
+    command: tuple[str, ...],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    socket: Path | None = None,
+    limits: Limits | None = None,
+    milliseconds: int = 10_000,
+) -> Outcome:
+    """Start a program, wait for its end at most this long, end it, and say what became of it."""
+    out, out_end = os.pipe()
+    err, err_end = os.pipe()
+    try:
+        launch = Launch(
+            command, folder, environment or {}, socket, out_end, err_end, limits or Limits()
+        )
+        try:
+            contained = isolation.spawn(launch)
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        try:
+            ended = wait_for(contained, milliseconds)
+            returncode = contained.poll()
+            setup_error = contained.setup_error()
+            over_limit = contained.over_limit()
+        finally:
+            contained.close()
+        return Outcome(ended, returncode, _rest(out), _rest(err), over_limit, setup_error)
+    finally:
+        os.close(out)
+        os.close(err)
+
+
+def _rest(descriptor: int) -> str:
+    os.set_blocking(descriptor, False)
+    with contextlib.suppress(BlockingIOError):
+        return os.read(descriptor, PIPE_BYTES).decode("utf-8", "replace")
+    return ""

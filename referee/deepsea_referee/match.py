@@ -1,0 +1,308 @@
+"""A match between bots. Start reading here.
+
+    run_match       plays a match to its end or to Ctrl-C
+      play_match    starts the bots, plays the games, ends the bots  (lineup.py, process.py)
+        play_game   asks a game's questions until it is over         (session.py, clock.py)
+          Game      knows the rules and decides everything           (deepsea_rules.game)
+
+The loop only moves data: no rule of the game is in it. What a bot does wrong is counted and the
+default action is played; what goes wrong on this side voids the game and is nobody's loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from deepsea_referee.bots import BotSpec, with_unique_names
+from deepsea_referee.clock import Bank, Clock, SystemClock, TimeControl
+from deepsea_referee.errors import BotFault, RefereeError, UserError
+from deepsea_referee.lineup import Lineup
+from deepsea_referee.process import BotProcess, Hosting
+from deepsea_referee.random import fresh_seed
+from deepsea_referee.results import FaultReport, GameResult, MatchResult, VoidGame
+from deepsea_referee.session import Session
+from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
+from deepsea_rules.errors import IllegalAction, InvalidAction
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Game, Question
+from deepsea_rules.randomness import commitment, game_seed
+from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
+from deepsea_sdk import wire
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo, TimeLeft
+
+DEFAULT_CLOCK: Final = TimeControl(budget_us=100_000, bank_us=2_000_000)
+
+LONGEST_SHOWN: Final = 60
+
+OnGame = Callable[[GameResult, GameRecord], object]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSettings:
+    """What is to be played. Raises UserError if it cannot be."""
+
+    bots: Sequence[BotSpec]
+    hosting: Hosting
+    games: int = 1
+    rules: RuleSet = PRESETS[DEFAULT]
+    time_control: TimeControl = DEFAULT_CLOCK
+    seed: bytes = field(default_factory=fresh_seed)
+    """32 bytes; the seed of each game is derived from it."""
+    seats: Literal["rotate", "fixed"] = "rotate"
+    """Whether seat s has bot s in every game, or bot s + i in game i."""
+    tables: int = 1
+    """How many games are played at once, over the same streams."""
+
+    def __post_init__(self) -> None:
+        if not MIN_PLAYERS <= len(self.bots) <= MAX_PLAYERS:
+            raise UserError(
+                f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} bots, not {len(self.bots)}; "
+                "the same bot may be named several times"
+            )
+        if self.games < 1 or self.tables < 1:
+            raise UserError("a match has at least one game and one table")
+
+    def seating(self, game: int) -> tuple[int, ...]:
+        """The bot in each seat of a game; `game` counts from 0."""
+        count = len(self.bots)
+        shift = game if self.seats == "rotate" else 0
+        return tuple((seat + shift) % count for seat in range(count))
+
+
+def run_match(settings: MatchSettings, on_game: OnGame | None = None) -> MatchResult:
+    """Play a match from a program without an event loop; Ctrl-C ends it early and cleanly."""
+
+    async def interruptible() -> MatchResult:
+        loop = asyncio.get_running_loop()
+        interrupt = asyncio.Event()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, interrupt.set)
+        try:
+            return await play_match(settings, on_game, interrupt=interrupt)
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    return asyncio.run(interruptible())
+
+
+async def play_match(
+    settings: MatchSettings,
+    on_game: OnGame | None = None,
+    *,
+    clock: Clock | None = None,
+    interrupt: asyncio.Event | None = None,
+) -> MatchResult:
+    """Play a match; `on_game` gets each game that counts as it ends.
+
+    With `interrupt` set the games under way are dropped and what is complete is returned. Raises
+    BotStartError if a bot's program does not start. The same seed and bots that always decide
+    alike give the same records, times aside.
+    """
+    match = _Match(settings, on_game or (lambda result, record: None), clock or SystemClock())
+    playing = asyncio.create_task(match.play())
+    stop = asyncio.create_task(interrupt.wait() if interrupt else asyncio.Event().wait())
+    try:
+        await asyncio.wait((playing, stop), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        if not playing.done():
+            match.result.interrupted = True
+            playing.cancel()
+            await asyncio.wait((playing,))
+    if not playing.cancelled():
+        playing.result()
+    match.result.sort()
+    return match.result
+
+
+class _Match:
+    """One match under way."""
+
+    def __init__(self, settings: MatchSettings, on_game: OnGame, clock: Clock) -> None:
+        self._settings = settings
+        self._on_game = on_game
+        self._clock = clock
+        self._bots = with_unique_names(settings.bots)
+        self._run_id = commitment(settings.seed)[:12]
+        self.result = MatchResult(
+            bots=tuple(self._bots),
+            rules=settings.rules,
+            time_control=settings.time_control,
+            seed=settings.seed,
+            games_asked=settings.games,
+        )
+
+    async def play(self) -> None:
+        settings = self._settings
+        lineup = Lineup(self._bots, settings.hosting, self._clock)
+        self.result.logs = lineup.logs
+        numbers = iter(range(settings.games))
+
+        async def table() -> None:
+            for number in numbers:  # shared: each game is taken by the table that is free
+                await self._play_number(number, lineup)
+
+        try:
+            async with lineup, asyncio.TaskGroup() as tables:
+                for _ in range(min(settings.tables, settings.games)):
+                    tables.create_task(table())
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def _play_number(self, number: int, lineup: Lineup) -> None:
+        settings = self._settings
+        seating = settings.seating(number)
+        game_id = f"{self._run_id}-{number + 1:04}"
+        game = Game(settings.rules, len(seating), game_seed(settings.seed, number))
+        try:
+            processes = [await lineup.ready(bot) for bot in seating]
+            sessions = [process.session for process in processes]
+            faults = await play_game(game, game_id, sessions, settings.time_control)
+        except RefereeError as error:
+            _log.error("game %s is void: %s", game_id, error, exc_info=error.__cause__)
+            self.result.voids.append(VoidGame(number + 1, game_id, str(error)))
+            return
+        for bot in seating:
+            lineup.finished_game(bot)
+        result = GameResult(
+            game=number + 1,
+            game_id=game_id,
+            seats=seating,
+            scores=game.result().scores,
+            placements=game.result().placements,
+            forfeits=tuple(game.forfeits),
+            faults=tuple([await _explained(fault, processes[fault.seat]) for fault in faults]),
+        )
+        record = GameRecord.of(
+            game,
+            game_id=game_id,
+            clock=settings.time_control.format(),
+            seats=[(self._bots[bot].name, self._bots[bot].digest) for bot in seating],
+        )
+        self.result.add(result, record)
+        self._on_game(result, record)
+
+
+async def _explained(report: FaultReport, process: BotProcess) -> FaultReport:
+    """The report with what the process itself tells about it."""
+    process.troubled = True
+    if report.fault is not Fault.CRASH:
+        return report
+    return replace(report, came=f"{report.came}: {await process.last_words()}")
+
+
+async def play_game(
+    game: Game, game_id: str, sessions: Sequence[Session], control: TimeControl
+) -> list[FaultReport]:
+    """Play a game to its end with a session in each seat; returns the faults that were counted.
+
+    Raises RefereeError if this side fails; the bots have been told then that the game is void.
+    """
+    faults: list[FaultReport] = []
+    try:
+        marks = await _ask_until_over(game, game_id, sessions, control, faults)
+        for seat, session in enumerate(sessions):
+            end = _end_of(game, game_id, seat)
+            over = wire.over_to_wire(end, game.events_for(seat, marks[seat]))
+            session.send(pb.RefereeMessage(overs=(over,)))
+    except Exception as error:
+        for seat, session in enumerate(sessions):
+            void = wire.over_to_wire(GameEnd(game_id, seat, (), (), b"", (), (), True), ())
+            session.send(pb.RefereeMessage(overs=(void,)))
+        raise RefereeError(f"{type(error).__name__}: {error}") from error
+    return faults
+
+
+async def _ask_until_over(
+    game: Game,
+    game_id: str,
+    sessions: Sequence[Session],
+    control: TimeControl,
+    faults: list[FaultReport],
+) -> list[int]:
+    """Ask all questions; returns how many of the game's events each seat has been sent."""
+    banks = [Bank(control) for _ in sessions]
+    marks = [0] * len(sessions)
+    for seat, session in enumerate(sessions):
+        info = GameInfo(
+            game_id=game_id,
+            seat=seat,
+            players=len(sessions),
+            rules=game.rules,
+            budget_us=control.budget_us,
+            bank_us=control.bank_us,
+            commitment=game.commitment,
+        )
+        session.send(pb.RefereeMessage(starts=(wire.start_to_wire(info),)))
+    while (question := game.pending()) is not None:
+        seat = question.seat
+        bank = banks[seat]
+        request = wire.request_to_wire(
+            game_id,
+            game.view(seat),
+            game.events_for(seat, marks[seat]),
+            TimeLeft(control.budget_us, bank.left_us),
+        )
+        marks[seat] = len(game.events)
+        try:
+            action, us = await sessions[seat].ask(request, bank.limit_us)
+            bank.spend(us)
+            try:
+                game.decide(action, us=us)
+            except (IllegalAction, InvalidAction):
+                came = f"it answered {_shown(action)}, which is not legal"
+                raise BotFault(Fault.ILLEGAL_ACTION, came, us) from None
+        except BotFault as fault:
+            bank.spend(fault.us)
+            report = _count(game, question, fault)
+            faults.append(report)
+            notice = FaultNotice(
+                game_id, request.request_id, report.fault, report.explanation(), report.forfeit
+            )
+            sessions[seat].send(pb.RefereeMessage(faults=(wire.fault_to_wire(notice),)))
+    return marks
+
+
+def _count(game: Game, question: Question, fault: BotFault) -> FaultReport:
+    """Play the default action in place of a faulty answer."""
+    decision = game.decide(None, us=fault.us, fault=fault.fault, came=fault.detail)
+    return FaultReport(
+        seat=question.seat,
+        decision=len(game.decisions) - 1,
+        fault=fault.fault,
+        kind=question.kind,
+        legal=tuple(question.legal),
+        came=fault.detail,
+        us=fault.us,
+        played=decision.action,
+        forfeit=game.has_forfeited(question.seat),
+    )
+
+
+def _end_of(game: Game, game_id: str, seat: int) -> GameEnd:
+    result = game.result()
+    return GameEnd(
+        game_id=game_id,
+        seat=seat,
+        scores=result.scores,
+        placements=result.placements,
+        seed=game.seed,
+        values=game.state.values,
+        forfeits=tuple(game.forfeits),
+        void=False,
+    )
+
+
+def _shown(action: str) -> str:
+    """A bot's text, short and safe to print."""
+    return ascii(action if len(action) <= LONGEST_SHOWN else action[:LONGEST_SHOWN] + "...")

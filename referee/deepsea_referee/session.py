@@ -1,0 +1,278 @@
+"""One bot's stream: questions out, answers in, each on its own clock.
+
+A session serves many games at once. What is ready in one pass of the event loop goes out as one
+message. Time runs from just before the write to just after the read. A bot speaks only when asked:
+the first word nobody asked for ends its stream; an answer that comes too late is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, NamedTuple, NoReturn, TypeAlias
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from deepsea_referee.clock import Alarm, Clock
+from deepsea_referee.errors import BotFault
+from deepsea_rules.faults import Fault
+from deepsea_sdk._pb import deepsea_pb2 as pb
+
+MESSAGE_BYTES: Final = 64 * 1024
+"""The longest message a bot may send, and the length up to which questions are put together."""
+WRITE_LIMIT_US: Final = 10_000_000
+"""How long a bot may leave one message unread."""
+STALL_US: Final = 2_000
+"""An alarm that rings later than this shows that the event loop itself was held up."""
+
+Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+
+class Answer(NamedTuple):
+    """What a bot decided, and how long it took."""
+
+    action: str
+    us: int
+
+
+class _Ask:
+    """One open question. Its clock starts when it is written."""
+
+    __slots__ = ("credit_us", "future", "game_id", "limit_us", "started_us")
+
+    def __init__(self, game_id: str, limit_us: int, future: asyncio.Future[Answer]) -> None:
+        self.game_id = game_id
+        self.limit_us = limit_us
+        self.future = future
+        self.started_us: int | None = None
+        self.credit_us = 0
+
+    def elapsed_us(self, now_us: int) -> int:
+        """The time that is charged up to now."""
+        return 0 if self.started_us is None else max(0, now_us - self.started_us - self.credit_us)
+
+    def fail(self, fault: Fault, detail: str, us: int) -> None:
+        if not self.future.done():  # else its game was broken off and waits no more
+            self.future.set_exception(BotFault(fault, detail, us))
+            self.future.exception()  # seen: a fault that nobody waits for any more is no news
+
+
+class Session:
+    """The games' side (ask, send, close, fail) and the stream's side (serve) of a connection."""
+
+    def __init__(self, clock: Clock, *, write_limit_us: int = WRITE_LIMIT_US) -> None:
+        self._clock = clock
+        self._write_limit_us = write_limit_us
+        self._loop = asyncio.get_running_loop()
+        self._last_id = 0
+        self._open: dict[int, _Ask] = {}
+        self._late: set[int] = set()
+        self._outbox: list[tuple[bytes, _Ask | None]] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._write_by_us: int | None = None
+        self._alarm: Alarm | None = None
+        self._alarm_us = 0
+        self._handler: asyncio.Task[object] | None = None
+        self._closing = False
+        self._end: BotFault | None = None
+        self.explain_end: Callable[[], BotFault | None] = lambda: None
+        """Asked when the stream ends: why it did, if more is known than that it did."""
+        self.connected: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+
+    # ------------------------------------------------------------------------- the games' side
+
+    @property
+    def usable(self) -> bool:
+        """Whether a new game may begin on it."""
+        return self._end is None and not self._closing
+
+    def ask(self, request: pb.DecisionRequest, limit_us: int) -> asyncio.Future[Answer]:
+        """Ask for one decision; the future's result is an Answer, its exception a BotFault.
+
+        The request gets its id here.
+        """
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        self._last_id = request_id = self._last_id + 1
+        ask = _Ask(request.game_id, limit_us, future)
+        if self._end is not None:
+            ask.fail(self._end.fault, self._end.detail, 0)
+            return future
+        self._open[request_id] = ask
+        request.request_id = request_id
+        self._put(pb.RefereeMessage(requests=(request,)), ask)
+        return future
+
+    def send(self, message: pb.RefereeMessage) -> None:
+        """Send what needs no answer, in order with the questions; nothing if nobody listens."""
+        if self.usable:
+            self._put(message, None)
+
+    def close(self, reason: str) -> None:
+        """Say goodbye after what is still to be sent, then end the stream."""
+        if self.usable:
+            self.send(pb.RefereeMessage(goodbye=pb.Goodbye(reason=reason)))
+            self._closing = True
+
+    def fail(self, fault: Fault, detail: str) -> None:
+        """End it: every question, open or still to come, is met with this fault."""
+        if self._end is not None:
+            return
+        self._end = BotFault(fault, detail)
+        now_us = self._clock.now_us()
+        for ask in self._open.values():
+            ask.fail(fault, detail, ask.elapsed_us(now_us))
+        self._open.clear()
+        self._outbox.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._handler is not None:
+            self._handler.cancel()
+        self.ended.set_result(None)
+
+    def _put(self, message: pb.RefereeMessage, ask: _Ask | None) -> None:
+        self._outbox.append((message.SerializeToString(deterministic=True), ask))
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    # ------------------------------------------------------------------------ the stream's side
+
+    async def serve(self, stream: Stream) -> None:
+        """Carry this session over a stream whose hello was accepted, until either side ends it."""
+        self._handler = asyncio.current_task()
+        writer = asyncio.create_task(self._write(stream))
+        self.connected.set_result(None)
+        try:
+            await self._read(stream)
+        except BotFault as fault:
+            self._stop(fault)
+            await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
+        except asyncio.CancelledError:
+            # By `fail`, by the writer after goodbye, or with the whole server: gRPC wants no more
+            # than a return, and this task has nothing else to do.
+            if self._end is not None:
+                await stream.abort(grpc.StatusCode.CANCELLED, self._end.detail)
+        finally:
+            writer.cancel()
+            self._stop(self.explain_end() or BotFault(Fault.CRASH, "its stream ended"))
+            await asyncio.gather(writer, return_exceptions=True)
+
+    def _stop(self, fault: BotFault) -> None:
+        self._handler = None  # it is ending by itself
+        self.fail(fault.fault, fault.detail)
+
+    async def _read(self, stream: Stream) -> None:
+        while True:
+            data: object = await stream.read()
+            now_us = self._clock.now_us()
+            if not isinstance(data, bytes):
+                return  # the end of the stream
+            try:
+                message = pb.BotMessage.FromString(data)
+            except DecodeError:
+                _refuse("it sent bytes that are no BotMessage of deepsea.v1")
+            if message.HasField("hello"):
+                _refuse("it said hello twice")
+            if not message.decisions:
+                _refuse("it sent a message without a decision")
+            for decision in message.decisions:
+                self._take(decision, now_us)
+
+    def _take(self, decision: pb.Decision, now_us: int) -> None:
+        request_id = decision.request_id
+        ask = self._open.get(request_id)
+        if ask is None or ask.started_us is None:
+            if request_id not in self._late:
+                _refuse(f"it answered request {request_id}, which is not open")
+            self._late.remove(request_id)
+            return
+        if decision.game_id != ask.game_id:
+            _refuse(f"it answered request {request_id} for a game that the request is not of")
+        del self._open[request_id]
+        elapsed_us = ask.elapsed_us(now_us)
+        if elapsed_us > ask.limit_us:
+            ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
+        elif not ask.future.done():
+            ask.future.set_result(Answer(decision.action, elapsed_us))
+
+    async def _write(self, stream: Stream) -> None:
+        while True:
+            if not self._outbox:
+                if self._closing and self._handler is not None:
+                    self._handler.cancel()
+                    return
+                self._wake = self._loop.create_future()
+                await self._wake
+            data, asks = self._next_batch()
+            now_us = self._clock.now_us()
+            for ask in asks:
+                ask.started_us = now_us
+                self._ring_by(now_us + ask.limit_us)
+            self._write_by_us = now_us + self._write_limit_us
+            self._ring_by(self._write_by_us)
+            await stream.write(data)
+            self._write_by_us = None
+
+    def _next_batch(self) -> tuple[bytes, list[_Ask]]:
+        """What is waiting, up to the length of one message: messages add up byte by byte."""
+        size = count = 0
+        for data, _ in self._outbox:
+            size += len(data)
+            if count and size > MESSAGE_BYTES:
+                break
+            count += 1
+        batch = self._outbox[:count]
+        del self._outbox[:count]
+        return b"".join([data for data, _ in batch]), [ask for _, ask in batch if ask is not None]
+
+    # ------------------------------------------------------------------------------------- time
+
+    def _ring_by(self, deadline_us: int) -> None:
+        """One alarm for everything: it is left alone unless this deadline comes before it."""
+        when_us = deadline_us + 1  # to use up the limit exactly is in time
+        if self._alarm is not None:
+            if self._alarm_us <= when_us:
+                return
+            self._alarm.cancel()
+        self._alarm_us = when_us
+        self._alarm = self._clock.at(when_us, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        now_us = self._clock.now_us()
+        late_us = now_us - self._alarm_us
+        if late_us > STALL_US:
+            self._forgive(late_us + STALL_US)
+        for request_id, ask in list(self._open.items()):
+            if ask.started_us is None:
+                continue
+            elapsed_us = ask.elapsed_us(now_us)
+            if elapsed_us > ask.limit_us:
+                del self._open[request_id]
+                self._late.add(request_id)
+                ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
+            else:
+                self._ring_by(now_us + ask.limit_us - elapsed_us)
+        if self._write_by_us is not None:
+            if now_us > self._write_by_us:
+                self.fail(Fault.CRASH, "it does not read what it is sent")
+            else:
+                self._ring_by(self._write_by_us)
+
+    def _forgive(self, us: int) -> None:
+        """The event loop was held up: that is not charged, once for each question.
+
+        An answer that has come meanwhile is read before the alarm rings again.
+        """
+        for ask in self._open.values():
+            if ask.started_us is not None and ask.started_us < self._alarm_us and not ask.credit_us:
+                ask.credit_us = us
+
+
+def _timeout(ask: _Ask) -> str:
+    return f"it had {ask.limit_us} us for the decision"
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise BotFault(Fault.PROTOCOL_ERROR, detail)

@@ -1,0 +1,8 @@
+"""Bots to learn from and to play against. Each file is one bot and one lesson.
+
+    random_bot.py   what a bot is: pick one of the legal actions
+    cautious.py     what a bot sees: its load, its way home, the air
+    greedy.py       how to plan: what does it cost to get home from here?
+
+Run one with `deepsea-referee match greedy cautious random`, or copy a file and change it.
+"""

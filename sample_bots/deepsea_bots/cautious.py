@@ -1,0 +1,40 @@
+"""Lesson 2: a bot looks at its view. This one takes little, and gets home.
+
+What costs air is carrying: every unit takes one of it each turn, and one step off every roll. So
+two chips that come home are worth more than five that drown.
+"""
+
+from deepsea_sdk import Bot, View, run
+
+ENOUGH = 2
+"""With two units a diver still moves two spaces a turn; with three hardly one."""
+
+
+class Cautious(Bot):
+    """Takes two chips where it finds them, and goes home before the air gets short."""
+
+    def turn_back(self, view: View) -> bool:
+        # Asked before each roll, once we may turn: some rules want us to carry treasure first.
+        return view.me.load >= ENOUGH or (view.me.load > 0 and self.air_is_short(view))
+
+    def search(self, view: View) -> str:
+        # "take" is only legal on treasure, "drop:..." only on a blank: ask `view.legal`.
+        if "take" in view.legal and view.me.load < ENOUGH and not self.air_is_short(view):
+            return "take"
+        if view.me.load > 1 and self.air_is_short(view):
+            # Lighten the load: a chip that is left behind is better than two that are lost.
+            drops = [action for action in view.legal if action.startswith("drop:")]
+            if drops:
+                return drops[0]
+        return "leave"
+
+    def air_is_short(self, view: View) -> bool:
+        # We all breathe the same air: a round costs as much as all divers carry together. On the
+        # way home we make about two spaces in a round.
+        breath = sum(diver.load for diver in view.divers)
+        rounds_home = view.distance_home / 2
+        return view.air < (breath + 1) * (rounds_home + 1)
+
+
+if __name__ == "__main__":
+    run(Cautious)

@@ -1,0 +1,48 @@
+"""Lesson 3: a bot plans ahead. This one takes as much as it can, and turns back when it must.
+
+Its one question is: if I carry this much from here, does the air last until I am home? Everything
+it does follows from the answer.
+"""
+
+from deepsea_sdk import Bot, Unit, View, run
+
+STEPS = (4, 3, 2, 10 / 9, 4 / 9, 1 / 9)
+"""How far a roll takes a diver on average who carries 0, 1, 2, ... units; with six, nowhere."""
+
+
+class Greedy(Bot):
+    """Dives as deep and loads as much as the air allows, by its own estimate."""
+
+    def turn_back(self, view: View) -> bool:
+        # Deeper is better as long as there is a way back from where the next roll may end.
+        load = view.me.load
+        deeper = view.distance_home + STEPS[min(load, 5)]
+        return load > 0 and not self.gets_home(view, deeper, load)
+
+    def search(self, view: View) -> str:
+        # One more unit costs air each turn and makes every step home slower: can we afford it?
+        if "take" in view.legal and self.gets_home(view, view.distance_home, view.me.load + 1):
+            return "take"
+        # Homeward and too heavy: give up what is worth least, but never the last thing we have.
+        if view.me.homeward and not self.gets_home(view, view.distance_home, view.me.load):
+            for unit in sorted(view.me.cargo, key=view.expected_value)[:-1]:
+                if f"drop:{unit.name}" in view.legal:
+                    return f"drop:{unit.name}"
+        return "leave"
+
+    def stack_order(self, view: View) -> list[Unit]:
+        # Stranded: our items are laid in piles past the end of the trail. The best go deepest,
+        # where the next dive's divers come last.
+        return sorted(view.items, key=view.expected_value)
+
+    def gets_home(self, view: View, distance: float, load: int) -> bool:
+        """Whether the air lasts for this way with this load, if the others go on as they are."""
+        if load >= len(STEPS):
+            return False
+        turns = distance / STEPS[load]
+        others = sum(diver.load for diver in view.others if not diver.home)
+        return turns * (load + others) <= view.air
+
+
+if __name__ == "__main__":
+    run(Greedy)

@@ -1,0 +1,60 @@
+"""Write bots for Deep Sea Adventure.
+
+    from deepsea_sdk import Bot, run
+
+    class TwoChips(Bot):
+        def search(self, view):
+            return "take" if "take" in view.legal and view.me.load < 2 else "leave"
+
+        def turn_back(self, view):
+            return view.me.load == 2
+
+    run(TwoChips)
+
+Start reading at `bot.py`. What a bot sees is `deepsea_rules.view.View`.
+"""
+
+from deepsea_rules.events import Event
+from deepsea_rules.faults import Fault
+from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.units import BLANK, Unit
+from deepsea_rules.view import Diver, View
+
+from .bot import Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
+from .errors import BotError, NotInMatch, Refused, SdkError, WireError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BLANK",
+    "Bot",
+    "BotError",
+    "Diver",
+    "Event",
+    "Fault",
+    "FaultNotice",
+    "GameEnd",
+    "GameInfo",
+    "NotInMatch",
+    "Refused",
+    "RuleSet",
+    "SdkError",
+    "TimeLeft",
+    "Unit",
+    "View",
+    "WireError",
+    "run",
+]
+
+
+def run(bot: Bot | type[Bot]) -> None:
+    """Play for the referee that started this program, until it says goodbye.
+
+    bot  a class: every game gets an object of its own, also those that are played at once; or an
+         object, which plays them all and forgets in `on_game_start`
+    Exits with status 2 if no referee started the program, 1 if the bot raised or was refused.
+    """
+    # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
+    from .client import run as run_client
+
+    run_client(bot)

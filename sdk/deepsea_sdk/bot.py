@@ -1,0 +1,156 @@
+"""What a bot is: three decisions and four hooks, each with a sensible default.
+
+Laws: a bot is asked only where it has a choice; it learns everything through its views and hooks;
+what a method returns goes to the referee as it is, so that a mistake is counted, not hidden.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from deepsea_rules.actions import DOWN, LEAVE, ORDER, TURN, Kind
+from deepsea_rules.events import Event
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Forfeit
+from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.units import Unit
+from deepsea_rules.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class GameInfo:
+    """What a bot is told when a game begins."""
+
+    game_id: str
+    seat: int
+    """The bot's own seat, 0 = A."""
+    players: int
+    rules: RuleSet
+    budget_us: int
+    """Microseconds for each decision that cost nothing."""
+    bank_us: int
+    """Microseconds for the whole game that overruns are taken from."""
+    commitment: str
+    """SHA-256 of the game's seed in hex; differs from game to game, and is good for seeding."""
+
+
+@dataclass(frozen=True, slots=True)
+class GameEnd:
+    """What a bot is told when a game is over."""
+
+    game_id: str
+    seat: int
+    scores: tuple[int, ...]
+    """Points per seat."""
+    placements: tuple[int, ...]
+    """Placement per seat, 1 is best; tied seats share one."""
+    seed: bytes
+    """The 32 bytes that deal and dice came from."""
+    values: tuple[int, ...]
+    """The value of every chip, indexed by chip id; index 0 is no chip."""
+    forfeits: tuple[Forfeit, ...]
+    """The seats that lost their right to decide."""
+    void: bool
+    """The referee's side failed and the game does not count; scores and the rest are empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultNotice:
+    """A fault that was counted against this bot; the default action was played instead."""
+
+    game_id: str
+    request_id: int
+    fault: Fault
+    message: str
+    """What was asked, what came, what was played."""
+    forfeit: bool
+    """The seat is not asked again in this game."""
+
+
+class TimeLeft(NamedTuple):
+    """How long the decision in hand may take, in microseconds."""
+
+    budget_us: int
+    """For this decision; what is left of it is lost."""
+    bank_us: int
+    """For the rest of the game, after the budget is used up."""
+
+
+NO_CLOCK: Final = TimeLeft(2**62, 0)
+"""The time left where nobody measures it."""
+
+
+class Bot:
+    """A player: override what you want to decide.
+
+    The smallest bot is one method:
+
+        class TwoChips(Bot):
+            def search(self, view):
+                return "take" if "take" in view.legal and view.me.load < 2 else "leave"
+    """
+
+    name: str = ""
+    """What messages call it; the name of its class if left empty."""
+    time_left: TimeLeft = NO_CLOCK
+    """Set before each decision."""
+
+    # Decisions
+
+    def turn_back(self, view: View) -> bool:
+        """Whether to turn back now; a diver that has turned swims home and cannot turn again."""
+        return False
+
+    def search(self, view: View) -> str:
+        """What to do on the space reached: one of `view.legal`: "leave", "take", "drop:UNIT"."""
+        return LEAVE
+
+    def stack_order(self, view: View) -> str | Sequence[str | Unit]:
+        """In which order a stranded diver's `view.items` are laid, first one nearest.
+
+        Return the items, or their names, in that order, or one of `view.legal`.
+        """
+        return view.items
+
+    # Hooks
+
+    def on_game_start(self, info: GameInfo) -> None:
+        """A game begins. A bot object that plays several games forgets the one before here."""
+
+    def on_event(self, event: Event) -> None:
+        """Something happened since the last decision: a dive, a turn, a clean-up, the end."""
+
+    def on_fault(self, notice: FaultNotice) -> None:
+        """A fault was counted against this bot. Unless overridden, it is told on stderr."""
+        sys.stderr.write(f"{self.name or type(self).__name__}: {notice.message}\n")
+
+    def on_game_end(self, end: GameEnd) -> None:
+        """A game is over, and everything hidden is shown."""
+
+    # What the SDK calls
+
+    def decide(self, view: View) -> str:
+        """The action that this bot chooses in a position where it is asked."""
+        kind = view.kind
+        if kind == "declare":
+            return action_of(kind, self.turn_back(view))
+        if kind == "search":
+            return action_of(kind, self.search(view))
+        if kind == "order":
+            return action_of(kind, self.stack_order(view))
+        raise ValueError(f"nothing is to be decided in phase {view.phase!r}")
+
+
+def action_of(kind: Kind, answer: object) -> str:
+    """The action that a method's answer stands for; what stands for none is passed on as text."""
+    if isinstance(answer, str):
+        return answer
+    if kind == "declare" and answer is not None:  # None is a forgotten return
+        return TURN if answer else DOWN
+    if kind == "order" and isinstance(answer, Iterable):
+        names = [item.name if isinstance(item, Unit) else str(item) for item in answer]
+        return ORDER + ",".join(names)
+    return str(answer)

@@ -1,0 +1,33 @@
+"""What can go wrong between a bot and its referee.
+
+    SdkError (Exception)
+    ├── NotInMatch        the program was not started by a referee, or nobody listens there
+    ├── Refused           the referee ended the stream and said why
+    ├── WireError         a message that says nothing this SDK understands
+    └── BotError          the bot's own code raised; `__cause__` is what it raised
+
+Every message is one line for the bot's author. `run` prints it and exits, with status 2 for
+`NotInMatch`, else 1.
+"""
+
+from __future__ import annotations
+
+
+class SdkError(Exception):
+    """Any error of the SDK."""
+
+
+class NotInMatch(SdkError):
+    """The program was not started by a referee, or nobody listens at the address."""
+
+
+class Refused(SdkError):
+    """The referee ended the stream because it does not accept what came."""
+
+
+class WireError(SdkError, ValueError):
+    """A message that says nothing this SDK understands; most likely the other side is newer."""
+
+
+class BotError(SdkError):
+    """The bot's own code raised; `__cause__` is what it raised."""

@@ -1,0 +1,290 @@
+"""`match`: what is asked for is played, and what cannot be played is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deepsea_referee import match as referee
+from deepsea_referee.bots import sample_bots
+from deepsea_referee.cli import match as command_module
+from deepsea_referee.cli.match import progress
+from deepsea_referee.errors import UserError
+from deepsea_referee.isolation import probe
+from deepsea_referee.match import MatchSettings, OnGame
+from deepsea_referee.results import MatchResult, VoidGame
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord, verify
+
+from .conftest import Run, one_line, start
+
+PLAIN = ("--isolation", "process")
+BOT = "from deepsea_sdk import Bot, run\nrun(Bot)\n"
+
+
+class Asked:
+    """Stands for the referee: notes what it is asked to play, and answers with a void game."""
+
+    def __init__(self) -> None:
+        self.settings: MatchSettings | None = None
+        self.level: str | None = None
+
+    def run_match(self, settings: MatchSettings, on_game: OnGame) -> MatchResult:
+        self.settings = settings
+        void = VoidGame(1, "x-1", "only a test")
+        return MatchResult(
+            tuple(settings.bots),
+            settings.rules,
+            settings.time_control,
+            settings.seed,
+            settings.games,
+            voids=[void],
+        )
+
+    def choose(self, level: str) -> object:
+        self.level = level
+        return object()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    stand_in = Asked()
+    monkeypatch.setattr(referee, "run_match", stand_in.run_match)
+    monkeypatch.setattr(probe, "choose", stand_in.choose)
+    return stand_in
+
+
+def settings(asked: Asked) -> MatchSettings:
+    assert asked.settings is not None
+    return asked.settings
+
+
+def test_the_defaults(run: Run, asked: Asked) -> None:
+    run("match", "greedy", "cautious")
+    wanted = settings(asked)
+    assert [bot.name for bot in wanted.bots] == ["greedy", "cautious"]
+    assert (wanted.games, wanted.seats, wanted.tables) == (1, "rotate", 1)
+    assert (wanted.rules.name, wanted.time_control.format()) == ("manual", "100ms+2s")
+    assert wanted.hosting.tcp_host is None
+    assert asked.level == "auto"
+
+
+def test_every_option_gets_through(run: Run, asked: Asked, tmp_path: Path) -> None:
+    run(
+        *("match", "greedy", "--games", 7, "greedy", "--seed", "demo", "--rules", "guide"),
+        *("--clock", "50ms", "--seats", "fixed", "--tables", 3, "--isolation", "sandbox"),
+        *("--out", tmp_path / "a" / "b"),
+    )
+    wanted = settings(asked)
+    assert (wanted.games, wanted.seats, wanted.tables) == (7, "fixed", 3)
+    assert wanted.seed == seed_from_text("demo")
+    assert (wanted.rules.name, wanted.time_control.format()) == ("guide", "50ms")
+    assert asked.level == "sandbox"
+    assert (tmp_path / "a" / "b" / "results.json").is_file()
+
+
+def test_tcp_is_for_plain_processes(run: Run, asked: Asked) -> None:
+    run("match", "greedy", "greedy", "--tcp")
+    assert settings(asked).hosting.tcp_host == "127.0.0.1"
+    assert asked.level == "process"
+    done = run("match", "greedy", "greedy", "--tcp", "--isolation", "sandbox")
+    assert done.status == 2
+    assert "--isolation process" in one_line(done.err)
+
+
+def test_without_a_seed_every_run_has_a_new_one_that_repeats_it(run: Run, asked: Asked) -> None:
+    seeds = []
+    for _ in range(2):
+        head = run("match", "greedy", "greedy").out.splitlines()[0]
+        text = head.rpartition("seed ")[2]
+        assert settings(asked).seed == seed_from_text(text)
+        seeds.append(text)
+    assert seeds[0] != seeds[1]
+
+
+def test_all_games_void_is_a_negative_answer(run: Run, asked: Asked) -> None:
+    done = run("match", "greedy", "greedy")
+    assert (done.status, done.err) == (1, "")
+    assert "game 1: only a test" in done.out
+    assert run("match", "greedy", "greedy", "--quiet")[:2] == (1, "")
+
+
+def test_a_sandbox_that_does_not_work_is_bad_input(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def choose(level: str) -> object:
+        raise UserError("no sandbox here: install bubblewrap")
+
+    monkeypatch.setattr(probe, "choose", choose)
+    done = run("match", "greedy", "greedy", "--isolation", "sandbox")
+    assert done.status == 2
+    assert "install bubblewrap" in one_line(done.err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("greedy",), "2 to 6 bots, not 1"),
+        ((), "2 to 6 bots, not 0"),
+        (("greedy",) * 7, "2 to 6 bots, not 7"),
+        (("greedy", "cautios"), "did you mean 'cautious'"),
+        (("greedy", "nothing_like_it"), ", ".join(sample_bots())),
+        (("greedy", "nothing.py"), "there is no bot 'nothing.py'"),
+        (("greedy", "cmd:"), "needs a command line"),
+        (("greedy", "greedy", "--rules", "guid"), "did you mean 'guide'"),
+        (("greedy", "greedy", "--rules", "house.toml"), "house.toml: cannot be read"),
+        (("greedy", "greedy", "--clock", "fast"), "clock 'fast' is not understood"),
+        (("greedy", "greedy", "--clock", "0s"), "clock '0s'"),
+        (("greedy", "greedy", "--games", "0"), "at least one game"),
+        (("greedy", "greedy", "--games", "-3"), "at least one game"),
+        (("greedy", "greedy", "--games", "many"), "'--games'"),
+        (("greedy", "greedy", "--tables", "0"), "one table"),
+        (("greedy", "greedy", "--seats", "swap"), "'rotate', 'fixed'"),
+        (("greedy", "greedy", "--isolation", "jail"), "'sandbox'"),
+        (("greedy", "greedy", "--out", "/dev/null/x"), "cannot write to the folder"),
+        (("greedy", "greedy", "--out", "/proc"), "cannot write to the folder '/proc'"),
+    ],
+)
+def test_bad_input_costs_one_line(
+    run: Run, asked: Asked, arguments: tuple[str, ...], said: str
+) -> None:
+    done = run("match", *arguments)
+    assert (done.status, done.out) == (2, "")
+    assert said in one_line(done.err)
+    assert asked.settings is None
+
+
+def test_a_file_that_is_not_python_is_refused_before_anything_starts(
+    run: Run, asked: Asked, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("def (:\n")
+    done = run("match", broken, "greedy")
+    assert done.status == 2
+    assert "line 1" in one_line(done.err)
+    assert asked.settings is None
+
+
+def test_progress_is_drawn_on_stderr_and_leaves_nothing_behind(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_module, "LONG_US", -1)
+    monkeypatch.setattr(command_module, "REDRAW_US", -1)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress(3, wanted=True) as tick:
+        tick()
+        tick()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "1/3" in err
+    assert "2/3" in err
+    assert err.endswith("\x1b[2K")  # the line is wiped
+
+
+@pytest.mark.parametrize(
+    ("games", "wanted", "terminal"), [(1, True, True), (3, False, True), (3, True, False)]
+)
+def test_no_progress_where_nobody_needs_it(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    games: int,
+    wanted: bool,
+    terminal: bool,
+) -> None:
+    monkeypatch.setattr(command_module, "LONG_US", -1)
+    monkeypatch.setattr(command_module, "REDRAW_US", -1)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with progress(games, wanted=wanted) as tick:
+        tick()
+    assert capsys.readouterr() == ("", "")
+
+
+# With real bots
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import nothing_of_the_kind\n", "No module named 'nothing_of_the_kind'"),
+        ("raise RuntimeError('first line\\nsecond')\n", "second"),
+        ("", "before it said hello"),
+    ],
+)
+def test_a_bot_that_does_not_start_is_bad_input(
+    run: Run, tmp_path: Path, source: str, said: str
+) -> None:
+    bot = tmp_path / "bot.py"
+    bot.write_text(source)
+    done = run("match", bot, "greedy", *PLAIN)
+    assert (done.status, done.out) == (2, "")
+    assert said in one_line(done.err)
+
+
+def test_a_match_is_played_recorded_and_proven(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    asked = ("match", "greedy", "cautious", "--games", 3, "--seed", "demo", *PLAIN)
+    done = run(*asked, "--out", out)
+    assert (done.status, done.err) == (0, "")
+    head = "3 games, manual rules, clock 100ms+2s, seed demo"
+    assert done.out.splitlines()[0] == head
+    assert f"records and results.json: {out}" in done.out
+    assert run("verify", out).status == 0
+    assert run("show", out / "game-0001.json", "--events").status == 0
+    records = [GameRecord.from_json(path.read_text()) for path in sorted(out.glob("game-*"))]
+    assert len(records) == 3
+    for record in records:
+        verify(record)
+
+    # The same again, as JSON: the same games, and nothing else on stdout.
+    done = run(*asked, "--json")
+    data: dict[str, Any] = json.loads(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert [game["scores"] for game in data["games"]] == [list(r.scores) for r in records]
+    assert data.keys() == json.loads((out / "results.json").read_text()).keys()
+
+
+def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Path) -> None:
+    bot = tmp_path / "silly.py"
+    bot.write_text(BOT.replace("run(Bot)", "Bot.decide = lambda self, view: 'jump'\nrun(Bot)"))
+    done = run("match", bot, "greedy", "--quiet", *PLAIN)
+    assert done == (0, "", "")
+    done = run("match", bot, "greedy", *PLAIN)
+    assert done.status == 0
+    assert "3 faults:\n  game 1, silly in seat A, " in done.out
+    assert "greedy (seat B) wins" in done.out
+
+
+def test_ctrl_c_is_one_line_and_the_bots_are_gone(tmp_path: Path) -> None:
+    bot = tmp_path / "sleeper.py"
+    ready = tmp_path / "ready"
+    bot.write_text(
+        "import os, pathlib, threading\n"
+        "from deepsea_sdk import Bot, run\n"
+        "class Sleeper(Bot):\n"
+        "    def search(self, view):\n"
+        f"        pathlib.Path({str(ready)!r}).write_text(str(os.getpid()))\n"
+        "        threading.Event().wait()\n"
+        "run(Sleeper)\n"
+    )
+    os.mkfifo(ready)
+    asked = os.open(ready, os.O_RDWR)
+    process = start("match", bot, "greedy", "--clock", "600s", *PLAIN)
+    readable, _, _ = select.select([asked], [], [], 30)
+    if not readable:
+        process.kill()
+        pytest.fail(f"the bot was not asked: {process.communicate()}")
+    pid = int(os.read(asked, 16))
+    os.close(asked)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (130, "")
+    assert one_line(err) == "deepsea-referee: interrupted after 0 of 1 games"
+    assert not Path(f"/proc/{pid}").exists()

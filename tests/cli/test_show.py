@@ -1,0 +1,255 @@
+"""`show`: what is shown is the game that was recorded, position by position."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from deepsea_referee.cli import story
+from deepsea_referee.cli.board import draw_board
+from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.events import TurnPlayed
+from deepsea_rules.game import Game
+from deepsea_rules.notation import format_position
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import PRESETS, RuleSet
+from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
+
+from .conftest import NAMES, Run, faulty, one_line, played, record_of, start, written
+
+
+@given(rules=rule_sets, players=players, salt=salts, chooser=choosers)
+@settings(max_examples=60, deadline=None)
+def test_the_positions_shown_are_those_of_the_game(
+    rules: RuleSet, players: int, salt: str, chooser: Chooser
+) -> None:
+    game = Game(rules, players, seed_from_text(salt))
+    asked: list[tuple[int, str]] = []
+    play_out(game, chooser, lambda game: asked.append((turns_of(game), position_of(game))))
+    moments = list(story.moments(game))
+    assert position(moments[-1]) == format_position(game.state, "all")
+    turns = [item for item in game.events if isinstance(item, TurnPlayed)]
+    assert moments[-1].turn == len(turns)
+    # Every position in which somebody declared or searched was shown in its turn.
+    shown = {(moment.turn, position(moment)) for moment in moments}
+    shown |= {(turn - 1, text) for turn, text in shown if text.endswith(" search")}
+    assert {(turn, text) for turn, text in asked if not text.endswith(" order")} <= shown
+
+
+def position(moment: story.Moment) -> str:
+    return format_position(moment.state, "all")
+
+
+def position_of(game: Game) -> str:
+    return format_position(game.state, "all")
+
+
+def turns_of(game: Game) -> int:
+    return sum(isinstance(item, TurnPlayed) for item in game.events)
+
+
+def test_a_forfeited_seat_is_shown_with_its_default_actions() -> None:
+    game = faulty()
+    assert game.forfeits
+    assert position(list(story.moments(game))[-1]) == position_of(game)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_events_are_those_that_a_watcher_gets(run: Run, tmp_path: Path, preset: str) -> None:
+    game = played(preset)
+    done = run("show", written(tmp_path, game), "--events")
+    assert (done.status, done.err) == (0, "")
+    assert [json.loads(line) for line in done.out.splitlines()] == game.events_for(None)
+
+
+def test_in_a_pipe_every_turn_is_a_line(run: Run, tmp_path: Path) -> None:
+    game = played()
+    done = run("show", written(tmp_path, game))
+    assert done.status == 0
+    lines = done.out.splitlines()
+    turns = [line for line in lines if re.match(r" *\d+ [A-F][▼▲] ", line)]
+    happened = [item for item in game.events if isinstance(item, TurnPlayed)]
+    assert len(turns) == len(happened)
+    for line, item in zip(turns, happened, strict=True):
+        assert line.split()[1][0] == SEAT_LETTERS[item.seat]
+        assert f"air {item.air}" in line
+        assert ("turns back" in line) == (item.declare == "turn")
+        assert ("takes" in line) == (item.search == "take")
+        assert ("home" in line) == item.home
+    assert max(map(len, turns)) <= 60
+    assert sum(line.startswith("dive ") for line in lines) == 6  # three begin, three end
+    result = game.result()
+    best = result.placements.index(1)
+    assert f"  1. {SEAT_LETTERS[best]} {NAMES[best]}  {result.scores[best]}" in lines
+
+
+def test_faults_are_told(run: Run, tmp_path: Path) -> None:
+    out = run("show", written(tmp_path, faulty())).out
+    assert out.count("B timeout at decision") == 3
+    assert "(no answer): leave was played" in out
+    assert "  B forfeited\n" in out
+
+
+def test_at_prints_one_position(run: Run, tmp_path: Path) -> None:
+    game = played()
+    record = written(tmp_path, game)
+    last = turns_of(game)
+    opening = run("show", record, "--at", 0).out.splitlines()
+    assert opening[-1].endswith("| d1 a25")
+    assert opening[-1].startswith("1=")
+    assert run("show", record, "--at", last).out.splitlines()[-1] == position_of(game)
+    done = run("show", record, "--at", last + 1)
+    assert (done.status, done.out) == (2, "")
+    assert f"the game has {last} turns" in one_line(done.err)
+
+
+@pytest.mark.parametrize("players", [2, 6])
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_drawing_fits_its_width_and_a_steady_one_keeps_its_height(
+    players: int, columns: int
+) -> None:
+    heights = set()
+    for preset in PRESETS:
+        for moment in story.moments(played(preset, players)):
+            lines = draw_board(moment.state, NAMES, moment.dice, columns, steady=True)
+            heights.add(len(lines))
+            assert max(len(line.plain) for line in lines) <= columns
+    assert len(heights) == 1
+
+
+def test_what_is_lost_is_what_was_carried_at_the_end(run: Run, tmp_path: Path) -> None:
+    for salt in "abcdefgh":
+        game = played(salt=salt)
+        lines = run("show", written(tmp_path, game)).out.splitlines()
+        cargo: dict[str, list[str]] = {}
+        for line in lines:
+            if match := re.match(r" *\d+ ([A-F])[▼▲].* (takes|drops|home) ?(.*)", line):
+                seat, deed, unit = match.groups()
+                items = cargo.setdefault(seat, [])
+                if deed == "takes":
+                    items.append(unit)
+                elif deed == "drops":
+                    items.remove(unit)
+                else:
+                    items.clear()
+            elif match := re.match(r"  ([A-F]) lost (.*)", line):
+                # Its owner may have chosen another order.
+                carried = "".join(cargo.pop(match[1]))
+                assert sorted(carried.translate(BARE)) == sorted(match[2].translate(BARE))
+            elif line.startswith("dive ") and "begins" in line:
+                assert not any(cargo.values())
+
+
+BARE = str.maketrans("", "", "[] ")
+
+
+def test_everybody_is_on_the_drawing(run: Run, tmp_path: Path) -> None:
+    game = played(players=6)
+    moments = {moment.turn: moment for moment in story.moments(game)}
+    record = written(tmp_path, game)
+    for turn in (0, 5, 20):
+        state = moments[turn].state
+        lines = run("show", record, "--at", turn).out.splitlines()
+        trail = "\n".join(lines[3:11])
+        for seat, place in enumerate(state.place):
+            mark = f"{SEAT_LETTERS[seat]}{'▲' if state.homeward[seat] else '▼'}"
+            assert (mark in trail) == (place > 0)
+            assert (mark in lines[2]) == (place == 0)
+
+
+def test_an_altered_or_damaged_record_is_not_shown(run: Run, tmp_path: Path) -> None:
+    data = json.loads(record_of(played()).to_json())
+    data["result"]["scores"][0] += 1
+    path = tmp_path / "altered.json"
+    for text in (json.dumps(data), "{}", ""):
+        path.write_text(text)
+        done = run("show", path)
+        assert (done.status, done.out) == (2, "")
+        assert str(path) in one_line(done.err)
+
+
+@pytest.mark.parametrize(
+    "options", [("--at", "-1"), ("--at", "x"), ("--speed", "0"), ("--events", "--at", "1")]
+)
+def test_bad_options_cost_one_line(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = run("show", written(tmp_path, played()), *options)
+    assert (done.status, done.out) == (2, "")
+    one_line(done.err)
+
+
+def test_names_from_a_record_cannot_write_to_the_terminal(run: Run, tmp_path: Path) -> None:
+    data = json.loads(record_of(played()).to_json())
+    data["game_id"] = "\x1b[2J"
+    data["seats"][0]["name"] = "a\x1b[31m\u202eb"
+    path = tmp_path / "evil.json"
+    path.write_text(json.dumps(data))
+    for options in ((), ("--at", 3)):
+        out = run("show", path, *options).out
+        assert "a\\x1b[31m" in out
+        assert all(line.isprintable() for line in out.splitlines())
+
+
+# In a terminal
+
+
+class Terminal:
+    """A terminal with a program in it; a test reads until it sees what it waits for."""
+
+    def __init__(self, *arguments: object) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = start(*arguments, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        self.seen = ""
+
+    def read_until(self, text: str) -> None:
+        while text not in self.seen:
+            ready, _, _ = select.select([self._ours], [], [], 30)
+            assert ready, f"nothing more came, and no {text!r} in {self.seen!r}"
+            try:
+                self.seen += os.read(self._ours, 65536).decode(errors="replace")
+            except OSError:  # the program has ended
+                assert text in self.seen
+        self.seen = self.seen.partition(text)[2]
+
+    def press(self, key: str) -> None:
+        os.write(self._ours, key.encode())
+
+    def end(self) -> int:
+        status = self.process.wait(30)
+        os.close(self._ours)
+        return status
+
+
+def test_step_by_step_forth_and_back_and_out(tmp_path: Path) -> None:
+    terminal = Terminal("show", written(tmp_path, played()), "--step")
+    terminal.read_until("turn 0")
+    terminal.press(" ")
+    terminal.read_until("turn 1")
+    terminal.press("b")
+    terminal.read_until("turn 0")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_it_plays_to_the_end_by_itself(tmp_path: Path) -> None:
+    game = played(players=2)
+    terminal = Terminal("show", written(tmp_path, game), "--speed", 100)
+    terminal.read_until("the game is over")
+    assert terminal.end() == 0
+
+
+def test_ctrl_c_ends_it_and_gives_the_terminal_back(tmp_path: Path) -> None:
+    terminal = Terminal("show", written(tmp_path, played()), "--step")
+    terminal.read_until("\x1b[?25l")  # the cursor is hidden
+    terminal.read_until("turn 0")
+    terminal.process.send_signal(2)
+    terminal.read_until("\x1b[?25h")
+    terminal.read_until("interrupted")
+    assert terminal.end() == 130

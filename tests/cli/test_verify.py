@@ -1,0 +1,122 @@
+"""`verify`: a line for every record, and an exit status for all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deepsea_rules.ruleset import PRESETS
+
+from .conftest import Run, one_line, played, record_of, written
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return written(tmp_path, played(), "good.json")
+
+
+@pytest.fixture
+def altered(tmp_path: Path) -> Path:
+    data = json.loads(record_of(played()).to_json())
+    data["result"]["scores"][0] += 1
+    path = tmp_path / "altered.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    path = tmp_path / "damaged.json"
+    path.write_text(record_of(played()).to_json()[:-20])
+    return path
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("players", [2, 6])
+def test_a_record_as_it_was_written_is_right(
+    run: Run, tmp_path: Path, preset: str, players: int
+) -> None:
+    path = written(tmp_path, played(preset, players))
+    assert run("verify", path) == (0, f"ok {path}\n", "")
+
+
+def test_the_first_difference_is_named(run: Run, altered: Path) -> None:
+    done = run("verify", altered)
+    assert (done.status, done.err) == (1, "")
+    line = one_line(done.out)
+    assert line.startswith(f"altered {altered}: result.scores is [")
+    assert "but the re-run gives [" in line
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("seed", "00" * 32), ("commitment", "00" * 32), ("decisions", [])],
+)
+def test_whatever_is_altered_is_found(run: Run, tmp_path: Path, key: str, value: object) -> None:
+    data = json.loads(record_of(played()).to_json())
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps({**data, key: value}))
+    assert run("verify", path).status == 1
+
+
+def test_what_is_no_record_is_bad_input(run: Run, damaged: Path, tmp_path: Path) -> None:
+    done = run("verify", damaged, tmp_path / "nothing.json")
+    assert (done.status, done.err) == (2, "")
+    first, second = done.out.splitlines()
+    assert first.startswith(f"unreadable {damaged}: not JSON")
+    assert second == f"unreadable {tmp_path / 'nothing.json'}: cannot be read: " + second[-25:]
+
+
+def test_every_record_has_its_line_and_the_worst_counts(
+    run: Run, good: Path, altered: Path, damaged: Path
+) -> None:
+    done = run("verify", damaged, altered, good)
+    assert done.status == 1
+    assert [line.split()[0] for line in done.out.splitlines()] == ["unreadable", "altered", "ok"]
+    assert run("verify", good, damaged).status == 2
+
+
+def test_json_has_the_same_in_one_document(run: Run, good: Path, altered: Path) -> None:
+    done = run("verify", "--json", good, altered)
+    assert done.status == 1
+    first, second = json.loads(done.out)["records"]
+    assert first == {
+        "path": str(good),
+        "verdict": "ok",
+        "game_id": "demo-0001",
+        "difference": None,
+    }
+    assert second["verdict"] == "altered"
+    assert second["difference"].startswith("result.scores")
+
+
+def test_a_folder_stands_for_its_records_and_a_summary_is_passed_over(
+    run: Run, tmp_path: Path
+) -> None:
+    for number in (1, 2):
+        written(tmp_path, played(salt=str(number)), f"game-000{number}.json")
+    summary = tmp_path / "results.json"
+    summary.write_text('{"format": "deepsea-results/1"}')
+    done = run("verify", tmp_path)
+    assert done.status == 0
+    words = [line.split()[0] for line in done.out.splitlines()]
+    assert words == ["ok", "ok", "passed"]
+    # Alone it proves nothing.
+    assert run("verify", summary).status == 2
+
+
+def test_a_folder_without_records_is_bad_input(run: Run, tmp_path: Path) -> None:
+    done = run("verify", tmp_path)
+    assert done.status == 2
+    assert "no records in this folder" in one_line(done.err)
+
+
+def test_names_from_a_record_cannot_write_to_the_terminal(run: Run, tmp_path: Path) -> None:
+    data = json.loads(record_of(played()).to_json())
+    data["format"] = "\x1b[2J\n\u202e"
+    path = tmp_path / "evil.json"
+    path.write_text(json.dumps(data))
+    line = one_line(run("verify", path).out)
+    assert line.isprintable()

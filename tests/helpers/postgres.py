@@ -1,0 +1,174 @@
+"""A PostgreSQL server of the test run's own: its own folder, its own socket, no network.
+
+It runs as an unprivileged user even if the tests run as root. Everything waits for what it says or
+for its processes to end, never for time to pass.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psycopg
+
+NOBODY = 65534
+READY = "ready to accept connections"
+SETTINGS = {
+    "listen_addresses": "",
+    # The tests kill processes, never the machine: what the system was given is not lost.
+    "fsync": "off",
+    "max_connections": "40",
+    "shared_buffers": "16MB",
+    "autovacuum": "off",
+    "lc_messages": "C",
+}
+
+
+def find_binaries() -> Path | None:
+    """The newest installation's folder with `initdb` and `postgres`; None if there is none."""
+    folders = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"),
+        key=lambda folder: float(folder.parent.name) if folder.parent.name.isdigit() else 0.0,
+    )
+    found = shutil.which("initdb")
+    candidates = [*reversed(folders), *([Path(found).resolve().parent] if found else [])]
+    for folder in candidates:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    return None
+
+
+class Postgres:
+    """A server; `with` starts it, stops it and removes its folder."""
+
+    def __init__(self, binaries: Path) -> None:
+        self._binaries = binaries
+        # The system's folder for temporary files: a socket's path must be short, and the
+        # server's user must be able to reach it.
+        self._folder = Path(tempfile.mkdtemp(prefix="deepsea-pg-", dir="/tmp"))
+        self._folder.chmod(0o700)
+        self._as_user: dict[str, Any] = {}
+        if os.getuid() == 0:
+            os.chown(self._folder, NOBODY, NOBODY)
+            self._as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        self._databases = 0
+        self._log: list[str] = []
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Postgres:
+        try:
+            self._run(
+                "initdb",
+                "--no-sync",
+                "--auth=trust",
+                "--username=ladder",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--pgdata",
+                str(self._data),
+            )
+            self.start()
+        except BaseException:
+            shutil.rmtree(self._folder)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        shutil.rmtree(self._folder)
+
+    def url(self, database: str) -> str:
+        """The URL of one of the server's databases."""
+        return f"postgresql://ladder@/{database}?host={self._folder}"
+
+    def execute(self, statement: str) -> None:
+        """Run a statement in the common database."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def new_database(self) -> str:
+        """The URL of a new, empty database, where the common one is not enough."""
+        self._databases += 1
+        name = f"ladder{self._databases}"
+        self.execute(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def start(self) -> None:
+        """Start the server, and wait until it says that it is ready."""
+        settings = SETTINGS | {"unix_socket_directories": str(self._folder)}
+        words = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        process = subprocess.Popen(
+            [str(self._binaries / "postgres"), "-D", str(self._data), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._folder,
+            start_new_session=True,
+            **self._as_user,
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._log.append(line)
+            if READY in line:
+                break
+        else:
+            process.wait()
+            process.stderr.close()
+            raise RuntimeError("PostgreSQL did not start:\n" + "".join(self._log[-20:]))
+        self._process = process
+        # Somebody has to read on, or the server stops when the pipe is full.
+        threading.Thread(target=self._drain, args=(process,), daemon=True).start()
+
+    def kill(self) -> None:
+        """Kill the postmaster with SIGKILL, and wait until the last of its processes is gone."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        descriptors = []
+        for child in children:
+            try:
+                descriptors.append(os.pidfd_open(int(child)))
+            except ProcessLookupError:
+                continue
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        for descriptor in descriptors:
+            select.select([descriptor], [], [])
+            os.close(descriptor)
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _drain(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            self._log.extend(process.stderr)
+
+    def _run(self, program: str, *words: str) -> None:
+        done = subprocess.run(
+            [str(self._binaries / program), *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd=self._folder,
+            check=False,
+            **self._as_user,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program} failed:\n{done.stdout}{done.stderr}")

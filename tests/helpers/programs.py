@@ -1,0 +1,157 @@
+"""Real bot programs for tests, good and bad, and what must be gone after a match.
+
+A program that hangs says so first, into a pipe that the test waits for: no test waits for time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deepsea_referee.bots import BotSpec, resolve
+from deepsea_referee.isolation.plain import PlainProcess
+from deepsea_referee.process import Hosting
+
+HEAD = """
+import os, sys, signal
+from deepsea_sdk import Bot, run
+
+class Tester(Bot):
+    asked = 0
+    games = 0
+
+    def on_game_start(self, info):
+        Tester.games += 1
+        self.asked = 0
+
+    def search(self, view):
+        return "take" if "take" in view.legal and view.me.load < 2 else "leave"
+
+    def turn_back(self, view):
+        return view.me.load >= 2
+
+    def decide(self, view):
+        self.asked += 1
+        self.before(view)
+        return super().decide(view)
+
+    def before(self, view):
+        pass
+"""
+TAIL = "\nif __name__ == '__main__':\n    run(Tester())\n"
+
+PATIENT = Hosting(PlainProcess(), start_limit_us=60_000_000, grace_us=30_000_000)
+"""Limits that no machine is too slow for."""
+
+
+MUTE = """
+import os, queue, grpc
+from deepsea_sdk._pb import deepsea_pb2 as pb
+
+def report():
+    with open({pipe!r}, "w") as pipe:
+        pipe.write(".")
+
+asked, outbox = 0, queue.SimpleQueue()
+hello = pb.Hello(token=os.environ["DEEPSEA_TOKEN"], protocol_version=1)
+outbox.put(pb.BotMessage(hello=hello).SerializeToString())
+with grpc.insecure_channel(os.environ["DEEPSEA_ADDRESS"]) as channel:
+    for data in channel.stream_stream("/deepsea.v1.Referee/Play")(iter(outbox.get, None)):
+        message = pb.RefereeMessage.FromString(data)
+        if message.HasField("welcome") and {answers} < 0:
+            report()
+        for request in message.requests:
+            asked += 1
+            if 0 <= {answers} < asked:
+                report()
+                continue
+            decision = pb.Decision(
+                game_id=request.game_id, request_id=request.request_id, action=request.legal[0]
+            )
+            outbox.put(pb.BotMessage(decisions=[decision]).SerializeToString())
+    outbox.put(None)
+"""
+
+
+def program(folder: Path, name: str, before: str = "pass", first: str = "") -> BotSpec:
+    """A bot that plays well but for what it does before each decision, or before anything else."""
+    return _written(folder, name, f"{first}\n{HEAD}        {before}\n{TAIL}")
+
+
+def mute(folder: Path, pipe: Path, answers: int) -> BotSpec:
+    """A bot that answers so many questions and no more, and reports each one it leaves open."""
+    return _written(folder, "mute", MUTE.format(pipe=str(pipe), answers=answers))
+
+
+def punctual(folder: Path, pipe: Path) -> BotSpec:
+    """A bot that reports when it was welcomed and always plays the default action."""
+    return _written(folder, "punctual", MUTE.format(pipe=str(pipe), answers=-1))
+
+
+def never_ready(folder: Path) -> BotSpec:
+    """A bot that never says hello."""
+    return _written(folder, "never_ready", "import signal\nsignal.pause()\n")
+
+
+def _written(folder: Path, name: str, text: str) -> BotSpec:
+    file = folder / f"{name}.py"
+    file.write_text(text, encoding="utf-8")
+    return resolve(str(file))
+
+
+@contextmanager
+def reports(pipe: Path) -> Iterator[Callable[[], Awaitable[None]]]:
+    """A named pipe into which a program reports; what it gives waits for the next report."""
+    os.mkfifo(pipe)
+    descriptor = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    loop = asyncio.get_running_loop()
+    unread: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def read() -> None:
+        for byte in os.read(descriptor, 100):
+            unread.put_nowait(bytes([byte]))
+
+    async def report() -> None:
+        await unread.get()
+
+    loop.add_reader(descriptor, read)
+    try:
+        yield report
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+@contextmanager
+def nothing_left_behind() -> Iterator[None]:
+    """Fails if a program, a socket or a folder of the block outlives it."""
+    with tempfile.TemporaryDirectory(prefix="t-") as name:
+        usual, tempfile.tempdir = tempfile.tempdir, name
+        try:
+            yield
+        finally:
+            tempfile.tempdir = usual
+        assert list(Path(name).iterdir()) == []
+        assert _programs(name) == []
+
+
+def open_descriptors() -> int:
+    """How many descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def _programs(folder: str) -> list[str]:
+    """Running processes that were told an address in the folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if folder.encode() in (process / "environ").read_bytes():
+                    found.append((process / "cmdline").read_text())
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,95 @@
+"""Streams in memory: sessions with a bot that is a function, without gRPC and without waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NoReturn, cast
+
+import grpc
+
+from deepsea_referee.clock import ManualClock, TimeControl
+from deepsea_referee.match import play_game
+from deepsea_referee.results import FaultReport
+from deepsea_referee.session import Session, Stream
+from deepsea_rules.game import Game
+from deepsea_sdk._pb import deepsea_pb2 as pb
+
+Decide = Callable[[pb.DecisionRequest], str]
+CONTROL = TimeControl(100_000, 2_000_000)
+
+
+def first_legal(request: pb.DecisionRequest) -> str:
+    """The default action."""
+    return request.legal[0]
+
+
+def last_legal(request: pb.DecisionRequest) -> str:
+    """Takes what it can and turns back at once."""
+    return request.legal[-1]
+
+
+class Aborted(Exception):
+    """What gRPC raises out of `abort`."""
+
+
+class MemoryStream:
+    """A stream to a bot that answers at once. Keeps every byte that it was sent."""
+
+    def __init__(self, decide: Decide) -> None:
+        self.sent: list[bytes] = []
+        self._decide = decide
+        self._answers: asyncio.Queue[object] = asyncio.Queue()
+
+    async def write(self, data: bytes) -> None:
+        self.sent.append(data)
+        message = pb.RefereeMessage.FromString(data)
+        decisions = [
+            pb.Decision(game_id=r.game_id, request_id=r.request_id, action=self._decide(r))
+            for r in message.requests
+        ]
+        if decisions:
+            self.put(pb.BotMessage(decisions=decisions).SerializeToString())
+
+    def put(self, data: object) -> None:
+        """Something else that comes from the bot."""
+        self._answers.put_nowait(data)
+
+    def end(self) -> None:
+        """The bot has gone."""
+        self._answers.put_nowait(grpc.aio.EOF)
+
+    async def read(self) -> object:
+        return await self._answers.get()
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
+        raise Aborted(code, details)
+
+    def messages(self) -> list[pb.RefereeMessage]:
+        return [pb.RefereeMessage.FromString(data) for data in self.sent]
+
+
+class Table:
+    """Sessions over streams in memory, one for each bot."""
+
+    def __init__(self, bots: Sequence[Decide]) -> None:
+        self.clock = ManualClock()
+        self.streams = [MemoryStream(decide) for decide in bots]
+        self.sessions = [Session(self.clock) for _ in bots]
+        self._serving = [
+            asyncio.create_task(session.serve(cast(Stream, stream)))
+            for session, stream in zip(self.sessions, self.streams, strict=True)
+        ]
+
+    async def play(
+        self, game: Game, control: TimeControl = CONTROL, game_id: str = "g"
+    ) -> list[FaultReport]:
+        """Play a game to its end and see every stream through."""
+        faults = await play_game(game, game_id, self.sessions, control)
+        await self.close()
+        return faults
+
+    async def close(self) -> None:
+        for session in self.sessions:
+            session.close("the test is over")
+        await asyncio.gather(*self._serving, return_exceptions=True)

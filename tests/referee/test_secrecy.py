@@ -1,0 +1,105 @@
+"""What a seat is sent depends on what the seat may know, to the byte.
+
+A game is stopped at one of a seat's requests; every value that the seat does not know there is
+dealt anew; the same game with the same decisions then sends the seat the same bytes up to there.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import Stream, game_seed, seed_from_text, shuffled
+from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.units import CHIPS, LEVEL_OF
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from helpers.peers import run
+from helpers.streams import Decide, Table
+
+PLAYERS = 3
+SEEDS = [game_seed(seed_from_text("secrecy"), number) for number in range(3)]
+
+
+def by_what_is_public(seed: bytes, *, faulty: bool) -> Decide:
+    """A bot that decides by chance and not by any value, now and then against the rules."""
+    chance = Stream(seed, "bot")
+
+    def decide(request: pb.DecisionRequest) -> str:
+        if faulty and chance.uniform(40) == 0:
+            return "drop:5"
+        return request.legal[chance.uniform(len(request.legal))]
+
+    return decide
+
+
+def play(rules: RuleSet, seed: bytes, values: tuple[int, ...] | None) -> list[list[bytes]]:
+    """Play a game, with other values if given; returns what each seat was sent."""
+
+    async def test() -> list[list[bytes]]:
+        bots = [
+            by_what_is_public(seed + bytes([seat]), faulty=seat == 0) for seat in range(PLAYERS)
+        ]
+        table = Table(bots)
+        game = Game(rules, PLAYERS, seed)
+        if values is not None:
+            game.state.values = values
+        await table.play(game)
+        return [stream.sent for stream in table.streams]
+
+    return run(test())
+
+
+def revealed_to(rules: RuleSet, view: pb.View) -> set[int]:
+    """The chips whose values the rules have shown to the seat that looks."""
+    revealed: set[int] = set()
+    for seat, diver in enumerate(view.divers):
+        if rules.owner_peek == "on_return" and seat == view.seat:
+            revealed.update(diver.bank)
+        elif rules.reveal == "dive_end" and view.phase == pb.PHASE_ORDER:
+            revealed.update(diver.bank)  # the clean-up begins with the reveal
+        elif rules.reveal == "dive_end":
+            revealed.update(diver.bank[: diver.hauled])
+    return revealed
+
+
+def dealt_anew(seed: bytes, known: set[int]) -> tuple[int, ...]:
+    """The game's values, but those of the chips that are not known are shuffled in their level."""
+    values = list(Game(PRESETS["manual"], PLAYERS, seed).state.values)
+    chance = Stream(seed, "anew")
+    for level in (1, 2, 3, 4):
+        chips = [chip for chip in CHIPS if LEVEL_OF[chip] == level and chip not in known]
+        mixed = shuffled([values[chip] for chip in chips], chance.uniform)
+        for chip, value in zip(chips, mixed, strict=True):
+            values[chip] = value
+    return tuple(values)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("seed", SEEDS, ids=range(len(SEEDS)))
+def test_hidden_values_change_no_byte_until_a_rule_reveals_them(name: str, seed: bytes) -> None:
+    rules = PRESETS[name]
+    sent = play(rules, seed, None)
+    revealed = 0
+    for seat in range(PLAYERS):
+        messages = [pb.RefereeMessage.FromString(data) for data in sent[seat]]
+        asked = [number for number, message in enumerate(messages) if message.requests]
+        revealed += len(messages[asked[-1]].requests[0].view.known)
+        for stop in asked[:: len(asked) // 4]:
+            view = messages[stop].requests[0].view
+            assert set(view.known) == revealed_to(rules, view)
+            values = dealt_anew(seed, set(view.known))
+            assert values != Game(rules, PLAYERS, seed).state.values
+            again = play(rules, seed, values)
+            assert again[seat][: stop + 1] == sent[seat][: stop + 1]
+            assert again[seat] != sent[seat]  # the end shows everything
+    assert revealed or rules.reveal == "game_end"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_seed_is_sent_with_the_end_and_never_before(name: str) -> None:
+    seed = SEEDS[0]
+    for sent in play(PRESETS[name], seed, None):
+        over = [number for number, data in enumerate(sent) if seed in data]
+        assert len(over) == 1
+        assert pb.RefereeMessage.FromString(sent[over[0]]).overs[0].seed == seed
+        assert not any(seed.hex().encode() in data for data in sent[: over[0]])

@@ -1,0 +1,259 @@
+"""The door: who is let in, with which answer for everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import stat
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from deepsea_referee.clock import ManualClock
+from deepsea_referee.errors import RefereeError
+from deepsea_referee.server import SeatServer
+from deepsea_referee.session import Session
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from helpers.peers import PLAY, TOKEN, Call, Peer, run, seat
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN + " ", TOKEN[:-1], TOKEN.upper(), "ü" * 50])
+def test_only_the_token_opens_the_seat(tmp_path: Path, token: str) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            peer = Peer(channel)
+            await peer.hello(token)
+            assert await peer.status() == (
+                grpc.StatusCode.UNAUTHENTICATED,
+                "the token does not open this seat",
+            )
+            assert not it.session.connected.done()
+            # A wrong token spoils nothing for the right one.
+            rightful = Peer(channel)
+            await rightful.hello()
+            assert (await rightful.next()).HasField("welcome")
+
+    run(test())
+
+
+def test_a_token_opens_its_seat_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel, it.peer() as first:
+            second = Peer(channel)
+            await second.hello()
+            assert (await second.status())[0] is grpc.StatusCode.ALREADY_EXISTS
+            # The first is not touched by it ...
+            asked = it.session.ask(pb.DecisionRequest(game_id="g"), 1000)
+            await first.answer(await first.request(), "down")
+            assert (await asked).action == "down"
+            # ... and nobody takes its place when it is gone.
+            await first.call.done_writing()
+            await it.session.ended
+            third = Peer(channel)
+            await third.hello()
+            assert (await third.status())[0] is grpc.StatusCode.ALREADY_EXISTS
+
+    run(test())
+
+
+def test_another_protocol_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            peer = Peer(channel)
+            await peer.hello(version=2)
+            code, details = await peer.status()
+            assert code is grpc.StatusCode.FAILED_PRECONDITION
+            assert "version 2" in details
+            assert "version 1" in details
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xff",
+        pb.BotMessage(decisions=[pb.Decision(game_id="g")]).SerializeToString(),
+        pb.BotMessage(
+            hello=pb.Hello(token=TOKEN, protocol_version=1), decisions=[pb.Decision()]
+        ).SerializeToString(),
+    ],
+    ids=["empty", "garbage", "decision first", "hello with a decision"],
+)
+def test_the_first_message_is_a_hello_and_nothing_else(tmp_path: Path, data: bytes) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            peer = Peer(channel)
+            await peer.raw(data)
+            assert (await peer.status())[0] is grpc.StatusCode.INVALID_ARGUMENT
+            assert not it.session.connected.done()
+
+    run(test())
+
+
+def test_a_stream_without_a_hello_is_closed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            peer = Peer(channel)
+            await peer.call.wait_for_connection()
+            await it.alarm_is_set()
+            it.clock.jump(10_000_000)
+            assert (await peer.status())[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+
+    run(test())
+
+
+def test_a_stream_that_is_closed_before_the_hello_is_nothing(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            peer = Peer(channel)
+            await peer.call.done_writing()
+            await peer.status()
+            async with it.peer():
+                assert it.session.usable
+
+    run(test())
+
+
+def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            call: Call = channel.stream_stream(PLAY)(compression=grpc.Compression.Gzip)
+            await call.write(bytes(10_000_000))
+            assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            async with it.peer():
+                assert it.session.usable
+
+    run(test())
+
+
+def test_huge_metadata_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            call: Call = channel.stream_stream(PLAY)(metadata=(("x", "y" * 100_000),))
+            assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            async with it.peer():
+                assert it.session.usable
+
+    run(test())
+
+
+def test_unknown_methods_are_unimplemented(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            call: Call = channel.stream_stream("/deepsea.v1.Referee/Win")()
+            assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
+
+    run(test())
+
+
+def test_garbage_on_the_socket_disturbs_nobody(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it:
+            strangers = []
+            for data in (b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n", b"\0" * 1000):
+                stranger = socket.socket(socket.AF_UNIX)
+                stranger.connect(str(tmp_path / "seat"))
+                stranger.sendall(data)
+                strangers.append(stranger)
+            async with it.peer():
+                assert it.session.usable
+            for stranger in strangers:
+                stranger.close()
+
+    run(test())
+
+
+def test_health_is_served(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            call: Call = channel.stream_stream("/grpc.health.v1.Health/Check")()
+            request = health_pb2.HealthCheckRequest(service="deepsea.v1.Referee")
+            await call.write(request.SerializeToString())
+            data = await call.read()
+            assert isinstance(data, bytes)
+            response = health_pb2.HealthCheckResponse.FromString(data)
+            assert response.status == health_pb2.HealthCheckResponse.SERVING
+
+    run(test())
+
+
+def test_reflection_names_the_services_and_gives_the_proto(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel:
+            method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+            call: Call = channel.stream_stream(method)()
+
+            async def reflect(
+                request: reflection_pb2.ServerReflectionRequest,
+            ) -> reflection_pb2.ServerReflectionResponse:
+                await call.write(request.SerializeToString())
+                data = await call.read()
+                assert isinstance(data, bytes)
+                return reflection_pb2.ServerReflectionResponse.FromString(data)
+
+            request = reflection_pb2.ServerReflectionRequest
+            names = await reflect(request(list_services=""))
+            assert {service.name for service in names.list_services_response.service} == {
+                "deepsea.v1.Referee",
+                "grpc.health.v1.Health",
+                "grpc.reflection.v1alpha.ServerReflection",
+            }
+            file = await reflect(request(file_containing_symbol="deepsea.v1.Referee"))
+            assert b"DecisionRequest" in file.file_descriptor_response.file_descriptor_proto[0]
+
+    run(test())
+
+
+def test_tcp_by_option() -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        session = Session(clock)
+        server = SeatServer(session, TOKEN, clock)
+        address = await server.start("127.0.0.1:0")
+        host, _, port = address.rpartition(":")
+        assert host == "127.0.0.1"
+        assert int(port) > 0
+        async with grpc.aio.insecure_channel(address) as channel:
+            peer = Peer(channel)
+            await peer.hello()
+            assert (await peer.next()).HasField("welcome")
+        await server.stop()
+
+    run(test())
+
+
+def test_the_socket_goes_with_the_server(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path):
+            assert stat.S_ISSOCK((tmp_path / "seat").stat().st_mode)
+        assert list(tmp_path.iterdir()) == []
+
+    run(test())
+
+
+def test_a_socket_that_cannot_be_made_is_the_referees_trouble(tmp_path: Path) -> None:
+    async def test() -> None:
+        with pytest.raises(RefereeError, match="cannot listen"):
+            async with seat(tmp_path / "missing"):
+                pass
+
+    run(test())
+
+
+def test_two_hundred_streams_do_not_keep_the_bot_out(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer, it.channel() as channel:
+            idle: list[Call] = [channel.stream_stream(PLAY)() for _ in range(200)]
+            asked = it.session.ask(pb.DecisionRequest(game_id="g"), 1000)
+            await peer.answer(await peer.request(), "down")
+            assert (await asked).action == "down"
+            for call in idle:
+                call.cancel()
+            await asyncio.gather(*(call.code() for call in idle))
+
+    run(test())

@@ -1,0 +1,351 @@
+"""One stream, many games: order, clocks, late answers, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+
+from deepsea_referee.errors import BotFault
+from deepsea_referee.session import MESSAGE_BYTES, Answer
+from deepsea_rules.faults import Fault
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from helpers.peers import one_pass, run, seat
+
+LIMIT_US = 100_000
+
+
+def question(game_id: str = "g") -> pb.DecisionRequest:
+    return pb.DecisionRequest(game_id=game_id, legal=["down", "turn"])
+
+
+def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = it.session.ask(question(), LIMIT_US)
+            request = await peer.request()
+            it.clock.jump(1_234)
+            await peer.answer(request, "turn")
+            assert await asked == Answer("turn", 1_234)
+
+    run(test())
+
+
+def test_what_is_ready_in_one_pass_goes_out_as_one_message(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = [it.session.ask(question(f"g{i}"), LIMIT_US) for i in range(5)]
+            it.session.send(pb.RefereeMessage(overs=[pb.GameOver(game_id="old")]))
+            message = await peer.next()
+            assert [request.game_id for request in message.requests] == [f"g{i}" for i in range(5)]
+            assert [over.game_id for over in message.overs] == ["old"]
+            # The answers come in one message too, in any order.
+            decisions = [
+                pb.Decision(game_id=r.game_id, request_id=r.request_id, action=r.game_id)
+                for r in reversed(message.requests)
+            ]
+            await peer.send(pb.BotMessage(decisions=decisions))
+            assert [(await one).action for one in asked] == [f"g{i}" for i in range(5)]
+
+    run(test())
+
+
+def test_messages_are_put_together_up_to_their_limit(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            for i in range(100):
+                it.session.ask(pb.DecisionRequest(game_id=f"{i:02000}", legal=["down"]), LIMIT_US)
+            games: list[int] = []
+            while len(games) < 100:
+                message = await peer.next()
+                games += [int(request.game_id) for request in message.requests]
+            assert games == list(range(100))
+            assert len(peer.seen[1:]) == 4  # after the welcome
+            assert all(len(data) <= MESSAGE_BYTES for data in peer.seen)
+
+    run(test())
+
+
+def test_request_ids_are_never_used_twice(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            ids = set()
+            for _ in range(5):
+                asked = it.session.ask(question(), LIMIT_US)
+                request = await peer.request()
+                await peer.answer(request, "down")
+                await asked
+                ids.add(request.request_id)
+            assert len(ids) == 5
+
+    run(test())
+
+
+@pytest.mark.parametrize(("elapsed_us", "in_time"), [(LIMIT_US, True), (LIMIT_US + 1, False)])
+def test_the_whole_limit_may_be_used_and_not_a_microsecond_more(
+    tmp_path: Path, elapsed_us: int, in_time: bool
+) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = it.session.ask(question(), LIMIT_US)
+            request = await peer.request()
+            it.clock.jump(elapsed_us)
+            assert asked.done() is not in_time
+            await peer.answer(request, "down")
+            if in_time:
+                assert await asked == Answer("down", elapsed_us)
+            else:
+                with pytest.raises(BotFault) as caught:
+                    await asked
+                assert (caught.value.fault, caught.value.us) == (Fault.TIMEOUT, elapsed_us)
+
+    run(test())
+
+
+def test_each_question_has_its_own_clock(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            slow = it.session.ask(question("slow"), LIMIT_US)
+            await peer.request()
+            it.clock.jump(LIMIT_US - 10)
+            quick = it.session.ask(question("quick"), LIMIT_US)
+            request = await peer.request()
+            it.clock.jump(11)
+            assert slow.done()
+            assert isinstance(slow.exception(), BotFault)
+            assert not quick.done()
+            await peer.answer(request, "down")
+            assert await quick == Answer("down", 11)
+
+    run(test())
+
+
+def test_a_late_answer_is_passed_over_and_never_taken_for_the_next_question(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            first = it.session.ask(question(), LIMIT_US)
+            late = await peer.request()
+            it.clock.jump(LIMIT_US + 1)
+            assert isinstance(first.exception(), BotFault)
+            second = it.session.ask(question(), LIMIT_US)
+            request = await peer.request()
+            await peer.answer(late, "turn")
+            await peer.answer(request, "down")
+            assert (await second).action == "down"
+
+    run(test())
+
+
+def test_an_answer_for_a_game_that_was_broken_off_is_passed_over(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            broken_off = it.session.ask(question("void"), LIMIT_US)
+            request = await peer.request()
+            broken_off.cancel()
+            other = it.session.ask(question("other"), LIMIT_US)
+            await peer.answer(request, "down")
+            await peer.answer(await peer.request(), "turn")
+            assert (await other).action == "turn"
+
+    run(test())
+
+
+def answered_twice(request: pb.DecisionRequest) -> list[bytes]:
+    decision = pb.Decision(game_id=request.game_id, request_id=request.request_id, action="down")
+    return [pb.BotMessage(decisions=[decision]).SerializeToString()] * 2
+
+
+def decision(game_id: str, request_id: int) -> bytes:
+    answer = pb.Decision(game_id=game_id, request_id=request_id, action="down")
+    return pb.BotMessage(decisions=[answer]).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        pytest.param(decision("g", 7), "request 7, which is not open", id="never asked"),
+        pytest.param(decision("g", 2**64 - 1), "not open", id="huge id"),
+        pytest.param(decision("h", 1), "for a game", id="another game's id"),
+        pytest.param(b"", "without a decision", id="empty"),
+        pytest.param(b"\x7a\x03abc", "without a decision", id="unknown field"),
+        pytest.param(
+            pb.BotMessage(hello=pb.Hello(token="x")).SerializeToString(),
+            "hello twice",
+            id="second hello",
+        ),
+        pytest.param(b"\xff\xff\xff", "no BotMessage", id="garbage"),
+        pytest.param(decision("g", 1)[:-1], "no BotMessage", id="truncated"),
+        pytest.param(b"\x12\x02\x0a\x01", "no BotMessage", id="length beyond the end"),
+        pytest.param(b"\x10" + b"\xff" * 11, "no BotMessage", id="varint overflow"),
+        pytest.param(b"\x12\x03\x0a\x01\xff", "no BotMessage", id="bad UTF-8"),
+        pytest.param(b"\x7b" * 200, "no BotMessage", id="deep nesting"),
+    ],
+)
+def test_the_first_word_that_nobody_asked_for_ends_the_stream(
+    tmp_path: Path, data: bytes, why: str
+) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = it.session.ask(question(), LIMIT_US)
+            await peer.request()
+            await peer.raw(data)
+            with pytest.raises(BotFault, match=why) as caught:
+                await asked
+            assert caught.value.fault is Fault.PROTOCOL_ERROR
+            code, details = await peer.status()
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+            assert why in details
+            # It is not asked again: whatever is asked meets the same fault.
+            with pytest.raises(BotFault, match=why):
+                await it.session.ask(question(), LIMIT_US)
+            assert not it.session.usable
+
+    run(test())
+
+
+def test_a_second_answer_to_one_question_ends_the_stream(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = it.session.ask(question(), LIMIT_US)
+            for data in answered_twice(await peer.request()):
+                await peer.raw(data)
+            assert (await asked).action == "down"  # the first one counts
+            code, _ = await peer.status()
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+            await it.session.ended
+
+    run(test())
+
+
+def test_a_question_that_was_not_sent_yet_cannot_be_answered(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            await peer.raw(decision("g", 1))  # a guess of the first id
+            await it.session.ended
+            with pytest.raises(BotFault):
+                await it.session.ask(question(), LIMIT_US)
+
+    run(test())
+
+
+def test_a_flood_is_cut_at_its_first_message(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+
+            async def flood() -> None:
+                while True:
+                    await peer.raw(decision("g", 1))
+
+            with pytest.raises((grpc.aio.AioRpcError, asyncio.InvalidStateError)):
+                await flood()
+            assert (await peer.status())[0] is not grpc.StatusCode.OK
+            with pytest.raises(BotFault, match="request 1, which is not open"):
+                await it.session.ask(question(), LIMIT_US)
+
+    run(test())
+
+
+@pytest.mark.parametrize("how", ["half-close", "cancel", "close"])
+def test_a_stream_that_ends_is_a_crash_at_once(tmp_path: Path, how: str) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.channel() as channel, it.peer() as peer:
+            asked = [it.session.ask(question(f"g{i}"), LIMIT_US) for i in range(3)]
+            await peer.next()
+            it.clock.jump(50)
+            if how == "half-close":
+                await peer.call.done_writing()
+            elif how == "cancel":
+                peer.call.cancel()
+            else:
+                await channel.close()
+                peer.call.cancel()
+            for one in asked:
+                with pytest.raises(BotFault) as caught:
+                    await one
+                assert (caught.value.fault, caught.value.us) == (Fault.CRASH, 50)
+
+    run(test())
+
+
+def test_a_message_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = it.session.ask(question(), LIMIT_US)
+            request = await peer.request()
+            await peer.answer(request, "x" * MESSAGE_BYTES)
+            with pytest.raises(BotFault) as caught:
+                await asked
+            assert caught.value.fault is Fault.CRASH
+            assert (await peer.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    run(test())
+
+
+def test_whoever_does_not_read_is_ended_after_the_write_limit(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path, write_limit_us=1_000) as it, it.peer():
+            big = pb.RefereeMessage(overs=[pb.GameOver(game_id="x" * 60_000)])
+            waiting = it.session.ask(question(), 10**9)
+            while it.session._outbox or it.session._write_by_us is None:
+                it.session.send(big)  # until flow control holds the writer
+                await one_pass()
+                if len(it.session._outbox) > 200:
+                    break
+            it.clock.jump(1_001)
+            with pytest.raises(BotFault, match="does not read"):
+                await waiting
+
+    run(test())
+
+
+def test_goodbye_comes_last_and_ends_the_stream(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            it.session.send(pb.RefereeMessage(overs=[pb.GameOver(game_id="g")]))
+            it.session.close("the match is over")
+            assert not it.session.usable
+            message = await peer.next()
+            assert message.overs[0].game_id == "g"
+            assert message.goodbye.reason == "the match is over"
+            assert await peer.status() == (grpc.StatusCode.OK, "")
+            await it.session.ended
+
+    run(test())
+
+
+def test_the_loops_own_stall_is_not_charged(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = it.session.ask(question(), LIMIT_US)
+            request = await peer.request()
+            # The alarm that was due at the limit rings half a second late.
+            alarm = it.clock._alarms[0]
+            it.clock._alarms.clear()
+            it.clock.jump(LIMIT_US + 500_000)
+            alarm.ring()
+            assert not asked.done()
+            await peer.answer(request, "turn")
+            answer = await asked
+            assert answer.action == "turn"
+            assert answer.us <= LIMIT_US
+
+    run(test())
+
+
+def test_a_stall_gives_no_second_reprieve(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = it.session.ask(question(), LIMIT_US)
+            await peer.request()
+            alarm = it.clock._alarms[0]
+            it.clock._alarms.clear()
+            it.clock.jump(LIMIT_US + 500_000)
+            alarm.ring()
+            it.clock.jump(100_000)
+            assert isinstance(asked.exception(), BotFault)
+
+    run(test())

@@ -1,0 +1,442 @@
+"""The end of a dive: who lays what where, how piles grow, and who begins the next one."""
+
+import pytest
+
+from deepsea_rules.units import BLANK
+from helpers.positions import (
+    ALL,
+    at,
+    chips_of,
+    choices,
+    custom,
+    level,
+    play,
+    settle,
+    snapshot,
+    trail,
+    turn,
+)
+
+CLOSEST = ("guide", "manual", "reference")
+FARTHEST = ("revised", "publisher")
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_everybody_boards_and_the_tank_is_full(preset: str) -> None:
+    state = at("1 x 2 [12] 3 | Ah/4 *B2^:1 C4v Dh/3 | d1 a1", preset)
+    turn(state, 2)
+    assert (state.dive, state.air, state.phase, state.quiet) == (2, 25, "turn", 0)
+    assert state.place == [0, 0, 0, 0]
+    assert state.homeward == [False] * 4
+    assert state.barred == [False] * 4
+    assert tuple(state.home_order) == ()
+    assert state.cargo == [(), (), (), ()]
+    assert [[level(chip) for chip in bank] for bank in state.bank] == [[4], [], [], [3]]
+    assert trail(state) == "1 2 [12] 3 {1}"
+    assert state.trail[0] == BLANK
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_spaces_keep_their_order_and_are_never_sorted(preset: str) -> None:
+    state = at("4 x 1 [42] x 3 {2} x {1} x | A1^:1 Bh | d2 a9", preset)
+    turn(state, 4)
+    assert trail(state) == "4 1 [42] 3 {2} {1}"
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_who_gets_home_on_the_last_breath_is_safe(preset: str) -> None:
+    state = at("1 2 3 | A1^:4 B2v:1 | d1 a1", preset)
+    turn(state, 2)
+    assert [level(chip) for chip in state.bank[0]] == [4]
+    assert state.bank[1] == ()
+    assert trail(state) == "1 2 3 {1}"
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_a_treasure_taken_with_the_last_breath_is_lost_again(preset: str) -> None:
+    state = at("1 2 3 | A3v:4,4 Bh | d1 a2", preset)
+    turn(state, 2, search="take")
+    assert trail(state) == "1 2 {443}"
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_a_drop_with_the_last_breath_stays_where_it_is(preset: str) -> None:
+    state = at("1 x 3 | A2v:4,1 Bh | d1 a2", preset)
+    turn(state, 2, search="drop:4")
+    assert trail(state) == "1 4 3 {1}"
+
+
+# position with A's turn to end the dive by air, and the trail after the default orders for
+# divers laying closest first and farthest first
+LAID = [
+    ("two items", "1 2 | A1v:3,4 B2v | d1 a2", "1 2 {34}", "1 2 {34}"),
+    ("exactly a pile", "1 2 | A1v:3,4,4 B2v | d1 a3", "1 2 {344}", "1 2 {344}"),
+    ("one more than a pile", "1 2 | A1v:4,4,4,4 B2v | d1 a4", "1 2 {444} {4}", "1 2 {444} {4}"),
+    ("two piles", "1 2 | A1v:4,4,4,4,4,4 B2v | d1 a6", "1 2 {444} {444}", "1 2 {444} {444}"),
+    (
+        "piles continue across divers",
+        "1 2 2 2 | A1v:3,3 B2v:1 C4v:4,4 | d1 a2",
+        "1 2 2 2 {331} {44}",
+        "1 2 2 2 {441} {33}",
+    ),
+    (
+        "a full pile is followed by a new one",
+        "1 2 2 2 | A1v:3,3,3 B2v:1 | d1 a3",
+        "1 2 2 2 {333} {1}",
+        "1 2 2 2 {133} {3}",
+    ),
+    (
+        "three divers, five items",
+        "1 2 2 2 2 | A2v:3,3 B1v:1,1 C5v:4 | d1 a2",
+        "1 2 2 2 2 {113} {34}",
+        "1 2 2 2 2 {433} {11}",
+    ),
+    (
+        "distance decides, not facing or seat",
+        "1 2 2 2 2 | A5^:3,3 B1v:1,1 | d1 a2",
+        "1 2 2 2 2 {113} {3}",
+        "1 2 2 2 2 {331} {1}",
+    ),
+    (
+        "divers without cargo lay nothing",
+        "1 2 2 2 | A2v:3,3 B1v C4v:1,1 | d1 a2",
+        "1 2 2 2 {331} {1}",
+        "1 2 2 2 {113} {3}",
+    ),
+    (
+        "divers at home keep theirs",
+        "1 2 2 2 | A2v:3,3 Bh/4,4 C4v:1 | d1 a2",
+        "1 2 2 2 {331}",
+        "1 2 2 2 {133}",
+    ),
+    (
+        "past the end of the trail even if that is blank",
+        "1 x x x | A2v:3,3 B4v:4 | d1 a2",
+        "1 {334}",
+        "1 {433}",
+    ),
+    ("nothing else is left", "x x | A1v:3,3 B2v:1 | d1 a2", "{331}", "{133}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", ALL)
+@pytest.mark.parametrize(
+    ("text", "closest", "farthest"), [row[1:] for row in LAID], ids=[row[0] for row in LAID]
+)
+def test_laying(text: str, closest: str, farthest: str, preset: str) -> None:
+    state = at(text, preset)
+    chips = chips_of(state)
+    turn(state, 2)
+    settle(state)
+    assert trail(state) == (closest if preset in CLOSEST else farthest)
+    assert chips_of(state) == chips
+    assert state.dive == 2
+
+
+@pytest.mark.parametrize("preset", ["guide", "manual", "reference", "publisher"])
+def test_piles_of_an_earlier_dive_are_not_continued(preset: str) -> None:
+    state = at("1 {2} | A1v:3,4 Bh | d2 a2", preset)
+    turn(state, 2)
+    assert trail(state) == "1 {2} {34}"
+
+
+# -------------------------------------------------------------------------- tail piles
+
+TOP_UP = [
+    ("one chip", "1 2 {1} | A1v:3 Bh | d2 a1", "1 2 {13}"),
+    ("two chips", "1 2 {12} | A1v:3 Bh | d2 a1", "1 2 {123}"),
+    ("a full one is left alone", "1 2 {123} | A1v:3 Bh | d2 a1", "1 2 {123} {3}"),
+    ("more than fits", "1 2 {12} | A1v:3,3,3 Bh | d2 a3", "1 2 {123} {33}"),
+    ("a full pile before a short one", "1 {123} {1} | A1v:3,3 Bh | d2 a2", "1 {123} {133}"),
+    ("only blanks behind it", "1 {1} x x | A1v:3 Bh | d2 a1", "1 {13}"),
+    ("only tail piles behind it", "1 {1} x {223} | A1v:3 Bh | d2 a1", "1 {13} {223}"),
+    ("two short ones", "1 {1} {2} | A1v:3,3,3,3 Bh | d2 a4", "1 {133} {233}"),
+    ("an original chip at the end", "1 2 | A1v:3 Bh | d2 a1", "1 2 {3}"),
+    ("a stack that was carried", "1 2 [12] | A1v:3 Bh | d2 a1", "1 2 [12] {3}"),
+    ("an original chip behind it", "1 {1} 2 | A1v:3 Bh | d2 a1", "1 {1} 2 {3}"),
+    ("a carried stack behind it", "1 {1} [22] | A1v:3 Bh | d2 a1", "1 {1} [22] {3}"),
+    ("cut off, and another at the tail", "1 {1} 2 {2} | A1v:3,3,3 Bh | d2 a3",
+     "1 {1} 2 {233} {3}"),
+    ("nothing to lay", "1 {1} | A1^:3 Bh | d2 a1", "1 {1}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "after"), [row[1:] for row in TOP_UP], ids=[row[0] for row in TOP_UP]
+)
+def test_top_up(text: str, after: str) -> None:
+    state = at(text, "revised")
+    turn(state, 2)
+    settle(state)
+    assert trail(state) == after
+
+
+def test_top_up_farthest_diver_first() -> None:
+    state = at("1 1 {2} | A1v:3,3 B2v:4 | d2 a2", "revised")
+    turn(state, 2)
+    assert trail(settle(state)) == "1 1 {243} {3}"
+
+
+def test_a_pile_is_a_tail_pile_again_when_what_lay_behind_is_taken() -> None:
+    state = at("1 {1} 2 | A3v:3,3,3 Bh | d2 a3", "revised")
+    turn(state, 2, search="take")
+    state = settle(state)
+    assert trail(state) == "1 {133} {32}"
+
+
+def test_a_dropped_pile_is_no_tail_pile_any_more() -> None:
+    state = at("1 x | A2v:[12],3 Bh | d2 a2 search", "revised")
+    play(state, "drop:[12]")
+    turn(state, 2)
+    turn(state, 2)
+    assert trail(state) == "1 [12] {3}"
+
+
+def test_topped_up_piles_stay_tail_piles_for_the_next_dive() -> None:
+    state = at("1 {2} | *A1v:3 Bh | d1 a1", "revised")
+    turn(state, 2)
+    assert trail(state) == "1 {23}"
+    assert len(state.laid) == 1
+    assert {unit.levels for unit in state.laid} == {(2, 3)}
+
+
+# ------------------------------------------------------------------------- stacks lost again
+
+LOST_STACKS = [
+    ("one stack", "1 2 | A1v:[123],4 Bh | d2 a2", "1 2 {1234}", "1 2 {123} {4}"),
+    ("a stack after chips", "1 2 | A1v:4,4,[12] Bh | d2 a3", "1 2 {4412}", "1 2 {441} {2}"),
+    (
+        "three stacks in a pile of nine",
+        "1 2 | A1v:[123],[124],[134] Bh | d2 a3",
+        "1 2 {123124134}",
+        "1 2 {123} {124} {134}",
+    ),
+    (
+        "the fourth item begins a new pile",
+        "1 2 | A1v:[12],[13],[14],[34] Bh | d2 a4",
+        "1 2 {121314} {34}",
+        "1 2 {121} {314} {34}",
+    ),
+    (
+        "piles across divers count items",
+        "1 2 2 | A1v:[12],[13] B3v:[14],4 | d2 a2",
+        "1 2 2 {121314} {4}",
+        "1 2 2 {121} {314} {4}",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "chips"),
+    [row[1:] for row in LOST_STACKS],
+    ids=[row[0] for row in LOST_STACKS],
+)
+def test_lost_stacks(text: str, unit: str, chips: str) -> None:
+    for rule, after in (("unit", unit), ("chips", chips)):
+        for base in ("manual", "guide"):
+            state = at(text, custom(base, relost_stack=rule))
+            turn(state, 2)
+            assert trail(settle(state)) == after, rule
+
+
+def test_a_pile_of_nine_is_one_unit() -> None:
+    state = play(at("1 {123124134} 4 4 | A2v B0v | d3 a20 search"), "take")
+    assert [unit.name for unit in state.cargo[0]] == ["[123124134]"]
+    turn(state, 2)
+    play(state, "r2")
+    assert state.air == 19
+    assert state.place[0] == 4  # one step, hopping over B on 3
+
+
+def test_items_of_an_order_are_units_or_chips() -> None:
+    text = "1 2 | A1v:[12],3,4,4 Bh | d2 a4"
+    unit = at(text, custom(relost_stack="unit"))
+    turn(unit, 2)
+    assert unit.legal_actions()[0] == "order:[12],3,4,4"
+    assert trail(play(unit, "order:4,[12],4,3")) == "1 2 {4124} {3}"
+    chips = at(text, custom(relost_stack="chips"))
+    turn(chips, 2)
+    assert chips.legal_actions()[0] == "order:1,2,3,4,4"
+    assert trail(play(chips, "order:4,2,4,3,1")) == "1 2 {424} {31}"
+
+
+# ----------------------------------------------------------------------------- the orders
+
+
+def order_asked(text: str, preset: str = "manual") -> bool:
+    state = at(text, preset)
+    turn(state, 2)
+    return state.phase == "order"
+
+
+ASKED = [
+    ("four different items", "1 1 | A1v:1,2,3,4 Bh | d1 a4", True),
+    ("three items in one pile", "1 1 | A1v:1,2,3 Bh | d1 a3", False),
+    ("one item", "1 1 | A1v:4 Bh | d1 a1", False),
+    ("four equal items", "1 1 | A1v:4,4,4,4 Bh | d1 a4", False),
+    ("four items, one differs", "1 1 | A1v:4,4,4,3 Bh | d1 a4", True),
+    ("a stack among chips", "1 1 | A1v:4,4,4,[44] Bh | d1 a4", True),
+    ("no cargo", "1 1 | A1v:3,3 B2v | d1 a2", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED]
+)
+def test_asked_only_if_orders_lead_to_different_piles(text: str, asked: bool) -> None:
+    assert order_asked(text) is asked
+
+
+@pytest.mark.parametrize("preset", CLOSEST)
+def test_an_open_pile_of_another_diver_makes_the_difference(preset: str) -> None:
+    """A, closest, fills two places of a pile; B's first item takes the third."""
+    state = at("1 1 1 | A1v:3,3 B2v:1,2 C3v | d1 a2", preset)
+    turn(state, 2)
+    assert (state.phase, state.to_move) == ("order", 1)
+    assert trail(play(state.clone(), "order:1,2")) == "1 1 1 {331} {2}"
+    assert trail(play(state.clone(), "order:2,1")) == "1 1 1 {332} {1}"
+
+
+@pytest.mark.parametrize("preset", FARTHEST)
+def test_the_first_diver_to_lay_is_not_asked_for_nothing(preset: str) -> None:
+    """B, farthest, lays two chips in a fresh pile; A's first item takes the third place."""
+    state = at("1 1 1 | A1v:3,4 B2v:1,2 C3v | d1 a2", preset)
+    turn(state, 2)
+    assert (state.phase, state.to_move) == ("order", 0)
+    assert trail(play(state, "order:4,3")) == "1 1 1 {124} {3}"
+
+
+def test_a_tail_pile_makes_the_difference_where_it_is_topped_up() -> None:
+    text = "1 1 {33} | A1v:1,2 Bh | d2 a2"
+    assert order_asked(text, "revised")
+    assert not order_asked(text, "manual")
+
+
+@pytest.mark.parametrize(
+    ("preset", "seats"), [("manual", [0, 1]), ("revised", [1, 0]), ("guide", [0, 1])]
+)
+def test_divers_are_asked_one_after_another(preset: str, seats: list[int]) -> None:
+    state = at("1 1 1 | A1v:1,2,3,4 B3v:1,2,3,4 C2v | d1 a4", preset)
+    turn(state, 2)
+    asked = []
+    while state.phase == "order":
+        asked.append(state.to_move)
+        assert chips_of(state)
+        play(state, "order:4,3,2,1")
+    assert asked == seats
+    assert trail(state) == "1 1 1 {432} {143} {21}"
+    assert state.dive == 2
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_the_default_is_the_pickup_order_and_comes_first(preset: str) -> None:
+    state = at("1 1 | A1v:3,1,4,2 Bh | d1 a4", preset)
+    turn(state, 2)
+    legal = state.legal_actions()
+    assert legal[0] == "order:3,1,4,2"
+    assert len(set(legal)) == len(legal)
+    for action in legal:
+        assert state.is_legal(action)
+    for last in "1234":  # any order of one's own items is legal, listed or not
+        first = "".join(sorted("1234".replace(last, ""), reverse=True))
+        action = "order:" + ",".join(first + last)
+        assert state.is_legal(action)
+        pile = trail(play(state.clone(), action))
+        assert pile == f"1 1 {{{first}}} {{{last}}}"
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_the_listed_orders_reach_every_outcome(preset: str) -> None:
+    state = at("1 1 | A1v:3,1,4,2 Bh | d1 a4", preset)
+    turn(state, 2)
+    outcomes = set()
+    for action in state.legal_actions():
+        after = play(state.clone(), action)
+        outcomes.add(tuple(tuple(sorted(unit.levels)) for unit in after.trail[3:]))
+    assert outcomes == {
+        ((1, 2, 3), (4,)),
+        ((1, 2, 4), (3,)),
+        ((1, 3, 4), (2,)),
+        ((2, 3, 4), (1,)),
+    }
+
+
+def test_nobody_is_asked_where_the_pickup_order_rules() -> None:
+    state = at("1 1 | A1v:3,1,4,2 Bh | d1 a4", custom(drop_order="pickup_order"))
+    turn(state, 2)
+    assert state.phase == "turn"
+    assert trail(state) == "1 1 {314} {2}"
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_an_order_phase_waits_for_its_diver_alone(preset: str) -> None:
+    state = at("1 x 1 | A1v:1,2,3,4 B3v Ch/4 | d1 a4", preset)
+    turn(state, 2)
+    assert state.phase == "order"
+    assert state.dive == 1
+    before = snapshot(state)
+    state.clone().apply("order:4,3,2,1")
+    assert snapshot(state) == before
+
+
+# ---------------------------------------------------------------------- starters and skips
+
+# position that A's turn ends; the starter where the farthest stranded diver begins, and where
+# the last one home does (reference)
+STARTERS = [
+    ("nobody home: the farthest", "1 2 3 4 | A1v:4,4 B3v C2v | d1 a2", 1, 1),
+    ("nobody home: the farthest is A", "1 2 3 4 | A4v:4,4 B3v C2v | d1 a2", 0, 0),
+    ("empty-handed and far", "1 2 3 4 | A1v:4 B4v C2v:1 | d1 a1", 1, 1),
+    ("all home: the last one", "1 2 3 4 | A1^:4 Bh2 Ch1 | d1 a9", 0, 0),
+    ("one stranded near, others home", "1 2 3 4 | A1v:4,4 Bh1 Ch2 | d1 a2", 0, 2),
+    ("home on the last breath, another out", "1 2 3 4 | A1^:4 Bh1 C2v | d1 a1", 2, 0),
+    ("home order is not seat order", "1 2 3 4 | A4v:4,4 Bh3 Ch1 Dh2 | d1 a2", 0, 1),
+]
+
+
+@pytest.mark.parametrize("preset", ALL)
+@pytest.mark.parametrize(
+    ("text", "farthest", "last_home"),
+    [row[1:] for row in STARTERS],
+    ids=[row[0] for row in STARTERS],
+)
+def test_starters(text: str, farthest: int, last_home: int, preset: str) -> None:
+    state = at(text, preset)
+    turn(state, 2)
+    assert state.dive == 2
+    assert state.to_move == (last_home if preset == "reference" else farthest)
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_starter_is_decided_by_where_the_last_turn_ended(preset: str) -> None:
+    """A overtakes B with its last breath."""
+    state = at("1 2 3 4 1 2 3 4 | A1v:4 B3v | d1 a1", preset)
+    turn(state, 6)
+    assert (state.dive, state.to_move) == (2, 0)
+
+
+@pytest.mark.parametrize("preset", ALL)
+@pytest.mark.parametrize("dive", [1, 2, 3])
+def test_an_empty_trail_ends_the_game(preset: str, dive: int) -> None:
+    state = at(f"x x | *A1^:1=3 Bh/4=15 | d{dive} a9", preset)
+    turn(state, 4)
+    assert state.phase == "over"
+    assert tuple(state.result().scores) == (3, 15)
+    assert choices(state) == []
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_the_third_dive_is_the_last(preset: str) -> None:
+    state = at("1 2 | *A1^:1=3 Bh/4=15 | d3 a9", preset)
+    turn(state, 4)
+    assert state.phase == "over"
+    assert tuple(state.result().placements) == (2, 1)
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_the_last_dive_is_cleaned_up_as_well(preset: str) -> None:
+    state = at("1 x 2 | A1v:1,2,3,4 B3v:4 | d3 a4", preset)
+    turn(state, 2)
+    settle(state)
+    assert state.phase == "over"
+    assert trail(state) == ("1 2 {123} {44}" if preset in CLOSEST else "1 2 {412} {34}")

@@ -1,0 +1,566 @@
+"""The loop from seed and decisions to a result: what is asked, what happens by itself, forfeits."""
+
+import hashlib
+import hmac
+import itertools
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from deepsea_rules.errors import IllegalAction, InvalidAction, RulesError
+from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault
+from deepsea_rules.game import Game
+from deepsea_rules.notation import format_position
+from deepsea_rules.randomness import deal, first_player, seed_from_text
+from deepsea_rules.ruleset import PRESETS, RuleSet
+from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
+from helpers.model import Model
+from helpers.positions import ALL, snapshot
+
+SEED = seed_from_text("game")
+
+
+def new_game(preset: str = "manual", count: int = 3, seed: bytes = SEED) -> Game:
+    return Game(PRESETS[preset], count, seed)
+
+
+def finished(preset: str = "manual", count: int = 3, text: str = "game") -> Game:
+    game = Game(PRESETS[preset], count, seed_from_text(text))
+    return play_out(game, Chooser(text, takes=True))
+
+
+def events_of(game: Game, viewer: int | None = None) -> list[dict[str, Any]]:
+    return [dict(event) for event in game.events_for(viewer)]
+
+
+# ------------------------------------------------------------------------- the beginning
+
+
+@pytest.mark.parametrize("preset", ALL)
+@pytest.mark.parametrize("count", range(2, 7))
+def test_the_opening(preset: str, count: int) -> None:
+    game = new_game(preset, count)
+    state = game.state
+    assert state.values == deal(SEED)
+    assert [tuple(unit) for unit in state.trail] == [(), *((chip,) for chip in range(1, 33))]
+    assert state.to_move == first_player(SEED, count)
+    assert state.place == [0] * count
+    assert (state.dive, state.air) == (1, 25)
+    assert game.commitment == hashlib.sha256(SEED).hexdigest()
+    assert game.decisions == []
+
+
+def test_the_first_event_is_the_first_dive() -> None:
+    game = new_game()
+    game.pending()
+    assert game.events_for(None)[0] == {
+        "event": "dive",
+        "dive": 1,
+        "starter": first_player(SEED, 3),
+        "air": 25,
+        "trail": " ".join(["1"] * 8 + ["2"] * 8 + ["3"] * 8 + ["4"] * 8),
+    }
+
+
+# ---------------------------------------------------------------------------- questions
+
+
+@given(rule_sets, players, salts, choosers)
+@settings(max_examples=20)
+def test_only_choices_are_asked(rules: RuleSet, count: int, salt: str, chooser: Chooser) -> None:
+    def look(game: Game) -> None:
+        question = game.pending()
+        if question is None:
+            assert game.state.phase == "over"
+            return
+        before = snapshot(game.state)
+        assert len(question.legal) > 1
+        assert question.seat == game.state.to_move
+        assert tuple(question.legal) == tuple(game.state.legal_actions())
+        kinds = {"turn": "declare", "search": "search", "order": "order"}
+        assert question.kind == kinds[game.state.phase]
+        assert game.view(question.seat).kind == question.kind
+        assert game.view(question.seat).legal == tuple(question.legal)
+        assert game.pending() == question  # asking twice changes nothing
+        assert snapshot(game.state) == before
+
+    play_out(Game(rules, count, seed_from_text(salt)), chooser, look)
+
+
+def test_the_default_comes_first() -> None:
+    firsts = defaultdict(set)
+    for preset in ALL:
+
+        def look(game: Game) -> None:
+            if question := game.pending():
+                firsts[question.kind].add(question.legal[0].split(":")[0])
+
+        play_out(new_game(preset, 4), Chooser(preset, takes=True), look)
+    assert firsts == {"declare": {"down"}, "search": {"leave"}, "order": {"order"}}
+
+
+@pytest.mark.parametrize("action", ["jump", "", "drop:9", "r3", "DOWN"])
+def test_malformed_answers_change_nothing(action: str) -> None:
+    game = new_game()
+    question = game.pending()
+    before = snapshot(game.state)
+    with pytest.raises(InvalidAction):
+        game.decide(action)
+    assert snapshot(game.state) == before
+    assert game.pending() == question
+    assert game.decisions == []
+
+
+@pytest.mark.parametrize("action", ["down", "turn", "drop:1", "order:1,2"])
+def test_illegal_answers_change_nothing(action: str) -> None:
+    game = new_game()
+    question = game.pending()
+    assert question is not None
+    assert question.kind == "search"
+    before = snapshot(game.state)
+    with pytest.raises(IllegalAction):
+        game.decide(action)
+    assert snapshot(game.state) == before
+    assert game.pending() == question
+    assert game.decisions == []
+
+
+def test_no_answer_without_a_fault() -> None:
+    game = new_game()
+    with pytest.raises(RulesError):
+        game.decide(None)
+    assert game.decisions == []
+
+
+def test_no_decision_after_the_end() -> None:
+    game = finished()
+    with pytest.raises(IllegalAction):
+        game.decide("down")
+
+
+def test_no_result_before_the_end() -> None:
+    game = new_game()
+    game.pending()
+    with pytest.raises(RulesError):
+        game.result()
+
+
+def test_decisions_are_noted_with_their_times() -> None:
+    game = new_game()
+    question = game.pending()
+    assert question is not None
+    decision = game.decide("take", us=412)
+    assert (decision.seat, decision.action) == (question.seat, "take")
+    assert (decision.us, decision.fault) == (412, None)
+    assert game.decisions == [decision]
+
+
+# ------------------------------------------------------------------------------- events
+
+
+def two_faces(seed: bytes, dive: int, seat: int, turn: int) -> list[int]:
+    """The dice of a turn, from the text of the architecture page."""
+    faces: list[int] = []
+    counter = itertools.count()
+    while len(faces) < 2:
+        label = f"dice/{dive}/{seat}/{turn}:{next(counter)}"
+        digest = hmac.new(seed, label.encode(), hashlib.sha256).digest()
+        faces += [1 + byte % 3 for byte in digest if byte < 255]
+    return faces[:2]
+
+
+EVENT_KEYS = {
+    "dive": ["event", "dive", "starter", "air", "trail"],
+    "turn": ["event", "dive", "seat", "declare", "dice", "from", "to", "home", "search", "air"],
+    "cleanup": ["event", "dive", "reason", "trail", "banked", "starter"],
+    "end": ["event", "scores", "placements", "seed"],
+}
+
+
+@given(rule_sets, players, salts, choosers)
+@settings(max_examples=20)
+def test_the_events_tell_the_game(rules: RuleSet, count: int, salt: str, chooser: Chooser) -> None:
+    """Dice, air, places and cargo, followed from event to event."""
+    seed = seed_from_text(salt)
+    game = play_out(Game(rules, count, seed), chooser)
+    events = events_of(game)
+    for event in events:
+        assert list(event) == EVENT_KEYS[event["event"]]
+    assert events[0]["event"] == "dive"
+    assert events[-1]["event"] == "end"
+    kinds = "".join(
+        {"dive": "D", "turn": "t", "cleanup": "C", "end": "E"}[e["event"]] for e in events
+    )
+    assert kinds.replace("t", "") in ("DCE", "DCDCE", "DCDCDCE")
+    assert "DC" not in kinds
+
+    starter, expected, dives, air = None, 0, 0, 25
+    place, load, turns = [0] * count, [0] * count, [0] * count
+    home: set[int] = set()
+    for event in events:
+        if event["event"] == "dive":
+            dives += 1
+            assert (event["dive"], event["air"]) == (dives, 25)
+            assert starter in (None, event["starter"])
+            starter, air = event["starter"], 25
+            place, load, turns, home = [0] * count, [0] * count, [0] * count, set()
+            expected = starter
+        elif event["event"] == "turn":
+            seat = event["seat"]
+            while expected in home:
+                expected = (expected + 1) % count
+            assert seat == expected
+            expected = (seat + 1) % count
+            turns[seat] += 1
+            assert event["dive"] == dives
+            assert event["dice"] == two_faces(seed, dives, seat, turns[seat])
+            assert event["from"] == place[seat]
+            air -= load[seat]
+            assert event["air"] == air
+            assert event["declare"] in ("down", "turn", None)
+            place[seat] = event["to"]
+            if event["to"] == 0:
+                assert event["search"] is None
+                load[seat] = 0
+            else:
+                assert event["home"] is False
+                assert event["search"] is not None
+                load[seat] += {"take": 1, "leave": 0}.get(event["search"], -1)
+            if event["home"]:
+                home.add(seat)
+        elif event["event"] == "cleanup":
+            assert event["dive"] == dives
+            assert list(event["banked"]) == list("ABCDEF"[:count])
+            if event["reason"] == "home":
+                assert len(home) == count
+            elif event["reason"] == "air":
+                assert air <= 0
+            else:
+                assert event["reason"] == "stall"
+                assert air > 0
+                assert len(home) < count
+            for seat in range(count):
+                assert seat in home or event["banked"]["ABCDEF"[seat]] == []
+            starter = event["starter"]
+        else:
+            assert starter is None
+            assert event["scores"] == list(game.result().scores)
+            assert event["placements"] == list(game.result().placements)
+            assert event["seed"] == seed.hex()
+    banked = [
+        sum(len(e["banked"]["ABCDEF"[seat]]) for e in events if e["event"] == "cleanup")
+        for seat in range(count)
+    ]
+    assert banked == [len(bank) for bank in game.state.bank]
+
+
+@given(rule_sets, players, salts, choosers)
+@settings(max_examples=20)
+def test_a_second_engine_comes_to_the_same_result_from_seed_and_decisions(
+    rules: RuleSet, count: int, salt: str, chooser: Chooser
+) -> None:
+    """Whoever has the page, the seed and the decisions can do without this program."""
+    options = rules.options()
+    if options["top_up_tail_piles"]:
+        rules = RuleSet.from_options("house", {**options, "relost_stack": "chips"})
+        options = rules.options()
+    seed = seed_from_text(salt)
+    game = play_out(Game(rules, count, seed), chooser)
+    starters = [event["starter"] for event in events_of(game) if event["event"] == "dive"]
+    decisions = iter(game.decisions)
+    model = Model(options, count, starters[0])
+    turns: dict[tuple[int, int], int] = defaultdict(int)
+    dive = 1
+    while model.phase != "over":
+        if model.dive != dive:
+            dive = model.dive
+            model.choose_starter(starters[dive - 1])
+        seat, legal = model.to_move, model.legal()
+        if model.phase == "order" or len(legal) > 1:
+            decision = next(decisions)
+            assert decision.seat == seat
+            model.act(decision.action)
+        elif legal:
+            model.act(legal[0])
+        else:
+            turns[dive, seat] += 1
+            d1, d2 = two_faces(seed, dive, seat, turns[dive, seat])
+            model.roll(d1, d2)
+    assert next(decisions, None) is None
+    result = game.result()
+    scores, placements = model.result(game.state.values)
+    assert (list(result.scores), list(result.placements)) == (scores, placements)
+
+
+def test_declarations_in_events() -> None:
+    """ "turn" also where it was forced, "down" only where turning back was legal."""
+    declared = defaultdict(set)
+    for number in range(6):
+        game = Game(PRESETS["guide"], 3, seed_from_text(f"declare {number}"))
+        homeward: set[tuple[int, int]] = set()
+        for event in events_of(play_out(game, Chooser(f"{number}", takes=True))):
+            if event["event"] != "turn":
+                continue
+            key = (event["dive"], event["seat"])
+            if event["from"] == 0:
+                declared["aboard"].add(event["declare"])
+            elif key in homeward:
+                declared["homeward"].add(event["declare"])
+            else:
+                declared["below"].add(event["declare"])
+                if event["declare"] == "turn":
+                    homeward.add(key)
+    assert declared == {"aboard": {None}, "homeward": {None}, "below": {"down", "turn"}}
+
+
+def test_events_since_a_mark() -> None:
+    game = new_game("publisher")
+    marks = []
+    chooser = Chooser("mark", takes=True)
+    while (question := game.pending()) is not None:
+        marks.append(len(game.events))
+        assert game.events_for(0, since=marks[-1]) == []
+        game.decide(chooser.action(question.legal))
+    everything = game.events_for(0)
+    for mark in marks:
+        assert game.events_for(0, since=mark) == everything[mark:]
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_a_seat_and_a_watcher_get_what_they_may_know(preset: str) -> None:
+    """The clean-up of a dive, as it is told right after it: banked values by viewer."""
+    rules = PRESETS[preset]
+    told = 0
+    game = new_game(preset, 3)
+    chooser = Chooser("told", takes=True)
+    while (question := game.pending()) is not None:
+        for viewer in (0, 1, 2, None):
+            for event in events_of(game, viewer):
+                if event["event"] != "cleanup":
+                    continue
+                for seat, letter in enumerate("ABC"):
+                    known = rules.reveal == "dive_end" or (
+                        rules.owner_peek == "on_return" and viewer == seat
+                    )
+                    for chip in event["banked"][letter]:
+                        assert ("=" in chip) is known
+                        told += 1
+        game.decide(chooser.action(question.legal))
+    assert told
+    for viewer in (0, None):
+        for event in events_of(game, viewer):
+            if event["event"] == "cleanup":
+                assert all("=" in chip for chips in event["banked"].values() for chip in chips)
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_the_seed_is_told_last_and_not_before(preset: str) -> None:
+    secret = SEED.hex()
+
+    def look(game: Game) -> None:
+        text = repr([game.events_for(viewer) for viewer in (0, 1, 2, None)])
+        assert (secret in text) is (game.pending() is None)
+
+    play_out(new_game(preset), Chooser("secret"), look)
+
+
+def test_dice_do_not_depend_on_what_others_do() -> None:
+    """A seat's n-th roll of a dive is the same whatever happens elsewhere."""
+    rolls = []
+    for salt in ("one", "two", "three"):
+        game = play_out(new_game("manual", 4), Chooser(salt, takes=True))
+        seen: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
+        for event in events_of(game):
+            if event["event"] == "turn":
+                seen[event["dive"], event["seat"]].append(event["dice"])
+        rolls.append(seen)
+    for key in itertools.product((1, 2, 3), range(4)):
+        for one, two in itertools.pairwise(rolls):
+            shared = min(len(one[key]), len(two[key]))
+            assert one[key][:shared] == two[key][:shared]
+
+
+def test_the_same_game_twice_is_the_same_game() -> None:
+    assert finished().events_for(None) == finished().events_for(None)
+    assert format_position(finished().state, "all") == format_position(finished().state, "all")
+
+
+# ------------------------------------------------------------------- faults and forfeits
+
+
+def play_with_faults(
+    game: Game, faults: dict[int, list[Fault]], chooser: Chooser | None = None
+) -> Game:
+    """Play to the end; each seat commits its faults at its first decisions."""
+    chooser = chooser or Chooser("faults", takes=True)
+    left = {seat: list(kinds) for seat, kinds in faults.items()}
+    while (question := game.pending()) is not None:
+        if left.get(question.seat):
+            game.decide(None, fault=left[question.seat].pop(0))
+        else:
+            game.decide(chooser.action(question.legal))
+    return game
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_fault_plays_the_default(fault: Fault) -> None:
+    game = new_game()
+    question = game.pending()
+    assert question is not None
+    decision = game.decide(None, us=5, fault=fault)
+    assert decision.action == question.legal[0] == "leave"
+    assert (decision.seat, decision.us, decision.fault) == (question.seat, 5, fault)
+
+
+def test_fault_names() -> None:
+    assert {fault.value for fault in Fault} == {
+        "start_timeout", "crash", "timeout", "illegal_action", "protocol_error", "resource_limit",
+    }  # fmt: skip
+    assert FAULTS_TO_FORFEIT == 3
+
+
+T, I, P, R = Fault.TIMEOUT, Fault.ILLEGAL_ACTION, Fault.PROTOCOL_ERROR, Fault.RESOURCE_LIMIT  # noqa: E741
+C, S = Fault.CRASH, Fault.START_TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("faults", "forfeit"),
+    [
+        ([], None),
+        ([T], None),
+        ([T, T], None),
+        ([T, I], None),
+        ([R, P], None),
+        ([T, T, T], (2, T)),
+        ([T, I, P], (2, P)),
+        ([R, R, I], (2, I)),
+        ([C], (0, C)),
+        ([S], (0, S)),
+        ([T, C], (1, C)),
+        ([I, P, C], (2, C)),
+    ],
+)
+def test_what_forfeits(faults: list[Fault], forfeit: tuple[int, Fault] | None) -> None:
+    game = play_with_faults(new_game(), {1: faults})
+    mine = [i for i, decision in enumerate(game.decisions) if decision.seat == 1]
+    if forfeit is None:
+        assert game.forfeits == []
+        assert not game.has_forfeited(1)
+        assert len(mine) > len(faults)
+        return
+    number, fault = forfeit
+    (entry,) = game.forfeits
+    assert (entry.seat, entry.fault, entry.decision) == (1, fault, mine[number])
+    assert game.has_forfeited(1)
+    assert not game.has_forfeited(0)
+    assert mine[number] == mine[-1]  # it is not asked again
+
+
+def test_faults_count_by_seat() -> None:
+    game = play_with_faults(new_game(), {0: [T, T], 1: [I, I], 2: [P, P]})
+    assert game.forfeits == []
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_a_forfeited_seat_goes_on_with_defaults(preset: str) -> None:
+    """Down, leave and the pick-up order: no more treasure, no early way home."""
+    game = new_game(preset)
+    game = play_with_faults(game, {2: [C]}, Chooser(preset, takes=True))
+    (entry,) = game.forfeits
+    events = [e for e in events_of(game) if e["event"] == "turn" and e["seat"] == 2]
+    assert len(events) > 3
+    assert {event["search"] for event in events} <= {"leave", None}
+    free = {event["declare"] for event in events}
+    assert free <= ({None, "down", "turn"} if preset == "guide" else {None, "down"})
+    assert game.result().scores[2] == 0
+    assert entry.decision == next(
+        i for i, decision in enumerate(game.decisions) if decision.seat == 2
+    )
+
+
+def test_a_forfeited_seat_lays_its_items_in_pickup_order() -> None:
+    """A seat is stranded with its cargo after it forfeited; the piles are in pick-up order."""
+    found = 0
+    for number in range(40):
+        game = new_game("manual", 2, seed_from_text(f"pickup {number}"))
+        chooser = Chooser(f"{number}")
+        taken = 0
+        while (question := game.pending()) is not None:
+            if question.seat == 0 and taken >= 4 and game.state.dive == 1:
+                cargo = game.state.cargo[0]
+                before = len(game.decisions)
+                game.decide(None, fault=Fault.CRASH)
+                while game.pending() is not None and game.state.dive == 1:
+                    last = game.decide(chooser.action(game.state.legal_actions()))
+                    assert last.seat == 1
+                if game.state.dive == 2 and not game.state.bank[0]:
+                    found += 1
+                    laid = [
+                        chip
+                        for unit in game.state.trail
+                        if unit in game.state.laid
+                        for chip in unit
+                    ]
+                    mine = [chip for unit in cargo for chip in unit]
+                    assert [chip for chip in laid if chip in mine] == mine
+                assert game.forfeits[0].decision == before
+                break
+            action = "take" if "take" in question.legal else question.legal[0]
+            taken += question.seat == 0 and action == "take"
+            game.decide(action)
+    assert found > 3
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_forfeits_rank_last_later_above_earlier(preset: str) -> None:
+    game = new_game(preset, 4)
+    faults = {2: [S], 0: [T, T, T]}
+    game = play_with_faults(game, faults)
+    assert [entry.seat for entry in game.forfeits] == [2, 0]
+    result = game.result()
+    scores, placements = result.scores, result.placements
+    assert placements[2] == 4
+    assert placements[0] == 3
+    finishers = sorted((placements[1], placements[3]))
+    assert finishers in ([1, 2], [1, 1])
+    if scores[1] != scores[3]:
+        assert (placements[1] < placements[3]) is (scores[1] > scores[3])
+    assert game.events_for(None)[-1]["placements"] == list(placements)  # type: ignore[typeddict-item]
+
+
+def test_points_do_not_save_a_forfeit() -> None:
+    """A seat that banked more than all others and then crashes is last."""
+    for number in range(60):
+        game = new_game("manual", 2, seed_from_text(f"rich {number}"))
+        chooser = Chooser(f"rich {number}", takes=True)
+        while (question := game.pending()) is not None:
+            points = [sum(game.state.values[c] for c in bank) for bank in game.state.bank]
+            if question.seat == 0 and points[0] > points[1] and game.state.dive == 3:
+                game.decide(None, fault=Fault.CRASH)
+                if game.pending() is None:
+                    break
+                continue
+            legal = question.legal
+            home = question.seat == 1 and "take" in legal
+            game.decide("leave" if home else chooser.action(legal))
+        result = game.result()
+        if game.forfeits and result.scores[0] > result.scores[1]:
+            assert tuple(result.placements) == (2, 1)
+            return
+    pytest.fail("no such game among the seeds")
+
+
+def test_all_seats_forfeit() -> None:
+    game = play_with_faults(new_game("manual", 3), {0: [C], 1: [C], 2: [C]})
+    order = [entry.seat for entry in game.forfeits]
+    assert sorted(order) == [0, 1, 2]
+    placements = game.result().placements
+    assert [placements[seat] for seat in order] == [3, 2, 1]
+    assert len(game.decisions) == 3
+
+
+def test_two_faults_leave_the_placement_alone() -> None:
+    game = play_with_faults(new_game(), {0: [T, T]})
+    assert tuple(game.result().placements) == tuple(game.state.result().placements)

@@ -1,0 +1,468 @@
+"""The client against a scripted referee: over real gRPC, and as a program of its own."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process, create_subprocess_exec
+from pathlib import Path
+
+import grpc
+import pytest
+
+from deepsea_rules.events import Event
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.view import View
+from deepsea_sdk import (
+    Bot,
+    BotError,
+    Fault,
+    FaultNotice,
+    GameEnd,
+    GameInfo,
+    NotInMatch,
+    Refused,
+    SdkError,
+    WireError,
+    wire,
+)
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.client import Player, play
+from helpers.scripted import (
+    TOKEN,
+    Ended,
+    Peer,
+    Script,
+    play_with_itself,
+    referee,
+    request_of,
+    run,
+    start_bot,
+    start_of,
+    without_referee,
+)
+
+
+def a_game(text: str = "client", players: int = 2, rules: str = "manual") -> Game:
+    return Game(PRESETS[rules], players, seed_from_text(text))
+
+
+async def played(folder: Path, script: Script, bot: Bot | type[Bot]) -> None:
+    """Let a bot play with a referee that follows the script."""
+    async with referee(folder, script) as address:
+        await play(bot, address, TOKEN)
+
+
+class Diary(Bot):
+    """Writes down everything that it is told; takes what it can, and turns with two units."""
+
+    kept: list[Diary]
+
+    def __init__(self) -> None:
+        self.entries: list[object] = []
+        self.kept.append(self)
+
+    def on_game_start(self, info: GameInfo) -> None:
+        self.entries.append(info)
+
+    def on_event(self, event: Event) -> None:
+        self.entries.append(event)
+
+    def on_fault(self, notice: FaultNotice) -> None:
+        self.entries.append(notice)
+
+    def on_game_end(self, end: GameEnd) -> None:
+        self.entries.append(end)
+
+    def turn_back(self, view: View) -> bool:
+        self.entries.append((view, self.time_left))
+        return view.me.load > 1
+
+    def search(self, view: View) -> str:
+        self.entries.append((view, self.time_left))
+        return view.legal[-1]
+
+
+@pytest.fixture
+def diaries(monkeypatch: pytest.MonkeyPatch) -> list[Diary]:
+    kept: list[Diary] = []
+    monkeypatch.setattr(Diary, "kept", kept, raising=False)
+    return kept
+
+
+# The stream
+
+
+def test_a_bot_says_hello_and_leaves_at_goodbye(tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        assert peer.hello.token == TOKEN
+        assert peer.hello.protocol_version == wire.PROTOCOL_VERSION
+        await peer.goodbye()
+
+    run(played(tmp_path, script, Bot))
+
+
+def test_the_stream_has_no_deadline(tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        # gRPC's way of saying "never" is a very long time.
+        assert peer.deadline is None or peer.deadline > 10**9
+        await peer.welcome()
+        await peer.goodbye()
+
+    run(played(tmp_path, script, Bot))
+
+
+@pytest.mark.parametrize("players", [2, 6])
+@pytest.mark.parametrize("rules", ["manual", "guide"])
+def test_whole_games_at_once_over_one_stream(
+    tmp_path: Path, diaries: list[Diary], rules: str, players: int
+) -> None:
+    game = a_game("whole", players, rules)
+
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        await play_with_itself(peer, game, "whole")
+        await peer.goodbye()
+
+    run(played(tmp_path, script, Diary))
+    assert game.state.phase == "over"
+    assert len(diaries) == players
+    # What a bot reads is what the referee wrote, for every seat and to the end.
+    for seat, diary in enumerate(diaries):
+        start, *_, end = diary.entries
+        assert isinstance(start, GameInfo)
+        assert isinstance(end, GameEnd)
+        assert (start.seat, start.rules, start.commitment) == (seat, game.rules, game.commitment)
+        assert (end.seat, end.seed, end.values) == (seat, game.seed, game.state.values)
+        assert (end.scores, end.placements) == game.result()
+        kinds = [entry["event"] for entry in diary.entries if isinstance(entry, dict)]
+        assert kinds == [event["event"] for event in game.events_for(seat)]
+
+
+def test_requests_of_one_message_are_answered_in_one_message(tmp_path: Path) -> None:
+    first, second = a_game("one"), a_game("two")
+
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        # The start of a game and its first request may come together.
+        await peer.send(
+            starts=[start_of(first, "one"), start_of(second, "two")],
+            requests=[request_of(first, "one", 7), request_of(second, "two", 8)],
+        )
+        answers = await peer.answers()
+        assert [answer[:2] for answer in answers] == [("one", 7), ("two", 8)]
+        await peer.goodbye()
+
+    run(played(tmp_path, script, Bot))
+
+
+def test_a_class_gives_every_game_a_bot_of_its_own(tmp_path: Path, diaries: list[Diary]) -> None:
+    run(played(tmp_path, two_short_games, Diary))
+    assert [len(diary.entries) for diary in diaries] == [3, 3]
+
+
+def test_an_object_plays_all_games(tmp_path: Path, diaries: list[Diary]) -> None:
+    run(played(tmp_path, two_short_games, Diary()))
+    (diary,) = diaries
+    assert [type(entry).__name__ for entry in diary.entries] == 2 * ["GameInfo", "tuple", "GameEnd"]
+
+
+async def two_short_games(peer: Peer) -> None:
+    await peer.welcome()
+    for name in ("one", "two"):
+        game = a_game(name)
+        await peer.send(starts=[start_of(game, name)])
+        await peer.send(requests=[request_of(game, name, 1)])
+        await peer.answers()
+        await peer.send(overs=[pb.GameOver(game_id=name, void=True)])
+    await peer.goodbye()
+
+
+def test_a_bot_knows_its_time_and_its_faults(tmp_path: Path, diaries: list[Diary]) -> None:
+    game = a_game()
+    notice = FaultNotice("g", 1, Fault.TIMEOUT, "too late", forfeit=False)
+
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        request = request_of(game, "g", 1)
+        request.budget_us, request.bank_us = 5, 9
+        await peer.send(starts=[start_of(game, "g")], requests=[request])
+        await peer.answers()
+        await peer.send(faults=[wire.fault_to_wire(notice)])
+        await peer.goodbye()
+
+    run(played(tmp_path, script, Diary))
+    _, asked, told = diaries[0].entries
+    assert isinstance(asked, tuple)
+    assert asked[1] == (5, 9)
+    assert told == notice
+
+
+@pytest.mark.parametrize("answer", ["nonsense", "", "take" * 1000, "\udcff"])
+def test_senseless_answers_are_for_the_referee_to_judge(tmp_path: Path, answer: str) -> None:
+    class Senseless(Bot):
+        def search(self, view: View) -> str:
+            return answer
+
+    game = a_game()
+
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        await peer.send(starts=[start_of(game, "g")], requests=[request_of(game, "g", 1)])
+        (came,) = await peer.answers()
+        question = game.pending()
+        assert question is not None
+        assert came.action not in question.legal
+        await peer.goodbye()
+
+    run(played(tmp_path, script, Senseless))
+
+
+# The end of the stream
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE])
+def test_a_referee_that_stops_is_no_error(tmp_path: Path, code: grpc.StatusCode) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        await peer.refuse(code, "the referee stops")
+
+    run(played(tmp_path, script, Bot))
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE])
+def test_a_referee_that_stops_while_the_bot_thinks_is_no_error(
+    tmp_path: Path, code: grpc.StatusCode
+) -> None:
+    game = a_game()
+
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        await peer.send(starts=[start_of(game, "g")], requests=[request_of(game, "g", 1)])
+        await peer.refuse(code, "the referee stops")
+
+    run(played(tmp_path, script, Bot))
+
+
+def test_a_stream_that_is_closed_without_goodbye_is_no_error(tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+
+    run(played(tmp_path, script, Bot))
+
+
+@pytest.mark.parametrize(
+    "code", [grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.FAILED_PRECONDITION]
+)
+def test_a_refusal_at_the_door_says_why(tmp_path: Path, code: grpc.StatusCode) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.hear_hello()
+        await peer.refuse(code, "because of this")
+
+    with pytest.raises(Refused, match=rf"{code.name}.*because of this"):
+        run(played(tmp_path, script, Bot))
+
+
+def test_a_stream_that_ends_at_the_door_is_no_match(tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        pass
+
+    with pytest.raises(NotInMatch):
+        run(played(tmp_path, script, Bot))
+
+
+def test_nobody_at_the_address(tmp_path: Path) -> None:
+    with pytest.raises(NotInMatch, match="nowhere"):
+        run(play(Bot, f"unix:{tmp_path}/nowhere", TOKEN))
+
+
+# The player, without a stream
+
+
+def test_another_protocol_version_is_refused() -> None:
+    welcome = pb.Welcome(protocol_version=2)
+    with pytest.raises(WireError, match="version 2"):
+        Player(Bot).receive(pb.RefereeMessage(welcome=welcome))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pb.RefereeMessage(requests=[pb.DecisionRequest(game_id="what")]),
+        pb.RefereeMessage(overs=[pb.GameOver(game_id="what")]),
+        pb.RefereeMessage(faults=[pb.FaultNotice(game_id="what", fault=pb.FAULT_TIMEOUT)]),
+    ],
+)
+def test_a_game_that_has_not_begun(message: pb.RefereeMessage) -> None:
+    with pytest.raises(WireError, match="'what'"):
+        Player(Bot).receive(message)
+
+
+def test_a_game_that_is_over_is_forgotten() -> None:
+    player, game = Player(Bot), a_game()
+    over = pb.RefereeMessage(overs=[pb.GameOver(game_id="g", void=True)])
+    player.receive(pb.RefereeMessage(starts=[start_of(game, "g")]))
+    player.receive(over)
+    with pytest.raises(WireError):
+        player.receive(over)
+
+
+def test_nothing_is_answered_where_nothing_is_asked() -> None:
+    player = Player(Bot)
+    assert player.receive(pb.RefereeMessage()) is None
+    assert player.receive(pb.RefereeMessage(starts=[start_of(a_game(), "g")])) is None
+    assert not player.done
+    assert player.receive(pb.RefereeMessage(goodbye=pb.Goodbye())) is None
+    assert player.done
+
+
+class Unborn(Bot):
+    def __init__(self) -> None:
+        raise LookupError("not today")
+
+
+class Unready(Bot):
+    def on_game_start(self, info: GameInfo) -> None:
+        raise LookupError("not today")
+
+
+class Undecided(Bot):
+    def search(self, view: View) -> str:
+        raise LookupError("not today")
+
+
+@pytest.mark.parametrize("bot", [Unborn, Unready, Undecided])
+def test_whatever_the_bot_raises_is_its_own(bot: type[Bot]) -> None:
+    game = a_game()
+    message = pb.RefereeMessage(starts=[start_of(game, "g")], requests=[request_of(game, "g", 1)])
+    with pytest.raises(BotError, match="LookupError: not today") as raised:
+        Player(bot).receive(message)
+    assert isinstance(raised.value.__cause__, LookupError)
+
+
+def test_every_error_is_an_sdk_error() -> None:
+    assert {BotError, NotInMatch, Refused, WireError} == set(SdkError.__subclasses__())
+
+
+# As a program
+
+
+def as_program(folder: Path, source: str, script: Script) -> Ended:
+    async def test() -> Ended:
+        async with referee(folder, script) as address:
+            return await start_bot(source, folder, DEEPSEA_ADDRESS=address, DEEPSEA_TOKEN=TOKEN)
+
+    return run(test())
+
+
+async def one_question(peer: Peer) -> None:
+    """Ask once, and be content if there is no answer."""
+    await peer.welcome()
+    game = a_game()
+    await peer.send(starts=[start_of(game, "g")], requests=[request_of(game, "g", 1)])
+    if await peer.answers():
+        await peer.goodbye()
+
+
+TALKATIVE = """
+from deepsea_sdk import Bot, run
+
+class Talkative(Bot):
+    def search(self, view):
+        print("what a view:", view.kind)
+        return "take"
+
+run(Talkative)
+print("good night")
+"""
+
+
+def test_a_program_may_print_what_it_likes(tmp_path: Path) -> None:
+    ended = as_program(tmp_path, TALKATIVE, one_question)
+    assert ended == (0, "what a view: search\ngood night\n", "")
+
+
+RAISING = """
+from deepsea_sdk import Bot, run
+
+class Raising(Bot):
+    def search(self, view):
+        return [][0]
+
+run(Raising)
+"""
+
+
+def test_a_bot_that_raises_shows_its_own_traceback_and_exits_with_1(tmp_path: Path) -> None:
+    ended = as_program(tmp_path, RAISING, one_question)
+    assert (ended.status, ended.stdout) == (1, "")
+    assert "IndexError: list index out of range" in ended.stderr
+    assert "return [][0]" in ended.stderr
+    assert "deepsea_sdk" not in ended.stderr
+    assert "grpc" not in ended.stderr
+
+
+LEAVING = """
+import sys
+from deepsea_sdk import Bot, run
+
+class Leaving(Bot):
+    def search(self, view):
+        sys.exit(7)
+
+run(Leaving)
+"""
+
+
+def test_a_bot_may_end_itself(tmp_path: Path) -> None:
+    assert as_program(tmp_path, LEAVING, one_question) == (7, "", "")
+
+
+WAITING = "from deepsea_sdk import Bot, run\nrun(Bot)\n"
+
+
+def test_a_program_that_is_refused_says_so_in_one_line(tmp_path: Path) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.hear_hello()
+        await peer.refuse(grpc.StatusCode.UNAUTHENTICATED, "the token does not open this seat")
+
+    status, stdout, stderr = as_program(tmp_path, WAITING, script)
+    assert (status, stdout, len(stderr.splitlines())) == (1, "", 1)
+    assert "the token does not open this seat" in stderr
+
+
+def test_a_program_that_no_referee_started_says_so_in_one_line(tmp_path: Path) -> None:
+    status, stdout, stderr = run(start_bot(WAITING, tmp_path))
+    assert (status, stdout, len(stderr.splitlines())) == (2, "", 1)
+    assert "referee" in stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_program_that_is_stopped_is_quiet(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "a_bot.py"
+    file.write_text(WAITING, encoding="utf-8")
+
+    async def test() -> Ended:
+        processes: list[Process] = []
+
+        async def script(peer: Peer) -> None:
+            await peer.welcome()
+            processes[0].send_signal(number)
+            assert await peer.answers() == []
+
+        async with referee(tmp_path, script) as address:
+            process = await create_subprocess_exec(
+                sys.executable,
+                str(file),
+                stdout=PIPE,
+                stderr=PIPE,
+                env={**without_referee(), "DEEPSEA_ADDRESS": address, "DEEPSEA_TOKEN": TOKEN},
+            )
+            processes.append(process)
+            stdout, stderr = await process.communicate()
+        return Ended(process.returncode or 0, stdout.decode(), stderr.decode())
+
+    assert run(test()) == (-number, "", "")

@@ -1,0 +1,193 @@
+"""The sample bots: they play everything without a fault, the same way each time, in any process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import deepsea_bots
+from deepsea_bots.cautious import Cautious
+from deepsea_bots.greedy import Greedy
+from deepsea_bots.random_bot import Random
+from deepsea_rules.game import Decision, Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.view import view_for
+from deepsea_sdk import Bot, View
+from deepsea_sdk.table import play
+from helpers.positions import ALL, at
+from helpers.scripted import (
+    TOKEN,
+    Ended,
+    Peer,
+    play_with_itself,
+    referee,
+    run,
+    start_bot,
+    without_referee,
+)
+
+SAMPLES: dict[str, type[Bot]] = {"cautious": Cautious, "greedy": Greedy, "random_bot": Random}
+"""The bots that decide by the game alone, however long they have."""
+FOLDER = Path(deepsea_bots.__file__).parent
+RAW_BOT = Path(__file__).parent.parent / "bots" / "raw_bot.py"
+
+
+def view_of(text: str) -> View:
+    state = at(text)
+    return view_for(state, state.to_move)
+
+
+def faults(game: Game) -> list[Decision]:
+    return [decision for decision in game.decisions if decision.fault is not None]
+
+
+@pytest.mark.parametrize("seats", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("preset", ALL)
+def test_they_play_every_preset_in_every_number(preset: str, seats: int) -> None:
+    line_up = (list(SAMPLES.values()) * 2)[:seats]
+    for i in range(seats):
+        game = play(line_up[i:] + line_up[:i], preset, f"{preset}/{seats}/{i}")
+        assert faults(game) == []
+        assert game.decisions
+
+
+@pytest.mark.parametrize("bot", SAMPLES.values(), ids=SAMPLES)
+@pytest.mark.parametrize("preset", ALL)
+def test_each_plays_against_itself(preset: str, bot: type[Bot]) -> None:
+    game = play([bot] * 4, preset, "itself")
+    assert faults(game) == []
+
+
+@pytest.mark.parametrize("bot", SAMPLES.values(), ids=SAMPLES)
+def test_an_object_that_plays_on_plays_like_a_new_one(bot: type[Bot]) -> None:
+    old = [bot(), bot()]
+    for seed in ("first", "second"):
+        fresh = play([bot, bot], seed=seed)
+        assert play(old, seed=seed).decisions == fresh.decisions
+
+
+def test_random_bots_differ_from_seat_to_seat_and_from_game_to_game() -> None:
+    games = [play([Random] * 3, seed=seed) for seed in ("a", "b")]
+    courses = {
+        tuple(decision.action for decision in game.decisions if decision.seat == seat)
+        for game in games
+        for seat in range(3)
+    }
+    assert len(courses) == 6
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_a_plan_is_better_than_none(preset: str) -> None:
+    line_up: list[type[Bot]] = [Greedy, Cautious, Random]
+    points = dict.fromkeys(line_up, 0)
+    for i in range(12):
+        seats = line_up[i % 3 :] + line_up[: i % 3]
+        scores = play(seats, preset, f"points/{i}").result().scores
+        for bot, score in zip(seats, scores, strict=True):
+            points[bot] += score
+    assert min(points[Greedy], points[Cautious]) > points[Random]
+
+
+# The lessons
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("1 1 1 1 | *A3v B0v | d1 a25 search", "take"),
+        ("1 1 1 1 | *A3v:1 B0v | d1 a25 search", "take"),
+        ("1 1 1 1 | *A3v:1,1 B0v | d1 a25 search", "leave"),
+        ("1 1 1 1 2 2 2 2 | *A8v:1 B0v | d1 a5 search", "leave"),
+        ("1 1 1 x 1 1 | *A4^:1,1 B0v | d1 a20 search", "leave"),
+        ("1 1 1 1 1 1 1 x | *A8^:1,2 B0v | d1 a5 search", "drop:1"),
+        ("1 1 1 x | *A4v:1 B0v | d1 a25", "down"),
+        ("1 1 1 x | *A4v:1,1 B0v | d1 a25", "turn"),
+        ("1 1 1 1 1 1 1 x | *A8v:1 B0v | d1 a5", "turn"),
+    ],
+)
+def test_cautious(text: str, action: str) -> None:
+    assert Cautious().decide(view_of(text)) == action
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("1 1 1 1 | *A3v:1,1 B0v | d1 a25 search", "take"),
+        ("1 1 1 1 2 2 2 2 | *A8v:1,1 B0v | d1 a13 search", "leave"),
+        ("1 1 1 1 1 2 2 x 2 | *A8^:2,1 B0v | d1 a5 search", "drop:1"),
+        ("1 x x x x x x 1 1 | *A8v:1 B9v:1,1,1,1 | d1 a12", "turn"),
+        ("1 x x x x x x 1 1 | *A8v:1 B0v | d1 a12", "down"),
+        ("4 x x x x x | *A5^:4,3,2,1 Bh1 | d1 a0 order", "order:1,2,3,4"),
+    ],
+)
+def test_greedy(text: str, action: str) -> None:
+    assert Greedy().decide(view_of(text)) == action
+
+
+def test_only_random_draws_lots() -> None:
+    # The others decide by the view alone.
+    view = view_of("1 1 1 1 | *A3v:1 B0v | d1 a25 search")
+    for bot in (Cautious, Greedy):
+        assert len({bot().decide(view) for _ in range(5)}) == 1
+
+
+# As programs
+
+
+def through_a_referee(program: str | Path, folder: Path, game: Game) -> Ended:
+    """Play a game with a program in all seats."""
+
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        await play_with_itself(peer, game, "game")
+        await peer.goodbye()
+
+    async def test() -> Ended:
+        async with referee(folder, script) as address:
+            return await start_bot(program, folder, DEEPSEA_ADDRESS=address, DEEPSEA_TOKEN=TOKEN)
+
+    return run(test())
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_program_plays_like_the_class(sample: str, tmp_path: Path) -> None:
+    seed = seed_from_text("program")
+    game = Game(PRESETS["guide"], 3, seed)
+    assert through_a_referee(FOLDER / f"{sample}.py", tmp_path, game) == (0, "", "")
+    assert game.decisions == play([SAMPLES[sample]] * 3, "guide", seed).decisions
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_samples_run_as_modules_too(sample: str) -> None:
+    async def test() -> tuple[int | None, bytes, bytes]:
+        # Beside the samples' files, where a name like random would be found first.
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", f"deepsea_bots.{sample}"),
+            cwd=FOLDER,
+            env={**without_referee(), "PYTHONPATH": ":".join(map(os.path.abspath, sys.path))},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        stdout, stderr = await process.communicate()
+        return process.returncode, stdout, stderr
+
+    status, stdout, stderr = run(test())
+    assert (status, stdout, len(stderr.splitlines())) == (2, b"", 1)
+    assert b"deepsea-referee match" in stderr
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_a_bot_without_the_sdk_plays_whole_games(preset: str, tmp_path: Path) -> None:
+    class Last(Bot):
+        def decide(self, view: View) -> str:
+            return view.legal[-1]
+
+    seed = seed_from_text("raw")
+    game = Game(PRESETS[preset], 2, seed)
+    assert through_a_referee(RAW_BOT, tmp_path, game) == (0, "", "")
+    assert game.decisions == play([Last, Last], preset, seed).decisions

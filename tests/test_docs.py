@@ -1,0 +1,278 @@
+"""The docs are true: their commands run, their bots play, their tables and positions are right.
+
+A page's code blocks are taken in order. `python` and `toml` blocks whose first line is a comment
+with a file name become that file; `sh` blocks are run line by line beside those files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from google.protobuf import text_format
+
+from deepsea_referee.results import FaultReport, VoidGame
+from deepsea_rules import randomness
+from deepsea_rules.game import Game
+from deepsea_rules.notation import format_position, parse_position, parse_roll, read_position
+from deepsea_rules.ruleset import OPTIONS, PRESETS, OptionValue
+from deepsea_rules.state import GameState
+from deepsea_sdk import wire
+from deepsea_sdk._pb import deepsea_pb2
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
+PAGES += [f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))]
+RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "sdk/README.md"]
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+    file: str | None
+    """The name in its first line's comment, if there is one."""
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str, *languages: str) -> Iterator[Block]:
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", read(page), re.M | re.S):
+        if language in languages:
+            name = re.match(r"# ([\w./-]+\.\w+)\n", text)
+            yield Block(language, text, name[1] if name else None)
+
+
+def section(page: str, title: str) -> str:
+    """The text under a heading, up to the next one of the same depth."""
+    match = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", read(page), re.M | re.S)
+    assert match, f"{page} has no section {title!r}"
+    return match[2]
+
+
+def table(text: str) -> list[list[str]]:
+    """The rows of the first table in a text, without the line below the head."""
+    first = re.search(r"(?:^\|.*\|\n)+", text, re.M)
+    assert first
+    rows = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in first[0].splitlines()]
+    return [[cell.strip(" |") for cell in row] for row in rows if not set(row[0]) <= set("|-")]
+
+
+# Commands
+
+
+def make_recipe(target: str) -> list[list[str]]:
+    """The commands that a make target runs once its environment stands."""
+    done = subprocess.run(
+        ("make", "--dry-run", "--always-make", target),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.replace("\\\n", "").splitlines()
+    return [shlex.split(line) for line in lines if line.startswith(".venv-")]
+
+
+def run(words: list[str], cwd: Path) -> None:
+    """Run a command of the docs with this interpreter; it must succeed."""
+    if words[0] == "deepsea-referee":
+        words = [sys.executable, "-m", "deepsea_referee", *words[1:]]
+    elif words[0] in ("python", "python3"):
+        words = [sys.executable, *words[1:]]
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+
+
+def run_in_docs(line: str, cwd: Path) -> None:
+    """Run one line of a `sh` block, or what stands for it here."""
+    words = shlex.split(line, comments=True)
+    match words:
+        case ["make", target]:
+            (recipe,) = make_recipe(target)[-1:]
+            program = Path(recipe[0]).name
+            if program == "deepsea-referee":
+                run([program, *recipe[1:]], cwd)
+            else:
+                # The tests cannot run themselves: that they are found has to do.
+                assert recipe[1:] == ["-m", "pytest"]
+                some = ROOT / "tests/test_packaging.py"
+                run([sys.executable, "-m", "pytest", "--collect-only", "-q", str(some)], ROOT)
+        case ["pip", "install", *what]:
+            check_installable(what[-1])
+        case ["python3", "-m", "venv", _] | [".", _]:
+            pass  # the environment that the tests run in stands for it
+        case _:
+            run(words, cwd)
+
+
+def check_installable(what: str) -> None:
+    if what == "deepsea-sdk":
+        return
+    match = re.fullmatch(r"\./?(sdk)?(?:\[(\w+)\])?", what)
+    assert match, what
+    project = tomllib.loads(read(f"{match[1] or '.'}/pyproject.toml"))["project"]
+    assert match[2] is None or match[2] in project["optional-dependencies"]
+
+
+@pytest.mark.parametrize("page", RUN_PAGES)
+def test_commands_and_snippets_run(page: str, tmp_path: Path) -> None:
+    # The repository's folders that commands name lie where a reader has them: beside the files.
+    for folder in ("proto",):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    for block in blocks(page, "python", "toml", "sh"):
+        if block.file:
+            file = tmp_path / block.file
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
+        elif block.language == "sh":
+            for line in block.text.replace("\\\n", " ").splitlines():
+                if line.strip() and not line.startswith("#"):
+                    run_in_docs(line, tmp_path)
+        elif block.language == "python":
+            exec(compile(block.text, page, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("target", ["match", "test"])
+def test_the_readme_sets_up_everything_with_make(target: str) -> None:
+    commands = [block.text for block in blocks("README.md", "sh")]
+    assert any(f"make {target}\n" in text for text in commands)
+
+
+# Links
+
+
+def anchors(page: str) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", read(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_resolve(page: str) -> None:
+    prose = re.sub(r"^```.*?^```$", "", read(page), flags=re.M | re.S)
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        if not target.exists() or (anchor and anchor not in anchors(str(target))):
+            broken.append(link)
+    assert broken == []
+
+
+# Rules
+
+
+def written(value: OptionValue) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else str(value)
+
+
+def test_the_table_of_options_is_that_of_the_presets() -> None:
+    head, *rows = table(section("docs/rules.md", "Options"))
+    assert head == ["option", "values", *PRESETS]
+    assert [row[0].strip("`") for row in rows] == [option.name for option in OPTIONS]
+    for option, row in zip(OPTIONS, rows, strict=True):
+        assert row[2:] == [written(getattr(rules, option.name)) for rules in PRESETS.values()]
+        if option.name != "blank_count":
+            assert row[1].split(", ") == [written(value) for value in option.values]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/rules.md"])
+def test_every_preset_is_named(page: str) -> None:
+    for name in PRESETS:
+        assert f"`{name}`" in read(page)
+
+
+def play(position: str, steps: str, preset: str) -> str:
+    state: GameState = parse_position(position, PRESETS[preset])
+    for step in steps.split():
+        if step.startswith("r"):
+            state.roll(*parse_roll(step))
+        else:
+            state.apply(step)
+    return format_position(state)
+
+
+def test_the_example_of_the_notation_is_a_position() -> None:
+    (example,) = re.findall(r"^TRAIL \| .*\n(.+)", section("docs/rules.md", "Notation"), re.M)
+    assert format_position(*read_position(example, PRESETS["manual"])) == example
+
+
+def worked_positions() -> Iterator[tuple[str, str, str, str]]:
+    """Position, steps, what comes of them, and the preset, of each worked position."""
+    text = section("docs/rules.md", "Worked positions")
+    for example in re.findall(r"^# .*\n  (.+)\n> (.+)\n((?:= .+\n)+)", text, re.M):
+        position, steps, results = example
+        for line in results.splitlines():
+            result, _, presets = line.removeprefix("= ").partition("   ")
+            for preset in presets.replace(",", " ").split() or PRESETS:
+                yield position, steps, result.strip(), preset
+
+
+@pytest.mark.parametrize(("position", "steps", "result", "preset"), list(worked_positions()))
+def test_worked_positions(position: str, steps: str, result: str, preset: str) -> None:
+    assert play(position, steps, preset) == result
+
+
+def test_worked_positions_name_every_preset_once() -> None:
+    seen = [(position, steps, preset) for position, steps, _, preset in worked_positions()]
+    examples = {(position, steps) for position, steps, _ in seen}
+    assert len(seen) == len(set(seen)) == len(PRESETS) * len(examples)
+
+
+# Records and the wire
+
+
+def test_the_page_on_chance_derives_the_same_chance() -> None:
+    (snippet,) = (block.text for block in blocks("docs/records.md", "python"))
+    names: dict[str, object] = {}
+    exec(compile(snippet, "records.md", "exec"), names)
+    deal, dice = names["deal"], names["dice"]
+    assert callable(deal)
+    assert callable(dice)
+    for text in ("demo", "another"):
+        seed = randomness.game_seed(randomness.seed_from_text(text), 3)
+        assert tuple(deal(seed)) == randomness.deal(seed)[1:]
+        assert dice(seed, 2, 5, 7) == randomness.dice(seed, 2, 5, 7)
+
+
+def test_the_page_on_results_names_what_is_there(tmp_path: Path) -> None:
+    run(["deepsea-referee", "match", "random", "random", "--out", "out"], tmp_path)
+    results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
+    page = read("docs/results.md")
+    keys = results.keys() | results["bots"][0].keys() | results["games"][0].keys()
+    keys |= set(FaultReport.__slots__) | set(VoidGame.__slots__)
+    assert {key for key in keys if f"`{key}`" not in page} == set()
+
+
+def test_the_record_shown_is_json() -> None:
+    (shown,) = (block.text for block in blocks("docs/records.md", "json"))
+    assert json.loads(shown)["format"] == "deepsea-record/1"
+
+
+def test_the_worked_exchange_is_made_of_real_messages() -> None:
+    exchange = section("docs/protocol.md", "A worked exchange")
+    shown = re.findall(r"^# (BotMessage|RefereeMessage): .*\n((?:[^`\n].*\n)+)", exchange, re.M)
+    messages = [text_format.Parse(text, getattr(deepsea_pb2, kind)()) for kind, text in shown]
+    assert len(messages) == exchange.count("Message: ")
+    game = Game(PRESETS["manual"], 2, randomness.game_seed(randomness.seed_from_text("demo"), 0))
+    (start,) = [start for message in messages for start in getattr(message, "starts", ())]
+    assert wire.start_from_wire(start).rules == game.rules
+    assert start.commitment == game.commitment
+    (over,) = [over for message in messages for over in getattr(message, "overs", ())]
+    assert over.seed == game.seed
+    assert tuple(over.values) == game.state.values[1:4]

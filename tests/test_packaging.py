@@ -1,0 +1,175 @@
+"""What is shipped: which package may import what, what the wheels hold, and that they play.
+
+The slow tests build both wheels and install each into an environment of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = {
+    folder.name: folder
+    for folder in sorted(ROOT.glob("*/deepsea_*"))
+    if (folder / "__init__.py").is_file()
+}
+
+# What each package may import beside itself and the standard library.
+ARROWS = {
+    "deepsea_rules": set[str](),
+    "deepsea_sdk": {"deepsea_rules", "grpc", "google"},
+    "deepsea_ladder": {"deepsea_rules", "alembic", "sqlalchemy", "trueskill"},
+    "deepsea_bots": {"deepsea_rules", "deepsea_sdk"},
+    "deepsea_referee": {
+        "deepsea_ladder",
+        "deepsea_rules",
+        "deepsea_sdk",
+        "click",
+        "google",
+        "grpc",
+        "grpc_health",
+        "grpc_reflection",
+        "rich",
+    },
+}
+
+
+def project(path: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and top-level name of every absolute import of a file, wherever it stands."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.lineno, (node.module or "").partition(".")[0]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_what_lies_below_it(package: str) -> None:
+    allowed = ARROWS[package] | {package} | sys.stdlib_module_names
+    strangers = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in sorted(PACKAGES[package].rglob("*.py"))
+        for line, name in imports(file)
+        if name not in allowed
+    ]
+    assert strangers == []
+
+
+def test_the_wheel_ships_every_package() -> None:
+    shipped = project("pyproject.toml")["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {Path(path).name for path in shipped} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_typed_for_those_who_install_it(package: str) -> None:
+    assert (PACKAGES[package] / "py.typed").is_file()
+
+
+def test_both_distributions_read_their_version_from_one_place() -> None:
+    paths = set()
+    for pyproject in ("pyproject.toml", "sdk/pyproject.toml"):
+        settings = project(pyproject)
+        assert settings["project"]["dynamic"] == ["version"]
+        paths.add((ROOT / pyproject).parent / settings["tool"]["hatch"]["version"]["path"])
+    assert len(paths) == 1
+
+
+def test_the_slim_distribution_asks_for_no_more_than_the_whole_one() -> None:
+    whole, slim = (project(path)["project"] for path in ("pyproject.toml", "sdk/pyproject.toml"))
+    assert set(slim["dependencies"]) < set(whole["dependencies"])
+    assert slim["requires-python"] == whole["requires-python"]
+
+
+def test_both_distributions_carry_the_licence() -> None:
+    assert (ROOT / "sdk/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+# Built and installed
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that must succeed; what it said is shown if it does not."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def environment(folder: Path, wheel: Path) -> Path:
+    """A fresh environment with one wheel; the folder of its programs."""
+    venv.create(folder, with_pip=True, symlinks=True)
+    run(folder / "bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """deepsea-referee's wheel and deepsea-sdk's."""
+    out = tmp_path_factory.mktemp("wheels")
+    for folder in (ROOT, ROOT / "sdk"):
+        run(sys.executable, "-m", "build", "--wheel", "--outdir", out, folder, cwd=ROOT)
+    (whole,) = out.glob("deepsea_referee-*.whl")
+    (slim,) = out.glob("deepsea_sdk-*.whl")
+    return whole, slim
+
+
+def content(wheel: Path) -> dict[str, int]:
+    """Path and checksum of what the wheel puts beside other people's packages."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            file.filename: file.CRC
+            for file in archive.infolist()
+            if not file.filename.partition("/")[0].endswith(".dist-info")
+        }
+
+
+@pytest.mark.slow
+def test_wheels_use_no_names_but_their_own(wheels: tuple[Path, Path]) -> None:
+    whole, slim = map(content, wheels)
+    assert {path.partition("/")[0] for path in whole} == set(PACKAGES)
+    assert {path.partition("/")[0] for path in slim} == {"deepsea_rules", "deepsea_sdk"}
+    assert slim.items() < whole.items()
+
+
+@pytest.mark.slow
+def test_the_wheel_plays_until_the_slim_one_joins_it(
+    wheels: tuple[Path, Path], tmp_path: Path
+) -> None:
+    whole, slim = wheels
+    programs = environment(tmp_path / "venv", whole)
+    play = (programs / "deepsea-referee", "match", "greedy", "cautious", "random")
+    assert "greedy" in run(*play, cwd=tmp_path).stdout
+
+    run(programs / "python", "-m", "pip", "install", "--quiet", "--no-deps", slim, cwd=tmp_path)
+    refused = subprocess.run(play, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert len(refused.stderr.splitlines()) == 1
+    assert "deepsea-sdk" in refused.stderr
+
+
+@pytest.mark.slow
+def test_the_slim_wheel_is_enough_for_a_bot(wheels: tuple[Path, Path], tmp_path: Path) -> None:
+    programs = environment(tmp_path / "venv", wheels[1])
+    run(programs / "python", "-m", "pip", "check", cwd=tmp_path)
+    bot = tmp_path / "bot.py"
+    bot.write_text("from deepsea_sdk import Bot, run\nrun(Bot)\n", encoding="utf-8")
+    alone = subprocess.run(
+        (programs / "python", bot), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    # Nobody has told it where the referee is, and it says so.
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert len(alone.stderr.splitlines()) == 1
