@@ -4,9 +4,11 @@ Laws: whoever looks after every block and stops when the answer pleases is still
 probability alpha at most; nothing is assumed of the observations but their bounds and that they
 are alike (each block is played with a seed of its own).
 
-The method is the predictable plug-in empirical Bernstein confidence sequence: I. Waudby-Smith and
-A. Ramdas, "Estimating means of bounded random variables by betting", Journal of the Royal
-Statistical Society B 86 (2024), Theorem 2.
+The method is the hedged capital confidence sequence with predictable plug-in bets: I. Waudby-Smith
+and A. Ramdas, "Estimating means of bounded random variables by betting", Journal of the Royal
+Statistical Society B 86 (2024), Theorem 3. For every mean m that is possible, two gamblers start
+with 1: one bets that the mean is larger than m, one that it is smaller. If m is the mean, neither
+is likely ever to own 2 / alpha; where one does, m is out for good.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-_LARGEST_BET: Final = 0.5
-"""The bound c of the paper, which keeps early bets from risking too much."""
+_LARGEST_STAKE: Final = 0.75
+"""The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
+_STEPS: Final = 500
+"""How finely possible means are looked at, in parts of the whole width; intervals are rounded
+outward to such a part."""
 
 
 class Interval(NamedTuple):
@@ -41,37 +46,37 @@ class ConfidenceSequence:
         self._low = low
         self._width = high - low
         self._log = math.log(2 / alpha)
+        self._limit = 2 / alpha
         self.count = 0
         self._sum = 0.0
         self._squares = 0.0
-        self._bets = 0.0
-        self._weighted = 0.0
-        self._price = self._log
-        self._interval = Interval(0.0, 1.0)
+        self._larger = [1.0] * (_STEPS + 1)
+        self._smaller = [1.0] * (_STEPS + 1)
+        # The possible means that are not out. The capital of who bets on larger falls with m and
+        # that of the other rises, so they are always neighbours.
+        self._first = 0
+        self._last = _STEPS
 
     def add(self, value: float) -> None:
         """Take one more observation in."""
         x = (value - self._low) / self._width
         if not -1e-9 <= x <= 1 + 1e-9:
             raise ValueError(f"{value} is outside of the bounds of this sequence")
-        # The bet and the guess use only what came before: that is what makes them honest.
-        guess = (0.5 + self._sum) / (self.count + 1)
+        # The bet uses only what came before: that is what makes it honest.
         variance = (0.25 + self._squares) / (self.count + 1)
         self.count += 1
-        spread = variance * self.count * math.log(1 + self.count)
-        bet = min(math.sqrt(2 * self._log / spread), _LARGEST_BET)
-        self._bets += bet
-        self._weighted += bet * x
-        self._price += (x - guess) ** 2 * (-math.log(1 - bet) - bet)
+        bet = math.sqrt(2 * self._log / (variance * self.count * math.log(1 + self.count)))
+        for i in range(self._first, self._last + 1):
+            m = i / _STEPS
+            self._larger[i] *= 1 + min(bet, _LARGEST_STAKE / m if m else bet) * (x - m)
+            self._smaller[i] *= 1 - min(bet, _LARGEST_STAKE / (1 - m) if m < 1 else bet) * (x - m)
+        while self._first < self._last and self._larger[self._first] >= self._limit:
+            self._first += 1
+        while self._first < self._last and self._smaller[self._last] >= self._limit:
+            self._last -= 1
         self._sum += x
         mean = (0.5 + self._sum) / (self.count + 1)
         self._squares += (x - mean) ** 2
-        center = self._weighted / self._bets
-        radius = self._price / self._bets
-        # All former intervals hold together, so the mean lies in what they share.
-        low = max(self._interval.low, center - radius)
-        high = min(self._interval.high, center + radius)
-        self._interval = Interval(min(low, high), max(low, high))
 
     @property
     def mean(self) -> float:
@@ -82,5 +87,7 @@ class ConfidenceSequence:
     @property
     def interval(self) -> Interval:
         """Where the true mean lies."""
-        low, high = self._interval
-        return Interval(self._low + self._width * low, self._low + self._width * high)
+        low, high = max(0, self._first - 1), min(_STEPS, self._last + 1)
+        return Interval(
+            self._low + self._width * low / _STEPS, self._low + self._width * high / _STEPS
+        )

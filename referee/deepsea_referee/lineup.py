@@ -16,6 +16,7 @@ from typing import Final, Self
 from deepsea_referee.bots import BotSpec
 from deepsea_referee.clock import Clock
 from deepsea_referee.errors import BotStartError, RefereeError
+from deepsea_referee.gauge import OffTurn
 from deepsea_referee.isolation import keeper
 from deepsea_referee.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.results import BotLog
@@ -33,6 +34,8 @@ class Lineup:
         self._folder = keeper.private_folder()
         self._places = [_Place(number, bot) for number, bot in enumerate(bots)]
         self.logs: list[BotLog] = []
+        self.off_turn = [OffTurn() for _ in bots]
+        """What each bot's processes did while they were not asked."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -106,6 +109,7 @@ class Lineup:
         if process is None:
             return
         await process.stop()
+        self.off_turn[place.number].add(process.session.off_turn)
         if process.troubled and (text := process.log()):
             self.logs.append(BotLog(place.number, place.starts, text))
 

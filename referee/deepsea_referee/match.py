@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -75,6 +75,14 @@ class MatchSettings:
         count = len(self.bots)
         shift = game if self.seats == "rotate" else 0
         return tuple((seat + shift) % count for seat in range(count))
+
+    def numbers(self) -> Iterable[int]:
+        """The games to be played, in this order."""
+        return range(self.games)
+
+    def game_seed(self, game: int) -> bytes:
+        """The seed of a game; `game` counts from 0."""
+        return game_seed(self.seed, game)
 
 
 def run_match(settings: MatchSettings, on_game: OnGame | None = None) -> MatchResult:
@@ -140,13 +148,15 @@ class _Match:
             time_control=settings.time_control,
             seed=settings.seed,
             games_asked=settings.games,
+            isolation=settings.hosting.isolation.name,
         )
 
     async def play(self) -> None:
         settings = self._settings
         lineup = Lineup(self._bots, settings.hosting, self._clock)
         self.result.logs = lineup.logs
-        numbers = iter(range(settings.games))
+        self.result.off_turn = lineup.off_turn
+        numbers = iter(settings.numbers())
 
         async def table() -> None:
             for number in numbers:  # shared: each game is taken by the table that is free
@@ -163,7 +173,7 @@ class _Match:
         settings = self._settings
         seating = settings.seating(number)
         game_id = f"{self._run_id}-{number + 1:04}"
-        game = Game(settings.rules, len(seating), game_seed(settings.seed, number))
+        game = Game(settings.rules, len(seating), settings.game_seed(number))
         try:
             processes = [await lineup.ready(bot) for bot in seating]
             sessions = [process.session for process in processes]

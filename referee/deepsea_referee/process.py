@@ -20,6 +20,8 @@ from deepsea_referee.bots import BotSpec
 from deepsea_referee.capture import Capture
 from deepsea_referee.clock import Clock, time_limit
 from deepsea_referee.errors import BotFault, RefereeError
+from deepsea_referee.gauge import Reading
+from deepsea_referee.isolation import proctree
 from deepsea_referee.isolation.contract import (
     ADDRESS_VARIABLE,
     Contained,
@@ -48,6 +50,8 @@ class Hosting:
     """How long a bot may take until it says hello."""
     grace_us: int = 1_000_000
     """How long it may take to end after goodbye."""
+    freeze: bool = False
+    """Stop bots while it is not their turn, so that nobody thinks on another's time."""
     tcp_host: str | None = None
     """Listen on a free TCP port of this host instead of on Unix sockets."""
 
@@ -125,6 +129,11 @@ class BotProcess:
             # It may take a moment, and other games' clocks run meanwhile.
             await asyncio.to_thread(self._contained.close)
 
+    @property
+    def running(self) -> bool:
+        """Whether its program has been started and has not ended."""
+        return self._contained is not None and not self._exited.done()
+
     async def last_words(self) -> str:
         """How its program ended, with the last line that it wrote to stderr."""
         with contextlib.suppress(TimeoutError):
@@ -157,8 +166,8 @@ class BotProcess:
             limits=self._hosting.limits,
         )
         try:
-            self._contained = self._hosting.isolation.spawn(launch)
-            self._pidfd = os.pidfd_open(self._contained.pid)
+            contained = self._contained = self._hosting.isolation.spawn(launch)
+            self._pidfd = os.pidfd_open(contained.pid)
         except OSError as error:
             why = f"{self.bot.command[0]!r} cannot be started: {error.strerror or error}"
             raise (EarlyEnd if error.errno in _THE_PROGRAMS else RefereeError)(why) from None
@@ -166,6 +175,12 @@ class BotProcess:
             self._stdout.close_writing()
             self._stderr.close_writing()
         self._loop.add_reader(self._pidfd, self._on_exit)
+        self.session.gauge = lambda: Reading(
+            contained.cpu_us(), contained.waited_us(), proctree.waited_us(os.getpid())
+        )
+        if self._hosting.freeze:
+            self.session.freeze = contained.freeze
+            self.session.thaw = contained.thaw
 
     def _environment(self, address: str) -> dict[str, str]:
         return {

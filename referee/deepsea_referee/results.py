@@ -22,6 +22,7 @@ from typing import Any, Final, Self
 from deepsea_referee.bots import BotSpec
 from deepsea_referee.clock import TimeControl
 from deepsea_referee.errors import UserError
+from deepsea_referee.gauge import OffTurn
 from deepsea_rules.actions import Kind
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import Fault
@@ -115,6 +116,8 @@ class BotSummary:
     decisions: int
     median_us: int | None
     slowest_us: int | None
+    off_turn: float | None
+    """CPU seconds for each second in which it was others' turn; None if that was not measured."""
 
 
 @dataclass(slots=True)
@@ -126,9 +129,12 @@ class MatchResult:
     time_control: TimeControl
     seed: bytes
     games_asked: int
+    isolation: str
+    """The level that the bots were kept apart with."""
     games: list[GameResult] = field(default_factory=list)
     voids: list[VoidGame] = field(default_factory=list)
     logs: list[BotLog] = field(default_factory=list)
+    off_turn: list[OffTurn] = field(default_factory=list)
     interrupted: bool = False
     times_us: list[array[int]] = field(init=False)
     """How long each decision of each bot took."""
@@ -180,6 +186,7 @@ class MatchResult:
                 decisions=len(self.times_us[bot]),
                 median_us=statistics.median_low(self.times_us[bot]) if self.times_us[bot] else None,
                 slowest_us=max(self.times_us[bot], default=None),
+                off_turn=self.off_turn[bot].share if self.off_turn else None,
             )
             for bot, spec in enumerate(self.bots)
         ]
@@ -195,6 +202,7 @@ class MatchResult:
             "clock": self.time_control.format(),
             "seed": self.seed.hex(),
             "games_asked": self.games_asked,
+            "isolation": self.isolation,
             "interrupted": self.interrupted,
             "bots": [
                 {"digest": spec.digest} | _fields(summary)

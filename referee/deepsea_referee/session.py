@@ -1,8 +1,9 @@
 """One bot's stream: questions out, answers in, each on its own clock.
 
 A session serves many games at once. What is ready in one pass of the event loop goes out as one
-message. Time runs from just before the write to just after the read. A bot speaks only when asked:
-the first word nobody asked for ends its stream; an answer that comes too late is passed over.
+message. Time runs from just before the write to just after the read; gauge.py says what of it the
+host took. A bot speaks only when asked: the first word nobody asked for ends its stream; an answer
+that comes too late is passed over.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from deepsea_referee.clock import Alarm, Clock
-from deepsea_referee.errors import BotFault
+from deepsea_referee.errors import BotFault, RefereeError
+from deepsea_referee.gauge import (
+    LOOKS,
+    Gauge,
+    OffTurn,
+    Reading,
+    charged_us,
+    host_is_hopeless,
+)
 from deepsea_rules.faults import Fault
 from deepsea_sdk._pb import deepsea_pb2 as pb
 
@@ -39,22 +48,43 @@ class Answer(NamedTuple):
 class _Ask:
     """One open question. Its clock starts when it is written."""
 
-    __slots__ = ("credit_us", "future", "game_id", "limit_us", "started_us")
+    __slots__ = ("before", "credit_us", "future", "game_id", "limit_us", "look_us", "started_us")
 
-    def __init__(self, game_id: str, limit_us: int, future: asyncio.Future[Answer]) -> None:
+    def __init__(
+        self, game_id: str, limit_us: int, look_us: int | None, future: asyncio.Future[Answer]
+    ) -> None:
         self.game_id = game_id
         self.limit_us = limit_us
+        self.look_us = look_us
+        """When the host is looked at first; None if it never is."""
         self.future = future
         self.started_us: int | None = None
         self.credit_us = 0
+        self.before: tuple[int, Reading] | None = None
+        """When it was first looked at, and what had been used then."""
 
-    def elapsed_us(self, now_us: int) -> int:
+    def wall_us(self, now_us: int) -> int:
+        """The time since it was asked."""
+        return 0 if self.started_us is None else now_us - self.started_us
+
+    def elapsed_us(self, now_us: int, after: Reading | None) -> int:
         """The time that is charged up to now."""
-        return 0 if self.started_us is None else max(0, now_us - self.started_us - self.credit_us)
+        wall_us = self.wall_us(now_us)
+        if self.look_us is None:
+            return max(0, wall_us - self.credit_us)
+        # The first look is due at once when its time has come: more than that before it is a
+        # delay of the referee's own.
+        if self.before is None or after is None:
+            return min(wall_us, self.look_us)
+        looked_us, before = self.before
+        return min(wall_us, self.look_us + charged_us(now_us - looked_us, before, after))
 
     def fail(self, fault: Fault, detail: str, us: int) -> None:
+        self.end(BotFault(fault, detail, us))
+
+    def end(self, error: BotFault | RefereeError) -> None:
         if not self.future.done():  # else its game was broken off and waits no more
-            self.future.set_exception(BotFault(fault, detail, us))
+            self.future.set_exception(error)
             self.future.exception()  # seen: a fault that nobody waits for any more is no news
 
 
@@ -78,6 +108,12 @@ class Session:
         self._end: BotFault | None = None
         self.explain_end: Callable[[], BotFault | None] = lambda: None
         """Asked when the stream ends: why it did, if more is known than that it did."""
+        self.gauge: Gauge | None = None
+        """Reads what the bot and the host have used; without one only wall time counts."""
+        self.freeze: Callable[[], None] | None = None
+        self.thaw: Callable[[], None] | None = None
+        """How to stop the bot between its turns and let it go on; it runs on without them."""
+        self.off_turn = OffTurn()
         self.connected: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
@@ -95,7 +131,8 @@ class Session:
         """
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._last_id = request_id = self._last_id + 1
-        ask = _Ask(request.game_id, limit_us, future)
+        look_us = (request.budget_us or limit_us) // LOOKS if self.gauge else None
+        ask = _Ask(request.game_id, limit_us, look_us, future)
         if self._end is not None:
             ask.fail(self._end.fault, self._end.detail, 0)
             return future
@@ -112,6 +149,7 @@ class Session:
     def close(self, reason: str) -> None:
         """Say goodbye after what is still to be sent, then end the stream."""
         if self.usable:
+            self._go_on(self._clock.now_us())
             self.send(pb.RefereeMessage(goodbye=pb.Goodbye(reason=reason)))
             self._closing = True
 
@@ -122,7 +160,7 @@ class Session:
         self._end = BotFault(fault, detail)
         now_us = self._clock.now_us()
         for ask in self._open.values():
-            ask.fail(fault, detail, ask.elapsed_us(now_us))
+            ask.fail(fault, detail, ask.wall_us(now_us))
         self._open.clear()
         self._outbox.clear()
         if self._alarm is not None:
@@ -190,11 +228,13 @@ class Session:
         if decision.game_id != ask.game_id:
             _refuse(f"it answered request {request_id} for a game that the request is not of")
         del self._open[request_id]
-        elapsed_us = ask.elapsed_us(now_us)
+        elapsed_us = ask.elapsed_us(now_us, self._reading() if ask.before else None)
         if elapsed_us > ask.limit_us:
             ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
         elif not ask.future.done():
             ask.future.set_result(Answer(decision.action, elapsed_us))
+        if not self._open:
+            self._pause(now_us)
 
     async def _write(self, stream: Stream) -> None:
         while True:
@@ -205,10 +245,12 @@ class Session:
                 self._wake = self._loop.create_future()
                 await self._wake
             data, asks = self._next_batch()
+            if asks:
+                self._go_on(self._clock.now_us())
             now_us = self._clock.now_us()
             for ask in asks:
                 ask.started_us = now_us
-                self._ring_by(now_us + ask.limit_us)
+                self._ring_by(now_us + (ask.look_us or ask.limit_us))
             self._write_by_us = now_us + self._write_limit_us
             self._ring_by(self._write_by_us)
             await stream.write(data)
@@ -244,21 +286,50 @@ class Session:
         late_us = now_us - self._alarm_us
         if late_us > STALL_US:
             self._forgive(late_us + STALL_US)
+        reading = self._reading() if self._open else None
         for request_id, ask in list(self._open.items()):
-            if ask.started_us is None:
-                continue
-            elapsed_us = ask.elapsed_us(now_us)
-            if elapsed_us > ask.limit_us:
-                del self._open[request_id]
-                self._late.add(request_id)
-                ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
-            else:
-                self._ring_by(now_us + ask.limit_us - elapsed_us)
+            if ask.started_us is not None:
+                self._look_at(request_id, ask, now_us, reading)
         if self._write_by_us is not None:
             if now_us > self._write_by_us:
                 self.fail(Fault.CRASH, "it does not read what it is sent")
             else:
                 self._ring_by(self._write_by_us)
+
+    def _look_at(self, request_id: int, ask: _Ask, now_us: int, reading: Reading | None) -> None:
+        """Decide about a question that is still open."""
+        wall_us = ask.wall_us(now_us)
+        if ask.look_us is not None and reading is not None and ask.before is None:
+            if wall_us < ask.look_us:
+                self._ring_by(now_us + ask.look_us - wall_us)
+                return
+            ask.before = (now_us, reading)
+        elapsed_us = ask.elapsed_us(now_us, reading)
+        if elapsed_us <= ask.limit_us:
+            if not host_is_hopeless(wall_us, ask.limit_us):
+                self._ring_by(now_us + ask.limit_us - elapsed_us)
+                return
+            ask.end(RefereeError(f"the host was too busy for {wall_us} us to time a decision"))
+        else:
+            ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
+        del self._open[request_id]
+        self._late.add(request_id)
+
+    def _reading(self) -> Reading | None:
+        return self.gauge() if self.gauge is not None else None
+
+    def _pause(self, now_us: int) -> None:
+        """The bot has answered everything; what it does now is on others' time."""
+        if self.freeze is not None:
+            self.freeze()
+        if self.gauge is not None:
+            self.off_turn.begin(now_us, self.gauge)
+
+    def _go_on(self, now_us: int) -> None:
+        if self.gauge is not None:
+            self.off_turn.end(now_us, self.gauge)
+        if self.thaw is not None:
+            self.thaw()
 
     def _forgive(self, us: int) -> None:
         """The event loop was held up: that is not charged, once for each question.

@@ -1,23 +1,43 @@
 """Games in this process: the same bots and rules as with a referee, without processes and gRPC.
 
 Laws: a bot gets the same calls with the same views and events as over the wire, so that bots that
-decide by these alone make the same record; faults are counted by the same rules.
+decide by these alone make the same record; faults are counted by the same rules; nothing is read
+of a clock that was not passed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal, TypeVar
 
 from deepsea_rules.errors import RulesError
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Game, Question
+from deepsea_rules.game import Decision, Game, Question
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 
-from .bot import Bot, FaultNotice, GameEnd, GameInfo
+from .bot import NO_CLOCK, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
 
 OnError = Literal["raise", "forfeit"]
+OnFault = Callable[[Question, int, Decision], object]
+"""Gets what was asked, the index of the decision, and the decision."""
+_T = TypeVar("_T")
+_LONGEST_SHOWN: Final = 60
+_LONGEST_TOLD: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """What a decision may take, all in microseconds. A bot that takes longer is not stopped: its
+    answer is dropped when it comes, and counted as a timeout."""
+
+    now_us: Callable[[], int]
+    budget_us: int
+    """For each decision."""
+    bank_us: int
+    """For each seat and game, for what goes beyond."""
 
 
 def play(
@@ -27,7 +47,9 @@ def play(
     *,
     game_id: str = "table",
     on_error: OnError = "raise",
-    now_us: Callable[[], int] | None = None,
+    timer: Timer | None = None,
+    opening: Sequence[Decision] = (),
+    on_fault: OnFault | None = None,
 ) -> Game:
     """Play one game to its end; `.result()`, `.decisions`, `.events_for(None)` tell about it.
 
@@ -35,15 +57,29 @@ def play(
     rules     a rule set or a preset's name
     seed      32 bytes, or a text as after `--seed` (of which the game itself is played, not game 0)
     on_error  "raise" lets a bot's exception out, for debugging; "forfeit" counts it as a crash
-    now_us    a clock to note decision times with; without one they are 0
+    timer     limits, and a clock to note decision times with; without one they are 0
+    opening   decisions that are played as they are: bots are asked, but their answers are dropped
+    on_fault  is told of every fault that is counted
     """
     if isinstance(rules, str):
         rules = preset(rules)
     if isinstance(seed, str):
         seed = seed_from_text(seed)
-    players = [bot() if isinstance(bot, type) else bot for bot in bots]
-    table = _Table(Game(rules, len(players), seed), players, game_id, on_error, now_us)
-    return table.play()
+    game = Game(rules, len(bots), seed)
+    return _Table(game, bots, game_id, on_error, timer, opening, on_fault).play()
+
+
+class _Chair:
+    """One seat: the bot in it, what it has been told, and what is left of its time."""
+
+    def __init__(self, bot: Bot | type[Bot], bank_us: int) -> None:
+        self.bot = bot() if isinstance(bot, type) else bot
+        self.seen = 0
+        self.bank_us = bank_us
+        self.crash: str | None = None
+        """What the bot raised: as with a process that ended, it is not called again."""
+        # Most bots do not listen, and then no event has to be made for them.
+        self.listens = getattr(self.bot.on_event, "__func__", None) is not Bot.on_event
 
 
 class _Table:
@@ -52,77 +88,129 @@ class _Table:
     def __init__(
         self,
         game: Game,
-        bots: list[Bot],
+        bots: Sequence[Bot | type[Bot]],
         game_id: str,
         on_error: OnError,
-        now_us: Callable[[], int] | None,
+        timer: Timer | None,
+        opening: Sequence[Decision],
+        on_fault: OnFault | None,
     ) -> None:
         self.game = game
-        self.bots = bots
         self.game_id = game_id
-        self.on_error = on_error
-        self.now_us = now_us or (lambda: 0)
-        self.seen = [0] * len(bots)
-        # Most bots do not listen, and then no event has to be made for them.
-        self.listens = [type(bot).on_event is not Bot.on_event for bot in bots]
+        self.raises = on_error == "raise"
+        self.timer = timer
+        self.now_us = timer.now_us if timer else lambda: 0
+        self.opening = opening
+        self.on_fault = on_fault
+        self.chairs = [_Chair(bot, timer.bank_us if timer else 0) for bot in bots]
 
     def play(self) -> Game:
         game = self.game
-        for seat, bot in enumerate(self.bots):
-            bot.on_game_start(
-                GameInfo(
-                    game_id=self.game_id,
-                    seat=seat,
-                    players=game.players,
-                    rules=game.rules,
-                    budget_us=bot.time_left.budget_us,
-                    bank_us=bot.time_left.bank_us,
-                    commitment=game.commitment,
-                )
-            )
+        for seat, chair in enumerate(self.chairs):
+            self._call(chair, partial(chair.bot.on_game_start, self._info(seat)))
         while (question := game.pending()) is not None:
             self._ask(question)
-        for seat, bot in enumerate(self.bots):
-            self._tell(seat)
-            bot.on_game_end(self._end(seat))
+        for seat, chair in enumerate(self.chairs):
+            self._call(chair, partial(self._tell_end, seat))
         return game
 
     def _ask(self, question: Question) -> None:
-        seat = question.seat
-        bot = self.bots[seat]
+        chair = self.chairs[question.seat]
         began = self.now_us()
-        try:
-            self._tell(seat)
-            action = bot.decide(self.game.view(seat))
-        except Exception as error:
-            if self.on_error == "raise":
-                raise
-            us = self.now_us() - began
-            self._fault(question, Fault.CRASH, us, f"raised {type(error).__name__}: {error}")
-            return
+        answer = self._call(chair, partial(self._answer, question.seat))
         us = self.now_us() - began
-        try:
-            self.game.decide(action, us=us)
-        except RulesError:
-            self._fault(question, Fault.ILLEGAL_ACTION, us, str(action))
+        number = len(self.game.decisions)
+        if number < len(self.opening):
+            self._play_as_given(self.opening[number])
+            return
+        in_time, limit_us = self._spend(chair, us)
+        if chair.crash is not None:
+            self._count(question, Fault.CRASH, us, chair.crash)
+        elif not in_time:
+            self._count(question, Fault.TIMEOUT, us, f"it had {limit_us} us for the decision")
+        else:
+            assert answer is not None
+            try:
+                self.game.decide(answer, us=us)
+            except RulesError:
+                came = f"it answered {_shown(answer)}, which is not legal"
+                self._count(question, Fault.ILLEGAL_ACTION, us, came)
 
-    def _fault(self, question: Question, fault: Fault, us: int, came: str) -> None:
+    def _answer(self, seat: int) -> str:
+        chair = self.chairs[seat]
+        self._tell(seat)
+        chair.bot.time_left = NO_CLOCK
+        if self.timer is not None:
+            chair.bot.time_left = TimeLeft(self.timer.budget_us, chair.bank_us)
+        answer: object = chair.bot.decide(self.game.view(seat))
+        if not isinstance(answer, str):
+            raise TypeError(f"decide() returned {answer!r:.60}, which is no action")
+        return answer
+
+    def _play_as_given(self, given: Decision) -> None:
+        action = given.action if given.fault is None else None
+        self.game.decide(action, us=given.us, fault=given.fault, came=given.came)
+        if self.timer is not None:
+            self._spend(self.chairs[given.seat], given.us)
+
+    def _spend(self, chair: _Chair, us: int) -> tuple[bool, int]:
+        """Draw on the bank; whether it was in time, and how much time there was."""
+        if self.timer is None:
+            return True, 0
+        limit_us = self.timer.budget_us + chair.bank_us
+        chair.bank_us = max(0, chair.bank_us - max(0, us - self.timer.budget_us))
+        return us <= limit_us, limit_us
+
+    def _count(self, question: Question, fault: Fault, us: int, came: str) -> None:
         seat = question.seat
-        decision = self.game.decide(None, us=us, fault=fault, came=came[:200])
-        message = (
-            f"asked to {question.kind} ({', '.join(question.legal)}), came {came!r:.200}; "
-            f"counted as {fault}, {decision.action} was played"
-        )
+        decision = self.game.decide(None, us=us, fault=fault, came=came)
+        if self.on_fault is not None:
+            self.on_fault(question, len(self.game.decisions) - 1, decision)
         forfeit = self.game.has_forfeited(seat)
-        self.bots[seat].on_fault(
-            FaultNotice(self.game_id, len(self.game.decisions), fault, message, forfeit)
+        message = (
+            f"{fault} after {us} us: asked to {question.kind} ({', '.join(question.legal)}), "
+            f"{came}; played {decision.action}{'; the seat forfeits' if forfeit else ''}"
         )
+        number = len(self.game.decisions)
+        notice = FaultNotice(self.game_id, number, fault, message, forfeit)
+        chair = self.chairs[seat]
+        self._call(chair, partial(chair.bot.on_fault, notice))
+
+    def _call(self, chair: _Chair, call: Callable[[], _T]) -> _T | None:
+        """Run the bot's code; None if it raised, now or before."""
+        if chair.crash is not None:
+            return None
+        try:
+            return call()
+        except (Exception, SystemExit) as error:
+            if self.raises:
+                raise
+            name = type(error).__name__
+            chair.crash = " ".join(f"it raised {name}: {error}".split())[:_LONGEST_TOLD]
+            return None
 
     def _tell(self, seat: int) -> None:
-        if self.listens[seat]:
-            for event in self.game.events_for(seat, self.seen[seat]):
-                self.bots[seat].on_event(event)
-            self.seen[seat] = len(self.game.events)
+        chair = self.chairs[seat]
+        if chair.listens:
+            for event in self.game.events_for(seat, chair.seen):
+                chair.bot.on_event(event)
+            chair.seen = len(self.game.events)
+
+    def _tell_end(self, seat: int) -> None:
+        self._tell(seat)
+        self.chairs[seat].bot.on_game_end(self._end(seat))
+
+    def _info(self, seat: int) -> GameInfo:
+        game = self.game
+        return GameInfo(
+            game_id=self.game_id,
+            seat=seat,
+            players=game.players,
+            rules=game.rules,
+            budget_us=self.timer.budget_us if self.timer else NO_CLOCK.budget_us,
+            bank_us=self.timer.bank_us if self.timer else NO_CLOCK.bank_us,
+            commitment=game.commitment,
+        )
 
     def _end(self, seat: int) -> GameEnd:
         game = self.game
@@ -137,3 +225,8 @@ class _Table:
             forfeits=tuple(game.forfeits),
             void=False,
         )
+
+
+def _shown(action: str) -> str:
+    """A bot's text, short and safe to print."""
+    return ascii(action if len(action) <= _LONGEST_SHOWN else action[:_LONGEST_SHOWN] + "...")

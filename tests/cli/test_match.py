@@ -45,6 +45,7 @@ class Asked:
             settings.time_control,
             settings.seed,
             settings.games,
+            "process",
             voids=[void],
         )
 
@@ -233,7 +234,7 @@ def test_a_match_is_played_recorded_and_proven(run: Run, tmp_path: Path) -> None
     asked = ("match", "greedy", "cautious", "--games", 3, "--seed", "demo", *PLAIN)
     done = run(*asked, "--out", out)
     assert (done.status, done.err) == (0, "")
-    head = "3 games, manual rules, clock 100ms+2s, seed demo"
+    head = "3 games, manual rules, clock 100ms+2s, process, seed demo"
     assert done.out.splitlines()[0] == head
     assert f"records and results.json: {out}" in done.out
     assert run("verify", out).status == 0

@@ -22,7 +22,13 @@ def result(names: tuple[str, ...] = NAMES, **fields: Any) -> MatchResult:
     """A match in which every game ended like the first."""
     bots = tuple(BotSpec(name, ("true",), None, "0" * 64) for name in names)
     clock = TimeControl.parse("100ms+2s")
-    match = MatchResult(bots, PRESETS["manual"], clock, bytes(32), **{"games_asked": 1, **fields})
+    match = MatchResult(
+        bots,
+        PRESETS["manual"],
+        clock,
+        bytes(32),
+        **{"games_asked": 1, "isolation": "process", **fields},
+    )
     for times in match.times_us:
         times.extend([250, 1_500, 2_300_000])
     return match
@@ -58,7 +64,7 @@ def rows(text: str) -> list[list[str]]:
 
 def test_the_best_bot_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, result(games=[game()]))
-    assert text.startswith("1 game, manual rules, clock 100ms+2s, seed demo\n\n")
+    assert text.startswith("1 game, manual rules, clock 100ms+2s, process, seed demo\n\n")
     assert [row[0] for row in rows(text)] == ["bot", NAMES[1], NAMES[0], NAMES[2]]
     assert " 1.00   31.0       0  1.5 ms   2.30 s\n" in text
 

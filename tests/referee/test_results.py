@@ -67,7 +67,14 @@ def result(
 
 
 def match() -> MatchResult:
-    it = MatchResult(bots=BOTS, rules=MANUAL, time_control=TimeControl(5), seed=SEED, games_asked=4)
+    it = MatchResult(
+        bots=BOTS,
+        rules=MANUAL,
+        time_control=TimeControl(5),
+        seed=SEED,
+        games_asked=4,
+        isolation="process",
+    )
     forfeit = Forfeit(1, Fault.TIMEOUT, 2)
     it.add(result(2, (1, 0), (7, 7)), record((0, 30), (1, 40)))
     it.add(
@@ -94,7 +101,14 @@ def test_each_bot_has_its_own_numbers_wherever_it_sat() -> None:
 
 
 def test_without_a_game_there_are_no_means() -> None:
-    it = MatchResult(bots=BOTS, rules=MANUAL, time_control=TimeControl(5), seed=SEED, games_asked=4)
+    it = MatchResult(
+        bots=BOTS,
+        rules=MANUAL,
+        time_control=TimeControl(5),
+        seed=SEED,
+        games_asked=4,
+        isolation="process",
+    )
     row = it.summaries()[0]
     assert (row.games, row.wins, row.decisions) == (0, 0, 0)
     assert (row.mean_placement, row.mean_score, row.median_us, row.slowest_us) == (None,) * 4
@@ -125,6 +139,7 @@ def test_a_folder_holds_records_logs_and_results(tmp_path: Path) -> None:
         "clock",
         "seed",
         "games_asked",
+        "isolation",
         "interrupted",
         "bots",
         "games",

@@ -127,6 +127,18 @@ def test_illegal_answers_change_nothing(action: str) -> None:
     assert game.decisions == []
 
 
+@pytest.mark.parametrize("count", [-1, 0, 1, 7])
+def test_a_game_has_two_to_six_players(count: int) -> None:
+    with pytest.raises(ValueError, match="2 to 6"):
+        Game(PRESETS["manual"], count, SEED)
+
+
+@pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33)])
+def test_a_seed_has_32_bytes(seed: bytes) -> None:
+    with pytest.raises(ValueError, match="32"):
+        Game(PRESETS["manual"], 2, seed)
+
+
 def test_no_answer_without_a_fault() -> None:
     game = new_game()
     with pytest.raises(RulesError):

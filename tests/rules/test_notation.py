@@ -27,6 +27,8 @@ def test_the_example_of_the_rules_page() -> None:
     assert levels(state.bank[2]) == [4, 1]
     assert state.values[state.bank[2][0]] == 12
     assert (state.dive, state.air, state.phase, state.to_move) == (2, 17, "search", 1)
+    assert choices(state) == ["leave"]  # in the submarine there is nothing to take
+    assert format_position(state) == PAGE_EXAMPLE
 
 
 def test_every_part() -> None:

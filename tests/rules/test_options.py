@@ -509,6 +509,9 @@ BAD_TOML = {
     "no TOML": ("name = house", ()),
     "unknown base": ('name = "x"\nbase = "chess"', ("chess",)),
     "base of a wrong type": ('name = "x"\nbase = 3', ("3",)),
+    "no name": ('name = " "', ("name",)),
+    "name of two lines": ('name = "a\\nb"', ("name",)),
+    "very long name": ('name = "' + "a" * 500 + '"', ("name",)),
     "name of a wrong type": ('name = 3\nbase = "manual"', ("name",)),
     "unknown key": ('name = "x"\nbase = "manual"\nair = 30', ("air",)),
     "options is no table": ('name = "x"\nbase = "manual"\noptions = 3', ("options",)),
@@ -535,6 +538,7 @@ def test_bad_toml(name: str) -> None:
     with pytest.raises(InvalidRules) as caught:
         RuleSet.from_toml(text)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
     for word in words:
         assert word in str(caught.value)
 

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -124,6 +125,14 @@ def test_custom_rule_sets_are_in_the_record_whole() -> None:
     read = GameRecord.from_json(record_of(play(rules)).to_json())
     assert read.rules == rules
     verify(read)
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_a_scheduler_may_seat_the_first_player_of_a_preset(preset: str) -> None:
+    rules = replace(PRESETS[preset], first_player="seat_a")
+    game = play(rules)
+    assert game.events_for(None)[0]["starter"] == 0  # type: ignore[typeddict-item]
+    verify(GameRecord.from_json(record_of(game).to_json()))
 
 
 def test_names_of_any_script() -> None:
@@ -432,7 +441,8 @@ def test_numbers_of_seats(count: int) -> None:
         GameRecord.from_json(text_of(data))
 
 
-@pytest.mark.parametrize("seed", ["", "00", "zz" * 32, "00" * 31, "00" * 33, "0x" + "0" * 62])
+@pytest.mark.parametrize("seed", ["", "00", "zz" * 32, "00" * 31, "00" * 33, "0x" + "0" * 62,
+                                  "AB" * 32, " " + "00" * 32, "00 " * 32, "٠" * 64])  # fmt: skip
 def test_seeds_that_are_none(seed: str) -> None:
     data = copy.deepcopy(BASE)
     data["seed"] = seed

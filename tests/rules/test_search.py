@@ -135,11 +135,22 @@ MALFORMED = [
 def test_malformed_actions(action: str) -> None:
     state = at("1 x 3 | A2v:1,2 B0v | d1 a20 search")
     before = snapshot(state)
+    assert not state.is_legal(action)
     with pytest.raises(InvalidAction) as caught:
         state.apply(action)
     assert isinstance(caught.value, RulesError)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+    assert snapshot(state) == before
+
+
+@pytest.mark.parametrize("action", MALFORMED, ids=range(len(MALFORMED)))
+def test_malformed_actions_where_an_order_is_due(action: str) -> None:
+    state = at("1 | A1v:1,2,3,4 Bh | d1 a0 order")
+    before = snapshot(state)
+    assert not state.is_legal(action)
+    with pytest.raises(InvalidAction):
+        state.apply(action)
     assert snapshot(state) == before
 
 

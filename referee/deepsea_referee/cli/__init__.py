@@ -16,7 +16,19 @@ import click
 from deepsea_referee.cli.errors import BAD_INPUT, ClosedPipe, Interrupted, exit_status
 
 PROGRAM = "deepsea-referee"
-COMMANDS = ("match", "show", "verify", "explain", "rules", "doctor")
+COMMANDS = (
+    "match",
+    "compare",
+    "new",
+    "check",
+    "debug",
+    "branch",
+    "show",
+    "verify",
+    "explain",
+    "rules",
+    "doctor",
+)
 
 
 class CommandLine(click.Group):

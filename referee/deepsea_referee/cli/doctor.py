@@ -21,10 +21,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
     Exit status: 0 the sandbox is complete, 1 it is not.
     """
-    from deepsea_referee.isolation import probe
+    from deepsea_referee.isolation import checkup
 
-    found = probe.checks()
-    complete = probe.complete(found)
+    found = checkup.checks()
+    complete = checkup.complete(found)
     if as_json:
         print_json({"sandbox": complete, "checks": [asdict(check) for check in found]})
     else:

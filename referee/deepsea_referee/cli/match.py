@@ -76,7 +76,11 @@ REDRAW_US = 200_000
     show_default=True,
     help="How bots are kept apart: in a sandbox, as plain processes, or what works here.",
 )
+@click.option(
+    "--freeze", is_flag=True, help="Stop bots outside of their turns: nobody thinks on others' time."
+)
 @click.option("--tcp", is_flag=True, help="Talk to bots over TCP on this machine.")
+@click.option("--in-process", is_flag=True, help="Faster: trusted Python bots in this process.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
@@ -92,7 +96,9 @@ def command(
     seats: Literal["rotate", "fixed"],
     tables: int,
     isolation: Level,
+    freeze: bool,
     tcp: bool,
+    in_process: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -104,8 +110,11 @@ def command(
     Exit status: 0 played, also if bots were at fault; 1 every game was void.
     """
     rules = load_rules(rules_text)
+    if in_process:
+        _refuse_with_in_process(ctx)
     from deepsea_referee.bots import resolve
     from deepsea_referee.clock import TimeControl
+    from deepsea_referee.in_process import run_match as run_in_process
     from deepsea_referee.match import MatchSettings, run_match
     from deepsea_referee.process import Hosting
     from deepsea_referee.random import fresh_seed
@@ -114,11 +123,13 @@ def command(
     # Void games are reported with the results, so that JSON and quiet runs stay what they are.
     logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     # A seed in letters even if none is given: what was seen can be repeated.
-    seed_text = fresh_seed().hex()[:16] if seed is None else seed
+    seed_text = fresh_seed().hex()[:32] if seed is None else seed
     settings = MatchSettings(
         bots=[resolve(bot) for bot in bots],
         hosting=Hosting(
-            isolation=_isolation(isolation, tcp), tcp_host="127.0.0.1" if tcp else None
+            isolation=_isolation("process" if in_process else isolation, tcp),
+            freeze=freeze,
+            tcp_host="127.0.0.1" if tcp else None,
         ),
         games=games,
         rules=rules,
@@ -137,7 +148,7 @@ def command(
                 folder.add(outcome, record)
             tick()
 
-        result = run_match(settings, on_game)
+        result = (run_in_process if in_process else run_match)(settings, on_game)
         if folder is not None:
             folder.finish(result)
 
@@ -162,12 +173,20 @@ def _isolation(level: Level, tcp: bool) -> Isolation:
     return choose("process" if tcp else level)
 
 
+def _refuse_with_in_process(ctx: click.Context) -> None:
+    for name in ("tcp", "isolation", "freeze", "tables"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UserError(f"--in-process plays in one process: it has no --{name}")
+
+
 def _unusual(ctx: click.Context) -> list[str]:
     """The options that say what is played, as far as they are not the defaults."""
     words = []
     for name in ("rules_text", "clock", "seats"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             words += [f"--{name.removesuffix('_text')}", ctx.params[name]]
+    if ctx.params["in_process"]:
+        words.append("--in-process")
     return words
 
 

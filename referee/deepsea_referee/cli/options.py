@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
+
 from deepsea_referee.errors import UserError
+from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
@@ -17,6 +20,9 @@ RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [de
 
 # Far more than any game can need; a bigger file is something else, given by mistake.
 LARGEST_FILE = 4 * 1024 * 1024
+
+
+SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)
 
 
 def load_rules(text: str) -> RuleSet:

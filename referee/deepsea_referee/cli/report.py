@@ -21,6 +21,8 @@ from deepsea_rules.constants import SEAT_LETTERS
 
 EXPLAINED: Final = 10
 """How many faults and void games are explained; of the rest there is a count."""
+PONDERING: Final = 0.5
+"""A bot that works for more than this share of others' turns is mentioned."""
 READABLE_NAME: Final = 16
 SHORTEST_NAME: Final = 8
 GAP: Final = 2
@@ -37,12 +39,15 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     """
     games = "1 game" if len(result.games) == 1 else f"{len(result.games)} games"
     rules, clock = result.rules.name, result.time_control.format()
-    say(f"{games}, {rules} rules, clock {clock}, seed {shlex.quote(seed)}")
+    say(f"{games}, {rules} rules, clock {clock}, {result.isolation}, seed {shlex.quote(seed)}")
     click.echo()
     draw(table(result.summaries(), width()))
     click.echo()
     if result.games_asked == 1 and result.games:
         say(_winner(result, result.games[0]))
+    for row in result.summaries():
+        if row.off_turn is not None and row.off_turn > PONDERING:
+            say(f"{shown(row.name)} works on others' turns, {row.off_turn:.0%} of the time")
     _explain("fault", result.fault_lines())
     _explain("void game", [f"game {void.game}: {void.reason}" for void in result.voids])
     _say_where(result, seed, out, again)

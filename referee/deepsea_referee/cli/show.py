@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from deepsea_referee.cli import story
-from deepsea_referee.cli.options import load_record
+from deepsea_referee.cli.options import SEAT, load_record
 from deepsea_referee.cli.output import draw, say, width
 from deepsea_referee.errors import UserError
 from deepsea_rules.constants import SEAT_LETTERS
@@ -37,14 +37,27 @@ from deepsea_rules.record import GameRecord, verify
     "--at", metavar="N", type=click.IntRange(0), help="Print the position after turn N and exit."
 )
 @click.option("--events", is_flag=True, help="Print what happened as JSON Lines and exit.")
-def command(record: Path, step: bool, speed: float, at: int | None, events: bool) -> None:
+@click.option(
+    "--seat",
+    metavar="LETTER",
+    type=SEAT,
+    help="Print what that seat saw, could do, did, and how long it took, and exit.",
+)
+def command(
+    record: Path, step: bool, speed: float, at: int | None, events: bool, seat: str | None
+) -> None:
     """Animate the game in RECORD; into a pipe, print it turn by turn.
 
     While it plays: space stops and goes on step by step, b goes back, p plays on, q quits.
     """
-    if events and at is not None:
-        raise click.UsageError("--events and --at exclude each other")
+    if sum((events, at is not None, seat is not None)) > 1:
+        raise click.UsageError("--events, --at and --seat exclude each other")
     source = load_record(record)
+    if seat is not None:
+        from deepsea_referee.cli.seat import report_seat
+
+        report_seat(record, source, SEAT_LETTERS.index(seat))
+        return
     try:
         game = verify(source)
     except InvalidRecord as error:

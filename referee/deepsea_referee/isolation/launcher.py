@@ -94,8 +94,9 @@ class Stage:
             if not _reachable(self.folder.parent):
                 keeper.remove_folder(self.folder)
                 self.folder = keeper.private_folder(parent="/tmp")
-            # Others may pass through but not look around.
-            self.folder.chmod(0o711)
+            # For root and the sandbox's user only; that one may pass through but not look around.
+            os.chown(self.folder, -1, NOBODY)
+            self.folder.chmod(0o710)
         return self.folder / str(len(self.sources))
 
     def remove(self) -> None:

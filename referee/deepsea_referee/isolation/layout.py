@@ -84,9 +84,9 @@ def _bot_paths(launch: Launch, directory: Path) -> Iterator[Path]:
         yield launch.folder.absolute()
         return
     for word in launch.command:
-        path = Path(os.path.normpath(directory / word))
-        if path.is_file():
-            yield path
+        path = os.path.normpath(directory / word)
+        if os.path.isfile(path):  # not Path.is_file, which raises for words too long for a name
+            yield Path(path)
 
 
 def _without_nested(wanted: Sequence[Shown]) -> Iterator[Shown]:

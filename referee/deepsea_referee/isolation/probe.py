@@ -8,21 +8,18 @@ once for each process. Each check says what it means and, if it failed, what to 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import cache_from_source, find_spec
-from pathlib import Path
 from typing import Any, Literal
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.isolation import cgroup, inside, launcher, seccomp, trial
+from deepsea_referee.isolation import inside, launcher, seccomp, trial
 from deepsea_referee.isolation.bwrap import Sandbox
-from deepsea_referee.isolation.contract import MIB, Isolation, Launch, Limits
+from deepsea_referee.isolation.contract import Isolation, Limits
 from deepsea_referee.isolation.plain import PlainProcess
 
 Level = Literal["auto", "sandbox", "process"]
@@ -72,23 +69,10 @@ def choose(level: Level) -> Isolation:
 @cache
 def sandbox_trouble() -> Check | None:
     """The first thing that keeps this machine from confining a bot; None if nothing does."""
-    return next((check for check in _confinement() if not check.ok), None)
+    return next((check for check in confinement() if not check.ok), None)
 
 
-def checks() -> list[Check]:
-    """Everything that `doctor` prints, in its order."""
-    found = list(_confinement())
-    if all(check.ok for check in found):
-        found += [_bots_run(), _memory_bound(), _whole_tree_ends()]
-    return [*found, _control_groups(), _compiled()]
-
-
-def complete(found: list[Check]) -> bool:
-    """Whether strangers' bots may be run here."""
-    return all(check.ok for check in found if check.needed)
-
-
-def _confinement() -> Iterator[Check]:
+def confinement() -> Iterator[Check]:
     """The checks without which nothing counts as a sandbox; stops at the first basic failure."""
     for basic in (_platform(), _programs()):
         yield basic
@@ -112,7 +96,7 @@ def _confinement() -> Iterator[Check]:
             "Python runs inside",
             False,
             "bots need the interpreter that runs the referee",
-            _last_words(looked),
+            last_words(looked),
             "the sandbox's user must be able to read the interpreter and its environment: "
             f"{sys.executable}",
         )
@@ -125,7 +109,7 @@ def _try_in_sandbox(command: tuple[str, ...], limits: Limits) -> trial.Outcome:
         return trial.Outcome(False, None, "", str(error), None, str(error))
 
 
-def _last_words(outcome: trial.Outcome) -> str:
+def last_words(outcome: trial.Outcome) -> str:
     lines = outcome.stderr.strip().splitlines()
     return lines[-1] if lines else f"status {outcome.returncode}"
 
@@ -160,7 +144,7 @@ def _starts(outcome: trial.Outcome) -> Check:
         "a sandbox starts",
         outcome.returncode == 0,
         "a program was run in one",
-        "" if outcome.returncode == 0 else _last_words(outcome),
+        "" if outcome.returncode == 0 else last_words(outcome),
         _remedy_for(outcome.stderr),
     )
 
@@ -231,114 +215,4 @@ def _judge(facts: dict[str, Any], limits: Limits) -> Iterator[Check]:
         "processes and threads are counted for each sandbox, not for the whole user",
         f"{facts['threads']} threads started, {most} are allowed",
         "Linux 5.14 or newer is needed",
-    )
-
-
-def _bots_run() -> Check:
-    outcome = trial.run(Sandbox(), (sys.executable, "-c", "import deepsea_sdk.client"))
-    return Check(
-        "bots can run",
-        outcome.returncode == 0,
-        "a bot in the sandbox can import the SDK and gRPC",
-        "" if outcome.returncode == 0 else _last_words(outcome),
-        "install the SDK where the referee runs: `pip install deepsea-referee`; the sandbox's user "
-        "must be able to read it",
-    )
-
-
-# Shared memory, because private memory meets a limit of its own; holds what it has got.
-_TAKE_MEMORY = """
-import mmap, signal
-signal.alarm(8)
-held = mmap.mmap(-1, 256 << 20)
-for offset in range(0, 256 << 20, 4096):
-    held[offset] = 1
-signal.pause()
-"""
-
-
-def _memory_bound() -> Check:
-    limits = Limits(memory_bytes=64 * MIB)
-    outcome = trial.run(Sandbox(), (sys.executable, "-I", "-S", "-c", _TAKE_MEMORY), limits=limits)
-    return Check(
-        "memory bound",
-        outcome.over_limit is not None,
-        "a bot that takes more than its share of memory is ended",
-        f"64 MiB by {'a control group' if cgroup.hierarchies().memory else 'the watchdog'}",
-        FOR_DEVELOPERS,
-    )
-
-
-_LEAVE_DAEMON = """
-import os, signal, time
-for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    signal.signal(number, signal.SIG_IGN)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        time.sleep(30)
-    os._exit(0)
-"""
-
-
-def _whole_tree_ends() -> Check:
-    # A daemon that survived would keep the pipe open for reading by its writers.
-    out, out_end = os.pipe()
-    os.set_blocking(out, False)
-    try:
-        contained = None
-        try:
-            command = (sys.executable, "-I", "-S", "-c", _LEAVE_DAEMON)
-            contained = Sandbox().spawn(Launch(command, None, {}, None, out_end, out_end, Limits()))
-        finally:
-            os.close(out_end)
-        trial.wait_for(contained, 10_000)
-        contained.close()
-        try:
-            gone = os.read(out, 1) == b""
-        except BlockingIOError:
-            gone = False
-    finally:
-        os.close(out)
-    return Check(
-        "whole tree ends",
-        gone,
-        "a daemon that left its session is gone with the bot",
-        "",
-        FOR_DEVELOPERS,
-    )
-
-
-def _control_groups() -> Check:
-    places = cgroup.hierarchies()
-    uses = {
-        "memory": places.memory,
-        "processes": places.pids,
-        "freezing": places.core or places.freezer,
-        "CPU time": places.core or places.cpuacct,
-    }
-    missing = [name for name, place in uses.items() if place is None]
-    return Check(
-        "control groups",
-        not missing,
-        "the kernel itself bounds memory, freezes bots and counts their CPU time; without, the "
-        "watchdog's looks, signals and a sum over the processes do",
-        f"missing for: {', '.join(missing)}" if missing else "used for all",
-        "cgroup v2: start the referee with `systemd-run --user --scope -p Delegate=yes "
-        "deepsea-referee ...`; cgroup v1: as root, `mkdir /sys/fs/cgroup/{memory,pids,freezer,"
-        "cpuacct}/deepsea` and chown these folders and the files in them to the referee's user",
-        needed=False,
-    )
-
-
-def _compiled() -> Check:
-    spec = find_spec("grpc")
-    origin = spec.origin if spec else None
-    return Check(
-        "compiled libraries",
-        origin is not None and Path(cache_from_source(origin)).is_file(),
-        "a bot cannot write compiled Python files; with none there it starts 0.4 s later",
-        "",
-        f"run `{sys.executable} -m compileall -q {sys.prefix}` (uv: --compile-bytecode)",
-        needed=False,
     )

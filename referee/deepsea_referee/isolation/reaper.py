@@ -36,12 +36,6 @@ def start_time(pid: int) -> int:
     return int(fields[19]) if fields else 0
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs or is stopped; a zombie is not alive."""
-    fields = stat_fields(pid)
-    return fields is not None and fields[0] not in (b"Z", b"X")
-
-
 def _first_words(pid: int) -> bytes:
     words = b""
     for name in ("environ", "cmdline"):

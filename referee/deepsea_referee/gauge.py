@@ -1,0 +1,92 @@
+"""Whose time it was: the bot's, or the host's.
+
+Wall time is the quick test. On a busy machine it lies: a bot that is ready to work but gets no CPU
+has not used its time, and neither has one whose answer lies unread because the referee gets none.
+So past a part of a decision's budget two readings are compared, and what the host took is not
+charged. That credit is bounded twice: CPU time of the bot's whole process tree is always charged,
+so no bot earns credit by making threads that wait for each other's CPU; and when the host takes
+too much, nothing can be told any more and the game is void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+LOOKS: Final = 4
+"""The first reading is taken when this part (one fourth) of the budget has passed."""
+PATIENCE: Final = 20
+"""How many times a decision's limit may pass on the wall before the host is given up on."""
+PATIENCE_US: Final = 10_000_000
+"""And how long it lasts at least."""
+SAMPLED_GAPS: Final = 8
+"""Every eighth pause between a bot's turns is measured for what it does meanwhile."""
+
+
+class Reading(NamedTuple):
+    """What was used up to one moment, in microseconds."""
+
+    cpu_us: int
+    """CPU time of the bot's whole process tree."""
+    bot_waited_us: int
+    """How long the bot's main thread was ready but had no CPU."""
+    referee_waited_us: int
+    """The same of the referee."""
+
+
+Gauge = Callable[[], Reading]
+
+
+def charged_us(wall_us: int, before: Reading, after: Reading) -> int:
+    """How much of a stretch of wall time between two readings the bot has to pay for."""
+    waited_us = (
+        after.bot_waited_us
+        - before.bot_waited_us
+        + after.referee_waited_us
+        - before.referee_waited_us
+    )
+    worked_us = after.cpu_us - before.cpu_us
+    return min(wall_us, max(wall_us - waited_us, worked_us))
+
+
+def host_is_hopeless(wall_us: int, limit_us: int) -> bool:
+    """Whether a decision has hung on the host for so long that nothing can be told."""
+    return wall_us > max(PATIENCE * limit_us, limit_us + PATIENCE_US)
+
+
+class OffTurn:
+    """What a bot does while it is not asked: CPU time as a share of some pauses between turns.
+
+    A bot that only waits has a share near 0; the end of its last answer is in it, so that where
+    everybody answers at once some hundredths are nothing to worry about.
+    """
+
+    def __init__(self) -> None:
+        self.cpu_us = 0
+        self.wall_us = 0
+        self._pauses = 0
+        self._since: tuple[int, int] | None = None
+
+    @property
+    def share(self) -> float | None:
+        """CPU time for each second of the pauses that were measured; None if there were none."""
+        return self.cpu_us / self.wall_us if self.wall_us else None
+
+    def add(self, other: OffTurn) -> None:
+        """Take in what another process of the same bot did."""
+        self.cpu_us += other.cpu_us
+        self.wall_us += other.wall_us
+
+    def begin(self, now_us: int, gauge: Gauge) -> None:
+        """The bot has answered all that it was asked."""
+        if self._pauses % SAMPLED_GAPS == 0:
+            self._since = (now_us, gauge().cpu_us)
+        self._pauses += 1
+
+    def end(self, now_us: int, gauge: Gauge) -> None:
+        """The bot is asked again."""
+        if self._since is not None:
+            since_us, cpu_us = self._since
+            self.wall_us += now_us - since_us
+            self.cpu_us += gauge().cpu_us - cpu_us
+            self._since = None

@@ -1,0 +1,113 @@
+"""A new bot's folder: a bot that plays, how it is started, and a test of it.
+
+Laws: what is there is never touched; what is written works as it is, and every line of it is meant
+to be changed by its new owner.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+from typing import Final
+
+from deepsea_referee.errors import UserError
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+
+_BOT: Final = '''\
+"""{name}: takes what it can carry home, and turns back in time."""
+
+from deepsea_sdk import Bot, View, run
+
+
+class {class_name}(Bot):
+    def turn_back(self, view: View) -> bool:
+        """Asked before the roll: is it time to swim home?"""
+        return view.me.load > 0 and not self.gets_home(view, view.me.load + 1)
+
+    def search(self, view: View) -> str:
+        """Asked after the move: one of view.legal, such as "take", "leave" or "drop:2"."""
+        if "take" in view.legal and self.gets_home(view, view.me.load + 1):
+            return "take"
+        return "leave"
+
+    def gets_home(self, view: View, load: int) -> bool:
+        """Whether the air is likely to last for the way home with this load."""
+        turns = view.distance_home / max(4 - load, 0.5)  # a roll is 4 on average, less the load
+        breath = load + sum(diver.load for diver in view.others if not diver.home)
+        return turns * breath <= view.air
+
+
+if __name__ == "__main__":
+    run({class_name})
+'''
+
+_MANIFEST: Final = """\
+name = "{name}"
+command = "python bot.py"
+"""
+
+_TEST: Final = '''\
+"""Plays whole games in this process. Run it in this folder: python -m unittest"""
+
+import unittest
+
+from bot import {class_name}
+from deepsea_rules import PRESETS, parse_position, view_for
+from deepsea_sdk import Bot
+from deepsea_sdk.table import play
+
+
+class {class_name}Test(unittest.TestCase):
+    def test_it_plays_every_preset_without_a_fault(self) -> None:
+        for preset in PRESETS:
+            for seats in range(2, 7):
+                game = play([{class_name}] * seats, preset, seed="test")
+                faults = [decision for decision in game.decisions if decision.fault]
+                self.assertEqual(faults, [], f"{{preset}}, {{seats}} seats")
+
+    def test_it_beats_a_bot_that_only_dives(self) -> None:
+        points = [play([{class_name}, Bot], seed=f"game {{i}}").result().scores for i in range(20)]
+        self.assertGreater(sum(own for own, _ in points), sum(other for _, other in points))
+
+    def test_it_takes_treasure_that_lies_near(self) -> None:
+        state = parse_position("1 1 2 2 | *A3v B0v | d1 a25 search", PRESETS["manual"])
+        self.assertEqual({class_name}().decide(view_for(state, 0)), "take")
+
+
+if __name__ == "__main__":
+    unittest.main()
+'''
+
+
+def create(text: str) -> list[Path]:
+    """Write the folder; its last part is the bot's name. Returns the files.
+
+    Raises UserError if it is there already, or its name cannot be a bot's.
+    """
+    folder = Path(text)
+    name = folder.name
+    if not _NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r} cannot be a bot's name: it has up to 40 letters, digits, - and _, and "
+            "begins with a letter"
+        )
+    words = {"name": name, "class_name": _class_name(name)}
+    files = {"bot.py": _BOT, "bot.toml": _MANIFEST, "test_bot.py": _TEST}
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(f"{text} is there already, and nothing in it was changed") from None
+    except OSError as error:
+        raise UserError(f"{text}: cannot be made: {error.strerror or error}") from None
+    for file, template in files.items():
+        (folder / file).write_text(template.format(**words), encoding="utf-8")
+    return [folder / file for file in files]
+
+
+def _class_name(name: str) -> str:
+    """`my-bot` is MyBot; what means something else in the files gets "Bot" behind it."""
+    joined = "".join(word[:1].upper() + word[1:] for word in re.split(r"[-_]", name))
+    taken = {"Bot", "View", "PRESETS"}
+    return f"{joined}Bot" if joined in taken or keyword.iskeyword(joined) else joined

@@ -1,0 +1,67 @@
+"""Processes that die in the middle of something, on a spot that the test chooses.
+
+They are forked from a server process that has one thread and nothing open, never from the tests'.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+from deepsea_ladder.store import Store
+
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["helpers.ladder", "helpers.killing", "psycopg", "alembic.command"])
+
+NEVER = 1_000_000
+
+
+def killed_at(number: int, action: Callable[..., object], target: str, *words: Any) -> int | None:
+    """Run `action(store, *words)` in a process that kills itself before its statement `number`.
+
+    A commit counts as a statement. None if it was killed; else how many statements there were.
+    """
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(theirs, number, action, target, words))
+    process.start()
+    theirs.close()
+    process.join()
+    if process.exitcode == -signal.SIGKILL:
+        return None
+    assert process.exitcode == 0, f"exit status {process.exitcode}"
+    with ours:
+        return int(ours.recv())
+
+
+def _run(
+    answer: Connection,
+    number: int,
+    action: Callable[..., object],
+    target: str,
+    words: tuple[Any, ...],
+) -> None:
+    with Store.open(target) as store:
+        count = kill_before(store.database.engine, number)
+        action(store, *words)
+        answer.send(count())
+
+
+def kill_before(engine: Engine, number: int) -> Callable[[], int]:
+    """Kill this process before the engine's statement `number`; a function that counts them."""
+    count = 0
+
+    def before(*_: object) -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(engine, "before_cursor_execute", before)
+    event.listen(engine, "commit", before)
+    return lambda: count

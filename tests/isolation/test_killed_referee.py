@@ -1,0 +1,70 @@
+"""When the referee is killed with -9, its bots, control groups and folders go too."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.isolation import probe, reaper
+from deepsea_referee.isolation.cgroup import hierarchies
+from deepsea_referee.random import fresh_token
+
+VICTIM = Path(__file__).with_name("victim.py")
+
+
+def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
+    """Whether something becomes true within this time."""
+    step = 20
+    for _ in range(milliseconds // step):
+        if condition():
+            return True
+        select.poll().poll(step)
+    return condition()
+
+
+def kill_referee(level: str, groups: str, *, at_once: bool) -> None:
+    """Start a referee with two bots, kill it, and see that nothing is left."""
+    word = fresh_token()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment["AT_ONCE"] = "1" if at_once else "0"
+    referee = subprocess.Popen(
+        [sys.executable, VICTIM, level, groups, word],
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    assert referee.stdout is not None
+    try:
+        assert referee.stdout.readline() == b"ready\n"
+        if not at_once:
+            assert len(reaper.members([word.encode()], {})) >= 4
+    finally:
+        # The whole group: the keeper is not in it.
+        os.killpg(referee.pid, signal.SIGKILL)
+        referee.wait()
+        referee.stdout.close()
+    mine = f"deepsea-{referee.pid}-"
+    assert soon(lambda: not reaper.members([word.encode()], {}))
+    assert soon(lambda: not list(Path("/tmp").glob(f"{mine}*")))
+    for place in hierarchies().folders():
+        assert soon(lambda place=place: not list(place.glob(f"{mine}*")))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_plain_processes_go_with_the_referee(at_once: bool) -> None:
+    kill_referee("process", "-", at_once=at_once)
+
+
+@pytest.mark.parametrize("groups", ["groups", "none"])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_sandboxes_go_with_the_referee(groups: str, at_once: bool) -> None:
+    if trouble := probe.sandbox_trouble():
+        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+    kill_referee("sandbox", groups, at_once=at_once)

@@ -1,0 +1,51 @@
+"""What is special about plain processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from deepsea_referee.isolation import reaper, trial
+from deepsea_referee.isolation.contract import Launch, Limits
+from deepsea_referee.isolation.plain import PlainProcess
+
+PYTHON = (sys.executable, "-I", "-S", "-c")
+
+
+def test_a_daemon_that_left_the_session_is_ended_on_closing() -> None:
+    program = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    os.fork()\n"
+        "    print('on', flush=True)\n"
+        "    time.sleep(60)\n"
+        "time.sleep(60)"
+    )
+    reading, writing = os.pipe()
+    contained = PlainProcess().spawn(Launch((*PYTHON, program), None, {}, None, writing, 2))
+    os.close(writing)
+    assert os.read(reading, 1)
+    contained.close()
+    # Nobody holds the pipe any more.
+    while piece := os.read(reading, 100):
+        assert piece
+    os.close(reading)
+
+
+def test_too_many_processes_are_ended() -> None:
+    program = (
+        "import os, time\n"
+        "for _ in range(20):\n"
+        "    if os.fork() == 0: time.sleep(60)\n"
+        "time.sleep(60)"
+    )
+    outcome = trial.run(PlainProcess(), (*PYTHON, program), limits=Limits(processes=10))
+    assert outcome.ended
+    assert outcome.over_limit == "processes: more than 10"
+
+
+def test_strangers_are_not_taken_for_members() -> None:
+    assert not reaper.belongs(os.getpid(), [b"DEEPSEA_TREE=no-such-mark"], {})
+    # The session is ours, but it began at another time: its number was used anew.
+    assert not reaper.belongs(os.getpid(), [], {os.getsid(0): 1})

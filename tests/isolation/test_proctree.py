@@ -1,0 +1,53 @@
+"""Looking at processes through /proc."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from deepsea_referee.isolation import proctree
+
+GONE = 4_000_000  # beyond the largest number that a process can have
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["children files", "search"])
+def test_a_tree_is_found_with_and_without_the_kernels_list(
+    monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    monkeypatch.setattr(proctree, "_lists_children", lambda: listed)
+    program = "import os; os.fork(); print('on', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == process.stdout.readline() == b"on\n"
+        assert len(proctree.tree(process.pid)) == 2
+        usage = proctree.usage(proctree.tree(process.pid))
+        assert usage.tasks == 2
+        exact = proctree.exact_memory_bytes(proctree.tree(process.pid))
+        assert exact is not None
+        assert 0 < exact < usage.memory_bytes
+        process.communicate(b"\n")
+
+
+def test_what_is_gone_counts_as_nothing() -> None:
+    assert proctree.tree(GONE) == [GONE]
+    assert proctree.cpu_us(GONE) == 0
+    assert proctree.waited_us(GONE) == 0
+    assert proctree.usage([GONE]) == proctree.Usage(0, 0)
+    assert proctree.exact_memory_bytes([GONE]) == 0
+    assert proctree.is_stopped(GONE)
+
+
+def test_ones_own_cpu_time_is_that_of_the_clock() -> None:
+    before = os.times()
+    used = proctree.cpu_us(os.getpid())
+    # os.times counts in ticks of 10 ms.
+    known = sum((before.user, before.system, before.children_user, before.children_system))
+    assert abs(used / 1e6 - known) < 0.5

@@ -1,0 +1,184 @@
+"""Whose time it was: what the host takes is not charged, what the bot takes always is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.errors import BotFault, RefereeError
+from deepsea_referee.gauge import OffTurn, Reading, charged_us, host_is_hopeless
+from deepsea_referee.session import Answer
+from deepsea_rules.faults import Fault
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from helpers.peers import Peer, Seat, one_pass, run, seat
+
+BUDGET_US = 100_000
+NOTHING = Reading(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wall", "after", "charged"),
+    [
+        pytest.param(100, Reading(100, 0, 0), 100, id="it worked all the time"),
+        pytest.param(100, Reading(0, 0, 0), 100, id="it slept all the time"),
+        pytest.param(100, Reading(20, 80, 0), 20, id="it waited for a CPU"),
+        pytest.param(100, Reading(20, 0, 80), 20, id="the referee waited for a CPU"),
+        pytest.param(100, Reading(20, 50, 0), 50, id="it worked, waited and slept"),
+        pytest.param(100, Reading(70, 90, 0), 70, id="its threads made each other wait"),
+        pytest.param(100, Reading(400, 90, 90), 100, id="never more than has passed"),
+        pytest.param(100, Reading(0, 80, 80), 0, id="never less than nothing"),
+    ],
+)
+def test_what_a_stretch_of_time_costs(wall: int, after: Reading, charged: int) -> None:
+    assert charged_us(wall, NOTHING, after) == charged
+
+
+def test_the_host_is_given_up_on_only_after_a_long_time() -> None:
+    assert not host_is_hopeless(10 * BUDGET_US, BUDGET_US)
+    assert not host_is_hopeless(10_000_000, BUDGET_US)
+    assert host_is_hopeless(10_000_000 + BUDGET_US + 1, BUDGET_US)
+
+
+class Host:
+    """A host whose readings the test decides."""
+
+    def __init__(self) -> None:
+        self.reading = NOTHING
+        self.readings = 0
+
+    def gauge(self) -> Reading:
+        self.readings += 1
+        return self.reading
+
+
+def question() -> pb.DecisionRequest:
+    return pb.DecisionRequest(game_id="g", legal=["down", "turn"], budget_us=BUDGET_US)
+
+
+@pytest.mark.parametrize(
+    ("after", "in_time"),
+    [
+        pytest.param(Reading(20_000, 180_000, 0), True, id="the bot waited for a CPU"),
+        pytest.param(Reading(20_000, 0, 180_000), True, id="the referee did"),
+        pytest.param(Reading(0, 0, 0), False, id="the bot slept"),
+        pytest.param(Reading(200_000, 0, 0), False, id="the bot worked"),
+        pytest.param(Reading(190_000, 180_000, 0), False, id="threads of the bot took its CPU"),
+    ],
+)
+def test_past_the_wall_clock_the_reading_decides(
+    tmp_path: Path, after: Reading, in_time: bool
+) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            host = Host()
+            it.session.gauge = host.gauge
+            asked = it.session.ask(question(), BUDGET_US)
+            request = await peer.request()
+            it.clock.jump(BUDGET_US // 4 + 1)  # the first look
+            host.reading = after
+            it.clock.jump(200_000 - BUDGET_US // 4 - 1)
+            assert asked.done() is not in_time
+            await peer.answer(request, "turn")
+            if in_time:
+                # Up to the first look the wall counts, then the work.
+                assert await asked == Answer("turn", BUDGET_US // 4 + 20_000)
+            else:
+                with pytest.raises(BotFault) as caught:
+                    await asked
+                assert caught.value.fault is Fault.TIMEOUT
+
+    run(test())
+
+
+def test_a_quick_answer_is_never_measured(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            host = Host()
+            it.session.gauge = host.gauge
+            await answered(it, peer)
+            measured = host.readings  # a pause between turns is, now and then
+            asked = it.session.ask(question(), BUDGET_US)
+            request = await peer.request()
+            it.clock.jump(BUDGET_US // 4 - 1)
+            await peer.answer(request, "turn")
+            assert (await asked).us == BUDGET_US // 4 - 1
+            assert host.readings == measured + 1  # the end of that pause
+
+    run(test())
+
+
+def test_a_host_that_takes_everything_voids_the_game(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            host = Host()
+            it.session.gauge = host.gauge
+            asked = it.session.ask(question(), BUDGET_US)
+            await peer.request()
+            await one_pass()  # the write has ended
+            for _ in range(300):
+                it.clock.jump(BUDGET_US // 2)
+                waited = host.reading.bot_waited_us + BUDGET_US // 2
+                host.reading = Reading(0, waited, 0)
+            with pytest.raises(RefereeError, match="too busy"):
+                await asked
+
+    run(test())
+
+
+def test_a_bot_is_frozen_between_its_turns_and_thawed_before_its_clock_starts(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            said: list[tuple[str, int]] = []
+            it.session.freeze = lambda: said.append(("freeze", it.clock.now_us()))
+            it.session.thaw = lambda: said.append(("thaw", it.clock.now_us()))
+            await answered(it, peer)
+            it.clock.jump(500)
+            await answered(it, peer)
+            assert said == [("thaw", 0), ("freeze", 0), ("thaw", 500), ("freeze", 500)]
+            it.session.close("the end")
+            await one_pass()
+            assert said[-1] == ("thaw", 500)  # or it could not hear goodbye
+
+    run(test())
+
+
+def test_two_questions_at_once_freeze_only_after_the_second_answer(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            frozen: list[bool] = []
+            it.session.freeze = lambda: frozen.append(True)
+            asked = [it.session.ask(question(), BUDGET_US) for _ in range(2)]
+            message = await peer.next()
+            await peer.answer(message.requests[0], "down")
+            await asked[0]
+            assert not frozen
+            await peer.answer(message.requests[1], "down")
+            await asked[1]
+            assert frozen
+
+    run(test())
+
+
+def test_what_a_bot_does_between_its_turns_is_measured_now_and_then() -> None:
+    host, off_turn = Host(), OffTurn()
+    for turn in range(16):
+        off_turn.begin(turn * 1_000, host.gauge)
+        host.reading = Reading((turn + 1) * 250, 0, 0)
+        off_turn.end(turn * 1_000 + 500, host.gauge)
+    assert (off_turn.cpu_us, off_turn.wall_us) == (2 * 250, 2 * 500)
+    assert off_turn.share == 0.5
+    assert host.readings == 4
+    both = OffTurn()
+    assert both.share is None
+    both.add(off_turn)
+    assert both.share == 0.5
+
+
+async def answered(it: Seat, peer: Peer) -> None:
+    asked = it.session.ask(question(), BUDGET_US)
+    request = await peer.request()
+    await peer.answer(request, "down")
+    await asked

@@ -1,0 +1,268 @@
+"""In-process games: the same calls, faults and records as over the wire, and no clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from deepsea_rules.events import Event
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Decision, Game, Question
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.view import View
+from deepsea_sdk.bot import NO_CLOCK, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
+from deepsea_sdk.table import Timer, play
+
+
+class Taker(Bot):
+    """Takes up to two units and goes home."""
+
+    def search(self, view: View) -> str:
+        return "take" if "take" in view.legal and view.me.load < 2 else "leave"
+
+    def turn_back(self, view: View) -> bool:
+        return view.me.load >= 2
+
+
+class Odd(Taker):
+    """Does something at one of its decisions."""
+
+    at = 2
+    deed: Callable[[], str]
+
+    def __init__(self) -> None:
+        self.asked = -1
+        self.notices: list[FaultNotice] = []
+
+    def on_fault(self, notice: FaultNotice) -> None:
+        self.notices.append(notice)
+
+    def decide(self, view: View) -> str:
+        self.asked += 1
+        return type(self).deed() if self.asked == self.at else super().decide(view)
+
+
+def odd(deed: Callable[[], str]) -> type[Odd]:
+    return type("Made", (Odd,), {"deed": staticmethod(deed)})
+
+
+def boom() -> str:
+    raise OSError("no such\nfile")
+
+
+def ticking(us: int) -> Callable[[], int]:
+    """A clock that goes on by so much whenever it is read."""
+    ticks: Iterator[int] = count(0, us)
+    return lambda: next(ticks)
+
+
+def faults(game: Game) -> list[Decision]:
+    return [decision for decision in game.decisions if decision.fault is not None]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("players", range(2, 7))
+def test_a_game_ends_and_its_record_is_accepted(preset: str, players: int) -> None:
+    game = play([Taker] * players, preset, "ends")
+    record = GameRecord.of(game, game_id="g", clock="1s", seats=[("taker", "00")] * players)
+    verify(GameRecord.from_json(record.to_json()))
+    assert faults(game) == []
+    assert all(decision.us == 0 for decision in game.decisions)
+
+
+def test_a_bot_hears_of_the_game_its_events_and_its_end() -> None:
+    class Listener(Taker):
+        def __init__(self) -> None:
+            self.heard: list[object] = []
+            self.events: list[Event] = []
+
+        def on_game_start(self, info: GameInfo) -> None:
+            self.heard.append(info)
+
+        def on_event(self, event: Event) -> None:
+            self.events.append(event)
+
+        def on_game_end(self, end: GameEnd) -> None:
+            self.heard.append(end)
+
+    bots = [Listener(), Listener()]
+    game = play(bots, "guide", "heard", game_id="a game")
+    for seat, bot in enumerate(bots):
+        info, end = bot.heard
+        assert isinstance(info, GameInfo)
+        assert isinstance(end, GameEnd)
+        assert (info.game_id, info.seat, info.players) == ("a game", seat, 2)
+        assert (info.rules, info.commitment) == (PRESETS["guide"], game.commitment)
+        assert (end.scores, end.placements) == tuple(game.result())
+        assert (end.seat, end.seed, end.values, end.void) == (
+            seat,
+            game.seed,
+            game.state.values,
+            False,
+        )
+        assert [event["event"] for event in bot.events] == [
+            event["event"] for event in game.events_for(seat)
+        ]
+
+
+def test_an_illegal_answer_is_a_fault_and_the_default_is_played() -> None:
+    bot = odd(lambda: "fly")()
+    told: list[tuple[Question, int, Decision]] = []
+    game = play([bot, Taker], on_fault=lambda *fault: told.append(fault))
+    (decision,) = faults(game)
+    assert decision.fault is Fault.ILLEGAL_ACTION
+    assert decision.came == "it answered 'fly', which is not legal"
+    ((question, number, same),) = told
+    assert (question.seat, question.legal[0], same) == (0, decision.action, decision)
+    assert game.decisions[number] is decision
+    (notice,) = bot.notices
+    assert notice.fault is Fault.ILLEGAL_ACTION
+    assert "'fly'" in notice.message
+    assert not notice.forfeit
+
+
+def test_the_third_fault_forfeits() -> None:
+    class Wrong(Odd):
+        def decide(self, view: View) -> str:
+            return "x" * 200
+
+    bot = Wrong()
+    game = play([Taker, bot])
+    assert len(faults(game)) == 3
+    assert game.has_forfeited(1)
+    assert [notice.forfeit for notice in bot.notices] == [False, False, True]
+    assert all(len(decision.came or "") < 120 for decision in faults(game))
+
+
+def test_an_exception_comes_out() -> None:
+    with pytest.raises(OSError, match="no such"):
+        play([odd(boom), Taker])
+
+
+@pytest.mark.parametrize("error", [OSError("no such\nfile"), SystemExit(3)])
+def test_or_is_a_crash_after_which_the_bot_is_not_called(error: BaseException) -> None:
+    class Crashing(Odd):
+        ended = False
+
+        def decide(self, view: View) -> str:
+            raise error
+
+        def on_game_end(self, end: GameEnd) -> None:
+            self.ended = True
+
+    bot = Crashing()
+    game = play([bot, Taker], on_error="forfeit")
+    (decision,) = faults(game)
+    assert decision.fault is Fault.CRASH
+    assert decision.came == f"it raised {type(error).__name__}: {' '.join(str(error).split())}"
+    assert game.has_forfeited(0)
+    assert not bot.ended
+    assert bot.notices == []
+
+
+def test_what_a_bot_raises_when_the_game_begins_is_counted_at_its_first_decision() -> None:
+    class Unready(Taker):
+        def on_game_start(self, info: GameInfo) -> None:
+            raise ValueError("not ready")
+
+    game = play([Taker, Unready], on_error="forfeit")
+    assert [d.came for d in faults(game)] == ["it raised ValueError: not ready"]
+    with pytest.raises(ValueError, match="not ready"):
+        play([Taker, Unready])
+
+
+def test_what_a_bot_raises_when_the_game_is_over_costs_nothing() -> None:
+    class Late(Taker):
+        def on_game_end(self, end: GameEnd) -> None:
+            raise ValueError
+
+    assert faults(play([Late, Taker], on_error="forfeit")) == []
+
+
+def test_an_answer_that_is_no_text_is_a_crash_as_it_is_for_a_process() -> None:
+    class Forgetful(Taker):
+        def decide(self, view: View) -> str:
+            return None  # type: ignore[return-value]
+
+    assert faults(play([Forgetful, Taker], on_error="forfeit"))[0].fault is Fault.CRASH
+    with pytest.raises(TypeError, match="None"):
+        play([Forgetful, Taker])
+
+
+def test_interrupts_come_out_always() -> None:
+    def interrupt() -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        play([odd(interrupt), Taker], on_error="forfeit")
+
+
+# Time
+
+
+class Watcher(Taker):
+    def __init__(self) -> None:
+        self.left: list[TimeLeft] = []
+
+    def decide(self, view: View) -> str:
+        self.left.append(self.time_left)
+        return super().decide(view)
+
+
+def test_without_a_timer_there_is_all_the_time() -> None:
+    bot = Watcher()
+    play([bot, Taker])
+    assert set(bot.left) == {NO_CLOCK}
+
+
+def test_overruns_draw_on_the_bank_and_then_are_timeouts() -> None:
+    bot = Watcher()
+    game = play([bot, Taker], timer=Timer(ticking(15), budget_us=10, bank_us=12))
+    own = [decision for decision in game.decisions if decision.seat == 0]
+    assert [left.bank_us for left in bot.left] == [12, 7, 2, 0, 0]
+    assert [decision.fault for decision in own] == [None, None, *[Fault.TIMEOUT] * 3]
+    assert {decision.us for decision in own} == {15}
+    assert own[2].came == "it had 12 us for the decision"
+    assert game.has_forfeited(0)
+
+
+def test_exactly_the_time_is_in_time() -> None:
+    game = play([Taker, Taker], timer=Timer(ticking(15), budget_us=15, bank_us=0))
+    assert faults(game) == []
+
+
+def test_the_timer_is_told_when_the_game_begins() -> None:
+    class Asker(Taker):
+        clock = (0, 0)
+
+        def on_game_start(self, info: GameInfo) -> None:
+            self.clock = (info.budget_us, info.bank_us)
+
+    bot = Asker()
+    play([bot, Taker], timer=Timer(lambda: 0, 7, 8))
+    assert bot.clock == (7, 8)
+
+
+# Openings
+
+
+def test_a_game_goes_on_from_decisions_that_are_given() -> None:
+    whole = play([Taker, odd(lambda: "fly"), Taker], "publisher", "opening")
+    for at in (0, 5, len(whole.decisions)):
+        bots = [Watcher(), Watcher(), Watcher()]
+        game = play(bots, "publisher", "opening", opening=whole.decisions[:at])
+        assert game.decisions[:at] == whole.decisions[:at]
+        assert faults(game) == faults(whole)[: sum(d.fault is not None for d in game.decisions)]
+        # They were asked about what was given, too.
+        assert sum(len(bot.left) for bot in bots) == len(game.decisions)
+
+
+def test_given_decisions_take_the_time_that_they_took() -> None:
+    whole = play([Taker, Taker], timer=Timer(ticking(11), budget_us=10, bank_us=50))
+    bot = Watcher()
+    timer = Timer(lambda: 0, budget_us=10, bank_us=50)
+    play([bot, Taker], timer=timer, opening=whole.decisions[:8])
+    assert min(left.bank_us for left in bot.left) < 50
