@@ -8,9 +8,8 @@ import math
 import random
 import time
 
-from deepsea_bots.heuristic import PLENTY, home_chance
 from deepsea_rules import GameState
-from deepsea_sdk import Bot, GameInfo, View, run
+from deepsea_sdk import Bot, GameInfo, View, home_chance, run
 
 TRIALS = 100
 """How often each action is tried, if the clock allows."""
@@ -20,6 +19,8 @@ SPREAD = (0.0, 16.0, 12.0, 3.0)
 """By dive, how many points make a lead: early ones can still be lost."""
 DICE = [(d1, d2) for d1 in (1, 2, 3) for d2 in (1, 2, 3)]
 MEAN_ROLL = 4
+PLENTY = 20
+"""More turns than any way home takes."""
 SAFE = 0.8
 """In its trials a diver goes on down while its chance to get home is better than this,"""
 RISKY = 0.9

@@ -1,34 +1,18 @@
 """Lesson 4: a bot that calculates. This one knows its chance to get home, exactly.
 
 A diver with k units moves max(0, roll - k) spaces a turn, so the chance to cover a distance in a
-number of turns is plain arithmetic. Everything it does compares such chances, times what is at
-stake, one move ahead.
+number of turns is plain arithmetic, and the SDK does it: `home_chance`. Everything this bot does
+compares such chances, times what is at stake, one move ahead.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 
-from deepsea_sdk import Bot, Unit, View, run
+from deepsea_sdk import ROLLS, Bot, Unit, View, home_chance, run
 
-ROLLS = {2: 1 / 9, 3: 2 / 9, 4: 3 / 9, 5: 2 / 9, 6: 1 / 9}
-"""How likely each sum of the two dice is."""
 PATIENCE = 8.0
 """What an empty-handed diver hopes to find deeper, shared among all who dive."""
 PLENTY = 20
 """More turns than any way home takes."""
-
-
-@cache
-def home_chance(distance: int, load: int, turns: int) -> float:
-    """The chance to swim `distance` spaces home with `load` units in `turns` turns."""
-    if distance <= 0:
-        return 1.0
-    if turns <= 0:
-        return 0.0
-    return sum(
-        chance * home_chance(distance - max(0, roll - load), load, turns - 1)
-        for roll, chance in ROLLS.items()
-    )
 
 
 class Heuristic(Bot):

@@ -21,12 +21,14 @@ from deepsea_rules.units import BLANK, Unit
 from deepsea_rules.view import Diver, View
 
 from .bot import Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
+from .chances import ROLLS, home_chance
 from .errors import BotError, NotInMatch, Refused, SdkError, WireError
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BLANK",
+    "ROLLS",
     "Bot",
     "BotError",
     "Diver",
@@ -43,6 +45,7 @@ __all__ = [
     "Unit",
     "View",
     "WireError",
+    "home_chance",
     "run",
 ]
 

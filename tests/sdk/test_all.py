@@ -16,7 +16,7 @@ def test_all_is_exact() -> None:
         for name, value in vars(deepsea_sdk).items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    assert deepsea_sdk.__all__ == sorted(public)
+    assert sorted(deepsea_sdk.__all__) == sorted(public)
 
 
 def test_everything_offered_is_documented() -> None:

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 import deepsea_bots
+from deepsea_bots import diver
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
+from deepsea_bots.heuristic import Heuristic
 from deepsea_bots.random_bot import Random
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
-from deepsea_sdk import Bot, View
+from deepsea_sdk import Bot, View, home_chance
 from deepsea_sdk.table import play
 from helpers.positions import ALL, at
 from helpers.scripted import (
@@ -31,7 +33,12 @@ from helpers.scripted import (
     without_referee,
 )
 
-SAMPLES: dict[str, type[Bot]] = {"cautious": Cautious, "greedy": Greedy, "random_bot": Random}
+SAMPLES: dict[str, type[Bot]] = {
+    "cautious": Cautious,
+    "greedy": Greedy,
+    "heuristic": Heuristic,
+    "random_bot": Random,
+}
 """The bots that decide by the game alone, however long they have."""
 FOLDER = Path(deepsea_bots.__file__).parent
 RAW_BOT = Path(__file__).parent.parent / "bots" / "raw_bot.py"
@@ -129,10 +136,51 @@ def test_greedy(text: str, action: str) -> None:
     assert Greedy().decide(view_of(text)) == action
 
 
+@pytest.mark.parametrize(
+    ("distance", "load", "turns", "chance"),
+    [
+        (0, 3, 0, 1.0),
+        (1, 0, 0, 0.0),
+        (6, 0, 1, 1 / 9),
+        (5, 0, 1, 3 / 9),
+        (2, 2, 1, 6 / 9),
+        (1, 6, 9, 0.0),
+        (12, 2, 5, 0.28),
+    ],
+)
+def test_the_chance_to_get_home(distance: int, load: int, turns: int, chance: float) -> None:
+    assert home_chance(distance, load, turns) == pytest.approx(chance, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("1 1 1 1 2 2 3 3 | *A7v:1 B0v | d1 a25 search", "take"),
+        ("1 1 1 1 2 2 2 2 | *A8v:1,1 B0v | d1 a4 search", "leave"),
+        ("1 1 1 1 1 2 2 x 2 | *A8^:2,1 B0v | d1 a7 search", "drop:1"),
+        ("1 1 1 1 1 2 2 x 2 | *A8v:1 B0v | d1 a5", "turn"),
+        ("1 1 1 x 2 2 3 3 4 4 | *A4v:1 B0v | d1 a25", "down"),
+        ("4 x x x x x | *A5^:4,3,2,1 Bh1 | d1 a0 order", "order:1,2,3,4"),
+    ],
+)
+def test_heuristic(text: str, action: str) -> None:
+    assert Heuristic().decide(view_of(text)) == action
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_the_search_bot_plays_without_faults_and_repeats_itself(
+    preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diver, "TRIALS", 2)
+    games = [play([diver.Searcher, Greedy, Cautious], preset, "search") for _ in range(2)]
+    assert faults(games[0]) == []
+    assert games[0].decisions == games[1].decisions
+
+
 def test_only_random_draws_lots() -> None:
     # The others decide by the view alone.
     view = view_of("1 1 1 1 | *A3v:1 B0v | d1 a25 search")
-    for bot in (Cautious, Greedy):
+    for bot in (Cautious, Greedy, Heuristic):
         assert len({bot().decide(view) for _ in range(5)}) == 1
 
 
