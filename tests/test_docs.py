@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
 PAGES += [f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))]
 RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "sdk/README.md"]
+RUN_PAGES += ["docs/workbench.md"]
 
 
 class Block(NamedTuple):

@@ -40,6 +40,10 @@ ARROWS = {
         "grpc_health",
         "grpc_reflection",
         "rich",
+        # Behind the extra `pettingzoo`.
+        "gymnasium",
+        "numpy",
+        "pettingzoo",
     },
 }
 

@@ -50,6 +50,8 @@ class Hosting:
     """How long a bot may take until it says hello."""
     grace_us: int = 1_000_000
     """How long it may take to end after goodbye."""
+    gauged: bool = True
+    """Look at what the host took before time is charged; not by a clock that is not the host's."""
     freeze: bool = False
     """Stop bots while it is not their turn, so that nobody thinks on another's time."""
     tcp_host: str | None = None
@@ -175,9 +177,10 @@ class BotProcess:
             self._stdout.close_writing()
             self._stderr.close_writing()
         self._loop.add_reader(self._pidfd, self._on_exit)
-        self.session.gauge = lambda: Reading(
-            contained.cpu_us(), contained.waited_us(), proctree.waited_us(os.getpid())
-        )
+        if self._hosting.gauged:
+            self.session.gauge = lambda: Reading(
+                contained.cpu_us(), contained.waited_us(), proctree.waited_us(os.getpid())
+            )
         if self._hosting.freeze:
             self.session.freeze = contained.freeze
             self.session.thaw = contained.thaw

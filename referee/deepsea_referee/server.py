@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection
 
 from deepsea_referee.clock import Clock, time_limit
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.session import MESSAGE_BYTES, Session, Stream
+from deepsea_referee.session import MESSAGE_BYTES, Session, Stream, read
 from deepsea_sdk import __version__
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.wire import PROTOCOL_VERSION
@@ -33,7 +33,10 @@ OPTIONS: Final = (
     ("grpc.max_concurrent_streams", 8),
     # A connection that does not finish its handshake must not hold a descriptor for two minutes.
     ("grpc.server_handshake_timeout_ms", 3_000),
-    ("grpc.max_allowed_incoming_connections", 32),
+    # A bot needs one. Each may hold up to 16 MB of headers until it acknowledges our settings.
+    ("grpc.max_allowed_incoming_connections", 4),
+    # Compressed messages are not unpacked at all: a small one could become a thousand times larger.
+    ("grpc.per_message_decompression", 0),
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 2),
@@ -91,11 +94,11 @@ class SeatServer:
     async def _play(self, _requests: object, stream: Stream) -> None:
         try:
             async with time_limit(self._clock, self._hello_limit_us):
-                data: object = await stream.read()
+                data = await read(stream)
         except TimeoutError:
             await stream.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello came")
-        if not isinstance(data, bytes):
-            return  # the end of the stream
+        if data is None:
+            return
         try:
             message = pb.BotMessage.FromString(data)
         except DecodeError:

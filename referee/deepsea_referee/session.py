@@ -185,16 +185,17 @@ class Session:
             await self._read(stream)
         except BotFault as fault:
             self._stop(fault)
+            await _ended(writer)
             await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
         except asyncio.CancelledError:
             # By `fail`, by the writer after goodbye, or with the whole server: gRPC wants no more
             # than a return, and this task has nothing else to do.
             if self._end is not None:
+                await _ended(writer)
                 await stream.abort(grpc.StatusCode.CANCELLED, self._end.detail)
         finally:
-            writer.cancel()
             self._stop(self.explain_end() or BotFault(Fault.CRASH, "its stream ended"))
-            await asyncio.gather(writer, return_exceptions=True)
+            await _ended(writer)
 
     def _stop(self, fault: BotFault) -> None:
         self._handler = None  # it is ending by itself
@@ -202,10 +203,10 @@ class Session:
 
     async def _read(self, stream: Stream) -> None:
         while True:
-            data: object = await stream.read()
+            data = await read(stream)
             now_us = self._clock.now_us()
-            if not isinstance(data, bytes):
-                return  # the end of the stream
+            if data is None:
+                return
             try:
                 message = pb.BotMessage.FromString(data)
             except DecodeError:
@@ -339,6 +340,24 @@ class Session:
         for ask in self._open.values():
             if ask.started_us is not None and ask.started_us < self._alarm_us and not ask.credit_us:
                 ask.credit_us = us
+
+
+async def read(stream: Stream) -> bytes | None:
+    """The next message; None at the end of the stream, also if it ends in the midst of one.
+
+    gRPC raises for a message that is too long, and has refused it then.
+    """
+    try:
+        data: object = await stream.read()
+    except grpc.aio.InternalError:
+        return None
+    return data if isinstance(data, bytes) else None
+
+
+async def _ended(writer: asyncio.Task[None]) -> None:
+    """Stop writing: an abort does not reach the peer while a write is under way."""
+    writer.cancel()
+    await asyncio.gather(writer, return_exceptions=True)
 
 
 def _timeout(ask: _Ask) -> str:

@@ -38,7 +38,7 @@ def test_every_option_is_described_and_no_other(name: str) -> None:
         if isinstance(parameter, click.Option)
         for option in parameter.opts
     }
-    described = set(re.findall(r"^\| `(--\w+)", SECTIONS[name], re.M))
+    described = set(re.findall(r"^\| `(--[\w-]+)", SECTIONS[name], re.M))
     assert described == real
 
 

@@ -227,7 +227,7 @@ def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) 
         with reports(tmp_path / "pipe") as report:
             bots = [mute(tmp_path, tmp_path / "pipe", answers=4), resolve("greedy")]
             # No grace: a bot that is never to end is not waited for by a clock that stands.
-            hosting = replace(PATIENT, grace_us=0)
+            hosting = replace(PATIENT, gauged=False, grace_us=0)
             match = asyncio.create_task(
                 play_match(
                     settings(bots, hosting=hosting, time_control=TimeControl(1_000, 5_000)),
@@ -255,7 +255,7 @@ def test_a_bot_that_never_says_hello_forfeits_and_the_others_play(tmp_path: Path
         clock = ManualClock()
         with reports(tmp_path / "pipe") as report:
             bots = [punctual(tmp_path, tmp_path / "pipe"), never_ready(tmp_path)]
-            hosting = replace(PATIENT, start_limit_us=1_000, grace_us=0)
+            hosting = replace(PATIENT, gauged=False, start_limit_us=1_000, grace_us=0)
             match = asyncio.create_task(
                 play_match(settings(bots, hosting=hosting, games=2), clock=clock)
             )

@@ -15,7 +15,7 @@ from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, replay, verify
-from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.state import GameState
 from helpers.games import (
     Chooser,
@@ -307,3 +307,23 @@ def test_a_heap_of_items_is_ordered_quickly() -> None:
     assert len(legal) == len(set(legal)) == LISTED_ORDERS
     assert all(state.is_legal(action) for action in legal)
     assert state.is_legal("order:" + ",".join(sorted(cargo.split(","), reverse=True)))
+
+
+def test_states_are_equal_if_all_they_hold_is() -> None:
+    text = "1 {23} x 4 | A1v:[12],4/1=3 *B3^:1 Ch1/4,2 | d2 a17 s1 search"
+    state = at(text)
+    assert state == at(text) == state.clone()
+    assert state != text
+    changed = {
+        "rules": PRESETS["guide"], "players": 2, "dive": 3, "air": 16, "phase": "turn",
+        "to_move": 0, "quiet": 0, "trail": state.trail[:-1], "laid": frozenset(),
+        "place": [1, 2, HOME], "homeward": [True, True, False], "barred": [True, False, False],
+        "cargo": [(), (), ()], "bank": [(), (), ()], "hauled": (0, 0, 0), "home_order": (),
+        "values": (0, *reversed(state.values[1:])),
+    }  # fmt: skip
+    for name, value in changed.items():
+        other = state.clone()
+        setattr(other, name, value)
+        assert other != state, name
+    with pytest.raises(TypeError):
+        hash(state)

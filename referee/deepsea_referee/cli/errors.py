@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import click
 
+from deepsea_ladder.errors import LadderError, StoreDamaged, StoreUnavailable
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.errors import IllegalAction, RulesError
 
@@ -39,6 +40,10 @@ def exit_status(run: Callable[[], object]) -> int:
     except click.ClickException as error:
         return _say(_one_line(error.format_message()), BAD_INPUT)
     except UserError as error:
+        return _say(_one_line(str(error)), BAD_INPUT)
+    except (StoreUnavailable, StoreDamaged) as error:
+        return _say(_one_line(str(error)), NEGATIVE)
+    except LadderError as error:
         return _say(_one_line(str(error)), BAD_INPUT)
     except IllegalAction as error:
         return _say(_one_line(str(error)), NEGATIVE)
