@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
 PAGES += [f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))]
 RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "sdk/README.md"]
-RUN_PAGES += ["docs/workbench.md"]
+SLOW_PAGES = ["docs/workbench.md"]
 
 
 class Block(NamedTuple):
@@ -127,7 +127,9 @@ def check_installable(what: str) -> None:
     assert match[2] is None or match[2] in project["optional-dependencies"]
 
 
-@pytest.mark.parametrize("page", RUN_PAGES)
+@pytest.mark.parametrize(
+    "page", RUN_PAGES + [pytest.param(page, marks=pytest.mark.slow) for page in SLOW_PAGES]
+)
 def test_commands_and_snippets_run(page: str, tmp_path: Path) -> None:
     # The repository's folders that commands name lie where a reader has them: beside the files.
     for folder in ("proto",):

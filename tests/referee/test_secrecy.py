@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import pytest
 
+from deepsea_referee.bots import resolve
+from deepsea_referee.isolation.plain import PlainProcess
+from deepsea_referee.match import MatchSettings
+from deepsea_referee.process import Hosting
+from deepsea_referee.random import fresh_seed, fresh_token
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text, shuffled
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.units import CHIPS, LEVEL_OF
 from deepsea_sdk._pb import deepsea_pb2 as pb
@@ -103,3 +109,39 @@ def test_the_seed_is_sent_with_the_end_and_never_before(name: str) -> None:
         assert len(over) == 1
         assert pb.RefereeMessage.FromString(sent[over[0]]).overs[0].seed == seed
         assert not any(seed.hex().encode() in data for data in sent[: over[0]])
+
+
+def test_seeds_are_256_bits_from_the_systems_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def draw(count: int) -> bytes:
+        drawn.append(count)
+        return bytes([len(drawn)]) * count
+
+    monkeypatch.setattr("secrets.token_bytes", draw)
+    assert [fresh_seed(), fresh_seed()] == [b"\1" * 32, b"\2" * 32]
+    assert drawn == [32, 32]
+    bots = [resolve("greedy"), resolve("greedy")]
+    settings = MatchSettings(bots=bots, hosting=Hosting(PlainProcess()))
+    assert settings.seed == b"\3" * 32
+
+
+def test_tokens_are_256_bits_and_no_two_are_alike() -> None:
+    tokens = {fresh_token() for _ in range(100)}
+    assert len(tokens) == 100
+    assert {len(token) for token in tokens} == {43}  # 6 bits in each character
+
+
+def test_a_finished_games_seed_tells_nothing_about_the_next() -> None:
+    # What a bot learns at the end is a hash; the seed that it came from is sent to nobody.
+    run_seed = seed_from_text("a run")
+    shown = {game_seed(run_seed, number) for number in range(100)}
+    assert len(shown) == 100
+    assert run_seed not in shown
+
+
+def test_there_is_no_record_of_a_game_under_way() -> None:
+    game = Game(PRESETS["manual"], PLAYERS, SEEDS[0])
+    assert game.pending() is not None
+    with pytest.raises(Exception, match="over"):
+        GameRecord.of(game, game_id="g", clock="1s", seats=[("a", "0" * 64)] * PLAYERS)

@@ -1,4 +1,4 @@
-"""In-process games: the same calls, faults and records as over the wire, and no clock of its own."""
+"""In-process games: the same calls, faults and records as over the wire, and no own clock."""
 
 from __future__ import annotations
 

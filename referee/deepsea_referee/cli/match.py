@@ -77,7 +77,9 @@ REDRAW_US = 200_000
     help="How bots are kept apart: in a sandbox, as plain processes, or what works here.",
 )
 @click.option(
-    "--freeze", is_flag=True, help="Stop bots outside of their turns: nobody thinks on others' time."
+    "--freeze",
+    is_flag=True,
+    help="Stop bots outside of their turns: nobody thinks on others' time.",
 )
 @click.option("--tcp", is_flag=True, help="Talk to bots over TCP on this machine.")
 @click.option("--in-process", is_flag=True, help="Faster: trusted Python bots in this process.")

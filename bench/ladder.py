@@ -1,0 +1,317 @@
+"""Figures of the ladder's arithmetic. Run it with the packages installed:
+
+    python bench/ladder.py refold     games per second that ratings are folded at
+    python bench/ladder.py pairing    time to pair 10,000 bots
+    python bench/ladder.py order      games until ten bots are in the right order
+    python bench/ladder.py newcomer   games until a newcomer's place among many is known
+    python bench/ladder.py settled    how often a settled order is right, and when it is settled
+
+Everything but the times follows from seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import combinations, islice
+
+import machine
+from variants import TEN, game
+
+from deepsea_ladder.chance import Chance
+from deepsea_ladder.normal import quantile
+from deepsea_ladder.pairing import Candidate, LineUp, PairingSettings, choose
+from deepsea_ladder.rating import Fold, PlayedGame, Rating, RatingParameters, rate_by_package
+from deepsea_ladder.settled import CONFIDENCE, TOLERANCE, level_difference
+from deepsea_ladder.settled import order as order_of
+
+PARAMETERS = RatingParameters()
+SETTINGS = PairingSettings()
+
+
+def refold() -> None:
+    """How fast games are rated, beside the package."""
+    print("| seats | games/s | games/s with the `trueskill` package |")
+    print("|---|---|---|")
+    for seats in (2, 3, 4, 5, 6):
+        chance = Chance(b"refold", str(seats))
+        games = []
+        for number in range(1, 4001):
+            players = tuple(chance.shuffled(range(100))[:seats])
+            games.append(PlayedGame(number, players, tuple(range(1, seats + 1))))
+        ours = machine.seconds(partial(_fold, games))
+        few = games[:200]
+        theirs = machine.seconds(partial(_fold_by_package, few))
+        print(f"| {seats} | {len(games) / ours:,.0f} | {len(few) / theirs:,.0f} |")
+
+
+def _fold(games: Sequence[PlayedGame]) -> None:
+    Fold(PARAMETERS).add_all(games)
+
+
+def _fold_by_package(games: Sequence[PlayedGame]) -> None:
+    ratings: dict[int, Rating] = {}
+    for played in games:
+        before = [ratings.get(player, PARAMETERS.newcomer) for player in played.players]
+        after = rate_by_package(PARAMETERS, before, played.placements)
+        ratings.update(zip(played.players, after, strict=True))
+
+
+def pairing() -> None:
+    """How long a call takes for many bots."""
+    print("| bots | line-ups in one call | ms for the call | ms per line-up |")
+    print("|---|---|---|---|")
+    for bots in (100, 10_000):
+        chance = Chance(b"pairing", str(bots))
+        candidates = [
+            Candidate(
+                bot,
+                bot // 3,
+                Rating(50.0 * chance.unit(), 0.5 + 7.0 * chance.unit()),
+                games=chance.below(500),
+                pending=chance.below(3),
+                waited=chance.below(bots),
+            )
+            for bot in range(bots)
+        ]
+        for count in (1, 100, bots // 4):
+            took = machine.seconds(
+                partial(choose, candidates, (4,), SETTINGS, PARAMETERS, count, b"seed")
+            )
+            print(f"| {bots:,} | {count:,} | {1e3 * took:,.0f} | {1e3 * took / count:.1f} |")
+
+
+# The order of ten bots
+
+Source = Callable[[Fold, list[int], int, bytes], LineUp]
+"""Ratings, games of each bot, number of the line-up, seed -> the next line-up."""
+
+
+class Paired:
+    """Line-ups as the ladder makes them."""
+
+    def __init__(self, bots: int, seats: int) -> None:
+        self.seats = seats
+        self.last = [0] * bots
+        self.met: dict[tuple[int, int], int] = {}
+
+    def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
+        candidates = [
+            Candidate(bot, bot, fold.rating(bot), games[bot], waited=number - last)
+            for bot, last in enumerate(self.last)
+        ]
+        (line_up,) = choose(candidates, (self.seats,), SETTINGS, PARAMETERS, 1, seed, self.met)
+        for bot in line_up.bots:
+            self.last[bot] = number
+        for pair in combinations(sorted(line_up.bots), 2):
+            self.met[pair] = self.met.get(pair, 0) + 1
+        return line_up
+
+
+class Drawn:
+    """Line-ups by chance alone."""
+
+    def __init__(self, bots: int, seats: int) -> None:
+        self.bots = bots
+        self.seats = seats
+
+    def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
+        return LineUp(tuple(Chance(seed, "drawn").shuffled(range(self.bots))[: self.seats]))
+
+
+def climb(
+    source: Source,
+    fold: Fold,
+    played: list[int],
+    play: Callable[[int, tuple[int, ...]], PlayedGame],
+    seed: str,
+) -> Iterator[Fold]:
+    """The ratings after each game of a ladder, without end. `played`: games of each bot."""
+    number = 0
+    while True:
+        line_up = source(fold, played, number, f"{seed}/{number}".encode())
+        number += 1
+        for seating in line_up.seatings():
+            fold.add(play(fold.sequence + 1, seating))
+            for bot in seating:
+                played[bot] += 1
+            yield fold
+
+
+def order(seats: int = 4, seeds: int = 24, games: int = 240) -> None:
+    """Rank correlation with the true order, by pairing and by chance."""
+    truth = _true_order(seats)
+    print(f"{len(truth)} bots, {seats} seats, {seeds} ladders of {games} games each\n")
+    print(
+        "| games | "
+        + " | ".join(f"{name}: rank correlation" for name in ("paired", "random"))
+        + " |"
+    )
+    print("|---|---|---|")
+    curves: dict[str, list[list[float]]] = {}
+    for name, kind in (("paired", Paired), ("random", Drawn)):
+        curves[name] = []
+        for seed in range(seeds):
+            ladder = climb(
+                kind(len(TEN), seats),
+                Fold(PARAMETERS),
+                [0] * len(TEN),
+                partial(_played, f"order/{seed}"),
+                f"{seed}",
+            )
+            curves[name].append([spearman(truth, _ranked(fold)) for fold in islice(ladder, games)])
+    for at in (20, 40, 80, 120, 160, 200, 240):
+        means = [statistics.mean(curve[at - 1] for curve in curves[name]) for name in curves]
+        print(f"| {at} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+    print("\n| rank correlation reached and kept | paired: games, median | random: games, median |")
+    print("|---|---|---|")
+    for level in (0.9, 0.95, 0.98):
+        reached = [
+            statistics.median(_kept_from(curve, level) for curve in curves[name]) for name in curves
+        ]
+        cells = [f"{value:.0f}" if value <= games else f"over {games}" for value in reached]
+        print(f"| {level} | " + " | ".join(cells) + " |")
+
+
+def _played(seed: str, number: int, seating: tuple[int, ...]) -> PlayedGame:
+    return game(number, TEN, seating, f"{seed}/{number}")
+
+
+def _true_order(seats: int, rounds: int = 4) -> list[int]:
+    """The bots of `TEN`, the best first: every possible table, every seat, several seeds."""
+    beaten = [0.0] * len(TEN)
+    number = 0
+    for table in combinations(range(len(TEN)), seats):
+        for turn in range(rounds):
+            for seating in LineUp(table).seatings():
+                number += 1
+                played = game(number, TEN, seating, f"truth/{turn}/{number}")
+                for bot, placement in zip(played.players, played.placements, strict=True):
+                    beaten[bot] += sum(placement < other for other in played.placements)
+                    beaten[bot] += 0.5 * (played.placements.count(placement) - 1)
+    ranked = sorted(range(len(TEN)), key=lambda bot: -beaten[bot])
+    each = number * seats // len(TEN) * (seats - 1)
+    print(f"round-robin of {number:,} games, share of the others beaten:")
+    print(", ".join(f"{TEN[bot].name} {beaten[bot] / each:.3f}" for bot in ranked) + "\n")
+    return ranked
+
+
+def _ranked(fold: Fold) -> list[int]:
+    return sorted(range(len(TEN)), key=lambda bot: -fold.rating(bot).mu)
+
+
+def _kept_from(curve: Sequence[float], level: float) -> float:
+    """From which game on the curve stays at the level."""
+    below = [number for number, value in enumerate(curve, 1) if value < level]
+    return below[-1] + 1 if below else 1
+
+
+def spearman(truth: Sequence[int], ranked: Sequence[int]) -> float:
+    """The rank correlation of two orders."""
+    n = len(truth)
+    square = sum((truth.index(bot) - ranked.index(bot)) ** 2 for bot in truth)
+    return 1.0 - 6.0 * square / (n * (n * n - 1))
+
+
+# Ladders of bots that perform as TrueSkill supposes, so that their skills are known
+
+
+def newcomer(seats: int = 4, bots: int = 60, ladders: int = 8, trial: int = 60) -> None:
+    """How long a bot takes that comes to a ladder whose other bots are well known."""
+    print(f"one newcomer among {bots} bots, {seats} seats, median of {ladders} ladders\n")
+    print(f"| line-ups | games of the ladder until it has played {trial} | its sigma | its error |")
+    print("|---|---|---|---|")
+    for name, kind in (("paired", Paired), ("random", Drawn)):
+        lengths, sigmas, errors = [], [], []
+        for seed in range(ladders):
+            chance = Chance(f"newcomer/{seed}".encode(), "skills")
+            skills = [PARAMETERS.sigma * _normal(chance) for _ in range(bots + 1)]
+            known = {bot: Rating(PARAMETERS.mu + skills[bot], 1.0) for bot in range(bots)}
+            played = [500] * bots + [0]
+            for fold in climb(
+                kind(bots + 1, seats),
+                Fold(PARAMETERS, known),
+                played,
+                partial(_performed, skills, chance),
+                f"{seed}",
+            ):
+                if played[bots] >= trial:
+                    lengths.append(fold.sequence)
+                    rating = fold.rating(bots)
+                    sigmas.append(rating.sigma)
+                    errors.append(abs(rating.mu - PARAMETERS.mu - skills[bots]))
+                    break
+        cells = f"{statistics.median(lengths):,.0f} | {statistics.median(sigmas):.1f}"
+        print(f"| {name} | {cells} | {statistics.median(errors):.1f} |")
+
+
+def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000) -> None:
+    """How many games settle an order, and how often it is right then."""
+    print(f"{ladders} ladders of {bots} bots, {seats} seats, confidence {CONFIDENCE}\n")
+    print("| skills | settled | games until then, median | verdicts | of them wrong |")
+    print("|---|---|---|---|---|")
+    level = level_difference(PARAMETERS, TOLERANCE)
+    for name, spread, twins in (
+        ("as far apart as supposed", 1.0, False),
+        ("half as far apart", 0.5, False),
+        ("as supposed, two bots alike", 1.0, True),
+    ):
+        verdicts, wrong, lengths = 0, 0, []
+        for seed in range(ladders):
+            chance = Chance(f"{name}/{seed}".encode(), "settled")
+            skills = [spread * PARAMETERS.sigma * _normal(chance) for _ in range(bots)]
+            if twins:
+                skills[1] = skills[0]
+            ladder = climb(
+                Paired(bots, seats),
+                Fold(PARAMETERS),
+                [0] * bots,
+                partial(_performed, skills, chance),
+                f"{seed}",
+            )
+            for fold in islice(ladder, 10 * seats - 1, limit, 10 * seats):
+                found = order_of(PARAMETERS, fold.ratings)
+                if not found.settled or len(fold.ratings) < bots:
+                    continue
+                lengths.append(fold.sequence)
+                for pair in found.neighbours:
+                    verdicts += 1
+                    ahead = skills[pair.upper] - skills[pair.lower]
+                    wrong += ahead <= 0.0 if pair.verdict == "apart" else abs(ahead) > level
+                break
+        median = f"{statistics.median(lengths):,.0f}" if lengths else "-"
+        share = f"{wrong / verdicts:.1%}" if verdicts else "-"
+        print(f"| {name} | {len(lengths)} of {ladders} | {median} | {verdicts} | {share} |")
+
+
+def _normal(chance: Chance) -> float:
+    return quantile(0.0001 + 0.9998 * chance.unit())
+
+
+def _performed(
+    skills: Sequence[float], chance: Chance, number: int, seating: tuple[int, ...]
+) -> PlayedGame:
+    shown = {bot: skills[bot] + PARAMETERS.beta * _normal(chance) for bot in seating}
+    placements: dict[int, int] = {}
+    ahead = None
+    for place, bot in enumerate(sorted(seating, key=lambda bot: -shown[bot]), 1):
+        level = ahead is not None and shown[ahead] - shown[bot] < PARAMETERS.draw_margin
+        placements[bot] = placements[ahead] if ahead is not None and level else place
+        ahead = bot
+    return PlayedGame(number, seating, tuple(placements[bot] for bot in seating))
+
+
+def main() -> None:
+    """Print one table, and what it was measured on."""
+    parser = argparse.ArgumentParser(description="Figures of the ladder's arithmetic.")
+    benches = {bench.__name__: bench for bench in (refold, pairing, order, newcomer, settled)}
+    parser.add_argument("bench", choices=benches)
+    arguments = parser.parse_args()
+    print(machine.described() + "\n")
+    benches[arguments.bench]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Backups: taken while the ladder runs, and never believed without looking.
+
+Laws: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any other; it
+gets its name only after it was verified; what is verified is the copy, not the original; restoring
+never touches a ladder that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from .errors import StoreDamaged, StoreError
+from .store import Store, copying
+
+
+def back_up(store: Store, target: Path) -> int:
+    """Copy a running ladder to a new file, and verify the copy; how many games are in it.
+
+    Raises `StoreDamaged` if what was copied contradicts itself; no file is left then.
+    """
+    with _new_file(target) as scratch:
+        if store.database.path is None:
+            with Store.create(scratch) as copy:
+                copying.copy(store.database, copy.database)
+        else:
+            _copy_sqlite(store.database.path, scratch)
+        return _verified(scratch)
+
+
+def restore(backup: Path, target: str) -> int:
+    """Make a ladder at `target` from a backup; how many games are in it.
+
+    `target` is a path where nothing is yet, or the URL of an empty PostgreSQL database.
+    """
+    if not backup.is_file():
+        raise StoreError(f"there is no backup at {backup}")
+    if "://" not in target:
+        with _new_file(Path(target)) as scratch:
+            _copy_sqlite(backup, scratch)
+            return _verified(scratch)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder, "backup.db")
+        _copy_sqlite(backup, scratch)
+        games = _verified(scratch)
+        with Store.open(scratch) as source, Store.create(target) as store:
+            copying.copy(source.database, store.database)
+            _refuse(differences(store), target)
+    return games
+
+
+def verify(backup: Path, *, records: bool = False) -> list[str]:
+    """What is wrong with a backup; best nothing. `records` plays every game again too."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder, "backup.db")
+        _copy_sqlite(backup, scratch)
+        with Store.open(scratch) as store:
+            return differences(store, records=records)
+
+
+def differences(store: Store, *, records: bool = False) -> list[str]:
+    """What is wrong with a ladder: damaged pages, broken references, ratings that do not follow
+    from the games."""
+    found = copying.damages(store.database)
+    for season in store.seasons.all() if not found else ():
+        found += [
+            f"season {season.name}: {line}"
+            for line in store.ratings.differences(season, records=records)
+        ]
+    return found
+
+
+def _verified(path: Path) -> int:
+    """Look through a copy, and leave it as one plain file; how many games are in it."""
+    with Store.open(path) as store:
+        _refuse(differences(store), str(path))
+        games = store.ratings.last_seq()
+    with closing(sqlite3.connect(path)) as connection:
+        # Without a write-ahead log a backup is one file, readable from read-only media.
+        connection.execute("PRAGMA journal_mode = DELETE")
+    return games
+
+
+def _refuse(found: list[str], where: str) -> None:
+    if found:
+        raise StoreDamaged(f"the copy at {where} is not sound: {found[0]}")
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    """SQLite's own copy of a snapshot; writers go on meanwhile."""
+    # Like the ladder itself for its owner alone: seeds of games to come are in it.
+    target.touch(mode=0o600)
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
+            closing(sqlite3.connect(target)) as new,
+        ):
+            old.backup(new)
+    except sqlite3.Error as error:
+        raise StoreError(f"{source} cannot be copied to {target}: {error}") from None
+
+
+@contextmanager
+def _new_file(target: Path) -> Iterator[Path]:
+    """A path next to `target` that becomes it, whole, if all goes well."""
+    if target.exists():
+        raise StoreError(f"{target} is there already; name a new file")
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
+    except OSError as error:
+        raise StoreError(f"{target} cannot be made: {error.strerror or error}") from None
+    with folder as name:
+        scratch = Path(name, "ladder.db")
+        yield scratch
+        _sync(scratch)
+        scratch.rename(target)
+        _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

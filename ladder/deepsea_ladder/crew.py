@@ -1,0 +1,237 @@
+"""Who plays the jobs: workers that take a job and give back what came of it.
+
+Laws: a worker knows neither the store nor other workers; whatever happens to it (an exception, a
+signal, a hang) is an outcome like any other; a crew never loses a job that it was given.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Final, Protocol
+
+from .names import plain
+from .stop import Stop
+from .store import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The game was played to its end."""
+
+    record: str
+    """One line of JSON in the format of `deepsea_rules.record`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """The game does not count, and no bot is to blame."""
+
+    reason: str
+
+
+Outcome = Finished | Void
+Play = Callable[[Job], Outcome]
+MakePlay = Callable[[], AbstractContextManager[Play]]
+"""Sets up a worker, once: what it enters plays the jobs, what it leaves cleans up."""
+
+
+class Crew(Protocol):
+    """Several workers."""
+
+    def free(self) -> Sequence[int | None]:
+        """For each job that can be started now, the block that its worker played last."""
+
+    def start(self, job: Job) -> None:
+        """Let a free worker play a job."""
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """What has come of jobs; after `seconds`, or when `stop` wakes it, perhaps nothing."""
+
+    def abandon(self, job: Job) -> None:
+        """End the worker that plays a job; nothing more is heard of the job."""
+
+    def close(self) -> None:
+        """End every worker, whatever it plays."""
+
+
+class Inline:
+    """One worker, in the caller's own thread: `wait` plays."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self._job: Job | None = None
+        self._block: int | None = None
+
+    def free(self) -> Sequence[int | None]:
+        """One, unless a job waits to be played."""
+        return [] if self._job else [self._block]
+
+    def start(self, job: Job) -> None:
+        """Remember the job."""
+        self._job, self._block = job, job.block
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """Play the job; `seconds` is no limit to it."""
+        job, self._job = self._job, None
+        if job is None:
+            stop.pause(seconds)
+            return []
+        return [(job, _outcome(self._play, job))]
+
+    def abandon(self, job: Job) -> None:
+        """Forget the job."""
+        if self._job == job:
+            self._job = None
+
+    def close(self) -> None:
+        """Forget the job."""
+        self._job = None
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    job: Job | None = None
+    block: int | None = None
+
+
+class Processes:
+    """Workers in processes of their own, each with a main thread to itself.
+
+    `make_play` is called in each of them and must be importable there.
+    """
+
+    GRACE_SECONDS: Final = 5.0
+    """How long a worker may take to clean up when it is ended."""
+
+    def __init__(
+        self, make_play: MakePlay, workers: int, context: BaseContext | None = None
+    ) -> None:
+        self._make_play = make_play
+        self._most = workers
+        # Forking a process that has threads or gRPC in it is not safe.
+        self._context = context or multiprocessing.get_context("spawn")
+        self._workers: list[_Worker] = []
+
+    def free(self) -> Sequence[int | None]:
+        """Workers without a job, and those that may still be started."""
+        idle = [worker.block for worker in self._workers if worker.job is None]
+        return idle + [None] * (self._most - len(self._workers))
+
+    def start(self, job: Job) -> None:
+        """Give a job to the idle worker that played its block, or to a new one, or to any."""
+        idle = [worker for worker in self._workers if worker.job is None]
+        same = [worker for worker in idle if worker.block == job.block]
+        if not same and len(self._workers) < self._most:
+            same = [self._hire()]
+        worker = (same or idle)[0]
+        try:
+            worker.connection.send(job)
+        except OSError:  # it died while it was idle
+            self._dismiss(worker)
+            worker = self._hire()
+            worker.connection.send(job)
+        worker.job, worker.block = job, job.block
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """What the workers have to say."""
+        busy = [worker for worker in self._workers if worker.job]
+        ready = wait([stop.fileno(), *(worker.connection for worker in busy)], seconds)
+        if stop.fileno() in ready:
+            stop.clear()
+        return [self._hear(worker) for worker in busy if worker.connection in ready]
+
+    def _hear(self, worker: _Worker) -> tuple[Job, Outcome]:
+        job, worker.job = worker.job, None
+        assert job is not None, "only workers with a job are waited for"
+        try:
+            outcome: Outcome = worker.connection.recv()
+        except (EOFError, OSError):
+            self._dismiss(worker)
+            outcome = Void(f"the worker ended ({_ending(worker.process.exitcode)})")
+        return job, outcome
+
+    def abandon(self, job: Job) -> None:
+        """Kill the job's worker."""
+        for worker in [worker for worker in self._workers if worker.job == job]:
+            worker.process.kill()
+            self._dismiss(worker)
+
+    def close(self) -> None:
+        """Let idle workers go, end the others."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.connection.close()
+            if worker.job:
+                worker.process.terminate()
+        for worker in workers:
+            worker.process.join(self.GRACE_SECONDS)
+            worker.process.kill()
+            worker.process.join()
+            worker.process.close()
+
+    def _hire(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(  # type: ignore[attr-defined]
+            target=_work, args=(theirs, self._make_play), daemon=False
+        )
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+    def _dismiss(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.connection.close()
+        worker.process.join(self.GRACE_SECONDS)
+        worker.process.kill()
+        worker.process.join()
+
+
+def _work(connection: Connection, make_play: MakePlay) -> None:
+    """What a worker's process does."""
+    # Ctrl-C reaches the whole group; who stops when is the runner's decision.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: _leave())
+    with make_play() as play:
+        while True:
+            try:
+                job = connection.recv()
+            except (EOFError, OSError):  # reset, if the runner was killed
+                return
+            try:
+                connection.send(_outcome(play, job))
+            except OSError:  # the runner is gone, and with it who wanted to know
+                return
+
+
+def _leave() -> None:
+    raise SystemExit(0)
+
+
+def _outcome(play: Play, job: Job) -> Outcome:
+    try:
+        return play(job)
+    except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+        return Void(plain(f"{type(error).__name__}: {error}"))
+
+
+def _ending(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        return f"signal {-exitcode}"
+    return f"exit status {exitcode}"
+
+
+@contextmanager
+def ready_made(play: Play) -> Iterator[Play]:
+    """A `MakePlay` for a worker that needs no setting up: `partial(ready_made, play)`."""
+    yield play

@@ -1,0 +1,47 @@
+"""What can go wrong on the ladder.
+
+    LadderError
+    ├── StoreError             what is asked of the store cannot be done, or it is no store
+    │   ├── StoreUnavailable   not now: locked, full disk, server away; nothing changed, try again
+    │   └── StoreDamaged       the store contradicts itself; go back to a backup
+    ├── SubmissionError        a bot that is not accepted, and why
+    ├── SeasonError            a season's settings make no sense
+    ├── PairingError           no games can be made of these bots
+    └── RatingError            numbers that cannot be rated
+
+Every message is one line for the user: what happened, where, what to do.
+"""
+
+from __future__ import annotations
+
+
+class LadderError(Exception):
+    """Any refusal of the ladder."""
+
+
+class StoreError(LadderError):
+    """What is asked of the store cannot be done."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or written now; nothing changed, and it is worth trying again."""
+
+
+class StoreDamaged(StoreError):
+    """The store's content contradicts itself."""
+
+
+class SubmissionError(LadderError):
+    """A bot that is not accepted."""
+
+
+class SeasonError(LadderError):
+    """A season's settings make no sense."""
+
+
+class PairingError(LadderError):
+    """No games can be made of these bots."""
+
+
+class RatingError(LadderError):
+    """Numbers that cannot be rated."""

@@ -1,0 +1,226 @@
+"""A season: everything that decides what its games and ratings are worth.
+
+Laws: frozen, since games played under different settings are not compared; JSON and TOML round
+trips lose nothing; whatever makes no sense is refused in one line that names the key.
+
+    name = "summer"
+    rules = "manual"            # a preset, or a table [rules] with name, base and [rules.options]
+    seats = [4]                 # how many bots sit at a table; [2, 3, 4] mixes them
+    clock = "100ms+2s"
+    isolation = "sandbox"       # or "process", where all authors are trusted
+
+    [rating]                    # mu, sigma, beta, tau, draw_probability
+    [pairing]                   # same_author, exploration, patience, trial_games
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Literal, NoReturn, TypeVar, get_args
+
+from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
+from deepsea_rules.errors import InvalidRules
+from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet, preset
+
+from .errors import LadderError, SeasonError
+from .pairing import PairingSettings
+from .rating import RatingParameters
+
+Isolation = Literal["sandbox", "process"]
+"""How bots are kept apart. There is no "auto": all games of a season are played alike."""
+
+_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+_CLOCK: Final = re.compile(r"[0-9a-z.+]{1,40}")
+_BARE_BASE: Final = "guide"
+"""The preset in which every option that TOML cannot write, a None, is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Season:
+    """The settings of a season."""
+
+    name: str
+    """Lower-case letters, digits and hyphens; game ids begin with it."""
+    rules: RuleSet = PRESETS[DEFAULT]
+    seats: tuple[int, ...] = (4,)
+    """How many bots may sit at a table, ascending."""
+    clock: str = "100ms+2s"
+    """As the referee reads it; whoever makes a season has the referee look at it."""
+    isolation: Isolation = "sandbox"
+    rating: RatingParameters = field(default_factory=RatingParameters)
+    pairing: PairingSettings = field(default_factory=PairingSettings)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise SeasonError(
+                f"a season's name has up to 32 lower-case letters, digits and hyphens inside, "
+                f"not {self.name!r}"
+            )
+        if PRESETS.get(self.rules.name, self.rules) != self.rules:
+            self._refuse(
+                f"the rules call themselves {self.rules.name!r} but differ from that preset; "
+                "give them another name"
+            )
+        if not self.seats or len(set(self.seats)) != len(self.seats):
+            self._refuse(f"seats names each number of seats once, not {list(self.seats)}")
+        for count in self.seats:
+            if not MIN_PLAYERS <= count <= MAX_PLAYERS:
+                self._refuse(f"a table has {MIN_PLAYERS} to {MAX_PLAYERS} seats, not {count}")
+        object.__setattr__(self, "seats", tuple(sorted(self.seats)))
+        if not _CLOCK.fullmatch(self.clock):
+            self._refuse(f"clock must look like 100ms+2s, not {self.clock!r}")
+        if self.isolation not in get_args(Isolation):
+            self._refuse(f"isolation is sandbox or process, not {self.isolation!r}")
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise SeasonError(f"season {self.name}: {why}")
+
+    # JSON, as the store keeps it: always the whole rules, so that no later preset changes them
+
+    def to_json(self) -> str:
+        """One line; equal seasons give equal text."""
+        data = {
+            "name": self.name,
+            "rules": {"name": self.rules.name, "options": self.rules.options()},
+            "seats": list(self.seats),
+            "clock": self.clock,
+            "isolation": self.isolation,
+            "rating": asdict(self.rating),
+            "pairing": asdict(self.pairing),
+        }
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Season:
+        """Read back what `to_json` wrote; raises `SeasonError`."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise SeasonError(f"a season's settings are no JSON: {error}") from None
+        return cls._from(_table(data, "a season's settings"), _rules_from_options)
+
+    # TOML, as people write it
+
+    def to_toml(self) -> str:
+        """The whole season, with nothing left to defaults."""
+        lines = [f"name = {_toml(self.name)}"]
+        if self.rules.name in PRESETS:
+            lines.append(f"rules = {_toml(self.rules.name)}")
+        lines += [f"{key} = {_toml(getattr(self, key))}" for key in ("seats", "clock", "isolation")]
+        if self.rules.name not in PRESETS:
+            lines += _toml_table("rules", {"name": self.rules.name, "base": _BARE_BASE})
+            lines += _toml_table("rules.options", self.rules.options())
+        lines += _toml_table("rating", asdict(self.rating))
+        lines += _toml_table("pairing", asdict(self.pairing))
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def from_toml(cls, text: str) -> Season:
+        """Read a season as people write it; what is left out has its default. `SeasonError`."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SeasonError(f"a season's file is no TOML: {error}") from None
+        return cls._from(data, _rules_from_toml)
+
+    @classmethod
+    def _from(cls, data: Mapping[str, Any], read_rules: Callable[[object], RuleSet]) -> Season:
+        _refuse_unknown("", data, [item.name for item in fields(cls)])
+        name = _text("name", data.get("name"))
+        given: dict[str, Any] = {"name": name}
+        try:
+            if "rules" in data:
+                given["rules"] = read_rules(data["rules"])
+            if "seats" in data:
+                given["seats"] = _numbers("seats", data["seats"])
+            for key in ("clock", "isolation"):
+                if key in data:
+                    given[key] = _text(key, data[key])
+            if "rating" in data:
+                given["rating"] = _settings(RatingParameters, "rating", data["rating"])
+            if "pairing" in data:
+                given["pairing"] = _settings(PairingSettings, "pairing", data["pairing"])
+        except (InvalidRules, LadderError) as error:
+            raise SeasonError(f"season {name}: {error}") from None
+        return cls(**given)
+
+
+T = TypeVar("T", RatingParameters, PairingSettings)
+
+
+def _settings(kind: type[T], where: str, data: object) -> T:
+    """The settings in a table, each of the type of its default."""
+    table = _table(data, where)
+    usual = asdict(kind())
+    _refuse_unknown(f"{where}.", table, list(usual))
+    given: dict[str, Any] = {}
+    for key, value in table.items():
+        wanted = type(usual[key])
+        if wanted is float and type(value) is int and abs(value) < 2**53:
+            given[key] = float(value)
+            continue
+        if type(value) is not wanted:
+            words = {float: "a number", int: "a whole number", bool: "true or false"}[wanted]
+            raise SeasonError(f"{where}.{key} must be {words}, not {value!r}")
+        given[key] = value
+    return kind(**given)
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise SeasonError(f"a season's {key} must be a text, not {value!r}")
+    return value
+
+
+def _numbers(key: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or any(type(item) is not int for item in value):
+        raise SeasonError(f"{key} must be a list of whole numbers such as [4], not {value!r}")
+    return tuple(value)
+
+
+def _rules_from_options(data: object) -> RuleSet:
+    table = _table(data, "rules")
+    _refuse_unknown("rules.", table, ["name", "options"])
+    name = _text("rules.name", table.get("name"))
+    return RuleSet.from_options(name, _table(table.get("options"), "rules.options"))
+
+
+def _rules_from_toml(data: object) -> RuleSet:
+    if isinstance(data, str):
+        return preset(data)
+    table = dict(_table(data, "rules"))
+    options = _table(table.pop("options", {}), "[rules.options]")
+    # A rule set has its own reading of a file; it is handed the file it would have been.
+    lines = [f"{key} = {_toml(value)}" for key, value in table.items()]
+    return RuleSet.from_toml("\n".join(lines + _toml_table("options", options)))
+
+
+def _table(data: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise SeasonError(f"{where} must be a table of settings, not {data!r}")
+    return data
+
+
+def _refuse_unknown(where: str, data: Mapping[str, Any], known: list[str]) -> None:
+    for key in data:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise SeasonError(f"a season has no {where}{key}; {hint}")
+
+
+def _toml_table(name: str, values: Mapping[str, object]) -> list[str]:
+    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
+    return ["", f"[{name}]", *lines]
+
+
+def _toml(value: object) -> str:
+    """JSON's texts, numbers, truth values and lists are TOML's too."""
+    if not isinstance(value, str | int | float | tuple | list):
+        raise SeasonError(f"{value!r} is no setting of a rule set")
+    return json.dumps(value)

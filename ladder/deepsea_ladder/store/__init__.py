@@ -1,0 +1,115 @@
+"""The ladder's memory: everything that is SQL is in this package.
+
+Laws: `Store` is the only thing that others use; nothing is stored that cannot be read back as it
+was; every change is one transaction, so a crash leaves what was before or what was to be.
+
+Start reading at `games.py` (how a result comes in), then `jobs.py` (leases), `database.py`
+(transactions), `schema.py` (tables).
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+from deepsea_ladder.errors import StoreError
+
+from . import migrate
+from .audit import Audit, AuditEntry, AuditKind
+from .bots import Bot, Bots, BotVersion
+from .database import Database
+from .games import Games, Receipt, Verdict
+from .history import History, PlayedGame, PlayedSeat
+from .jobs import Block, Job, Jobs, Lineup
+from .policy import Policy
+from .queue import Arranged, JobInfo, Queue, QueueCounts
+from .ratings import Entry, Ratings
+from .schema import AttemptEnd, BotState, JobStatus
+from .seasons import Seasons, StoredSeason
+
+__all__ = [
+    "Arranged",
+    "AttemptEnd",
+    "Audit",
+    "AuditEntry",
+    "AuditKind",
+    "Block",
+    "Bot",
+    "BotState",
+    "BotVersion",
+    "Bots",
+    "Database",
+    "Entry",
+    "Games",
+    "History",
+    "Job",
+    "JobInfo",
+    "JobStatus",
+    "Jobs",
+    "Lineup",
+    "PlayedGame",
+    "PlayedSeat",
+    "Policy",
+    "Queue",
+    "QueueCounts",
+    "Ratings",
+    "Receipt",
+    "Seasons",
+    "Store",
+    "StoredSeason",
+    "Verdict",
+]
+
+
+class Store:
+    """A ladder's store. Threads may share one; a forked process opens its own."""
+
+    def __init__(self, database: Database, policy: Policy | None = None) -> None:
+        policy = policy or Policy()
+        self.database = database
+        self.bots = Bots(database)
+        self.seasons = Seasons(database)
+        self.jobs = Jobs(database, policy)
+        self.queue = Queue(database)
+        self.games = Games(database, policy)
+        self.ratings = Ratings(database)
+        self.history = History(database)
+        self.audit = Audit(database)
+
+    @classmethod
+    def create(cls, target: str | os.PathLike[str], policy: Policy | None = None) -> Store:
+        """Make a ladder in a new file or an empty database; `StoreError` if something is there."""
+        database = Database(target, create=True)
+        try:
+            if migrate.upgrade(database) is not None:
+                raise StoreError(f"there is a ladder at {database} already")
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, policy)
+
+    @classmethod
+    def open(cls, target: str | os.PathLike[str], policy: Policy | None = None) -> Store:
+        """Open a ladder; `StoreError` if there is none, or none that this program can use."""
+        database = Database(target)
+        try:
+            migrate.check(database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, policy)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,70 @@
+"""The audit log: what was refused, taken out or brought back, and why.
+
+Law: an entry is written in the transaction of what it tells about, so that neither is without the
+other; entries are only added.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from sqlalchemy import Connection, desc, insert, select
+
+from deepsea_ladder import names
+
+from . import schema
+from .database import Database
+
+
+class AuditKind(StrEnum):
+    """What an entry tells about."""
+
+    SUBMITTED = "submitted"
+    WITHDRAWN = "withdrawn"
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    REFUSED = "refused"
+    """A result that is none; the subject is the game."""
+    QUARANTINED = "quarantined"
+    REQUEUED = "requeued"
+    CANCELLED = "cancelled"
+    REWRITTEN = "rewritten"
+    """The ratings of a season were computed again and replaced."""
+    SEASON = "season"
+    """A season was opened or closed."""
+
+
+class AuditEntry(NamedTuple):
+    """One line of the log."""
+
+    id: int
+    at: int
+    kind: AuditKind
+    subject: str
+    note: str
+
+
+def note(connection: Connection, at: int, kind: AuditKind, subject: str, words: str) -> None:
+    """Add an entry to the running transaction."""
+    connection.execute(
+        insert(schema.audit).values(at=at, kind=kind, subject=subject, note=names.plain(words))
+    )
+
+
+class Audit:
+    """Reading the log."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def latest(self, limit: int = 100, kind: AuditKind | None = None) -> list[AuditEntry]:
+        """The newest entries, newest first."""
+        query = select(schema.audit).order_by(desc(schema.audit.c.id)).limit(limit)
+        if kind is not None:
+            query = query.where(schema.audit.c.kind == kind)
+        with self._database.read() as connection:
+            return [
+                AuditEntry(row.id, row.at, AuditKind(row.kind), row.subject, row.note)
+                for row in connection.execute(query)
+            ]

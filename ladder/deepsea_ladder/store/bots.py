@@ -1,0 +1,285 @@
+"""Authors, their bots, and the versions of these.
+
+Laws: a version is written once: its files by their digest, its number, its bot; a bot's newest
+version is the one that plays; a bot that is not active gets no games, and says why; a name belongs
+to the author who had it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
+
+from deepsea_ladder import names
+from deepsea_ladder.errors import StoreError, SubmissionError
+from deepsea_ladder.submission import Submission
+
+from . import schema
+from .audit import AuditKind, note
+from .database import Database, now
+from .schema import BotState
+from .transitions import cancel_games_of
+
+
+@dataclass(frozen=True, slots=True)
+class BotVersion:
+    """One version of a bot: what plays, under the name that records give it."""
+
+    id: int
+    bot: str
+    author: str
+    number: int
+    digest: str
+    created_at: int
+
+    @property
+    def label(self) -> str:
+        """The name in records: the bot and its version."""
+        return f"{self.bot} v{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bot:
+    """A bot, with the version that plays."""
+
+    name: str
+    author: str
+    current: BotVersion
+    state: BotState
+    reason: str | None
+    """Why it is not active."""
+    strikes: int
+    """Games in a row that it did not come to, or did not see the end of."""
+    changed_at: int
+
+
+class Bots:
+    """The bots of a ladder."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(self, name: str, author: str, submission: Submission) -> BotVersion:
+        """Store a new version, which is active from now on.
+
+        Raises `SubmissionError` for a bad name, somebody else's bot, or files that are those of
+        the version that plays already.
+        """
+        names.checked("the bot's name", name)
+        names.checked("the author's name", author)
+        with self._database.write() as connection:
+            at = now(connection)
+            author_id = _author(connection, author, at)
+            row = connection.execute(_bots().where(schema.bots.c.name_key == names.key(name)))
+            bot = (found := row.first()) and _bot(found)
+            if bot and found and found.author_id != author_id:
+                raise SubmissionError(
+                    f"the bot {bot.name!r} is {bot.author}'s; choose another name"
+                )
+            if bot and bot.current.digest == submission.digest:
+                hint = "" if bot.state is BotState.ACTIVE else f"; it is {bot.state}: enable it"
+                raise SubmissionError(
+                    f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
+                )
+            number = bot.current.number + 1 if bot else 1
+            state = {
+                "version": number,
+                "state": BotState.ACTIVE,
+                "reason": None,
+                "strikes": 0,
+                "changed_at": at,
+            }
+            if found:
+                bot_id = found.bot_id
+                connection.execute(
+                    update(schema.bots).where(schema.bots.c.id == bot_id).values(state)
+                )
+            else:
+                bot_id = _added(
+                    connection,
+                    insert(schema.bots).values(
+                        author_id=author_id,
+                        name=name,
+                        name_key=names.key(name),
+                        created_at=at,
+                        **state,
+                    ),
+                )
+            _keep(connection, submission)
+            connection.execute(
+                insert(schema.bot_versions).values(
+                    bot_id=bot_id, number=number, digest=submission.digest, created_at=at
+                )
+            )
+            words = f"version {number} by {author}: {submission.digest}"
+            note(connection, at, AuditKind.SUBMITTED, name, words)
+            return _get(connection, name).current
+
+    def withdraw(self, name: str, reason: str = "withdrawn by its author") -> Bot:
+        """Take a bot out for its author."""
+        return self._take_out(name, BotState.WITHDRAWN, reason)
+
+    def disable(self, name: str, reason: str) -> Bot:
+        """Take a bot out for the ladder."""
+        return self._take_out(name, BotState.DISABLED, reason)
+
+    def _take_out(self, name: str, state: BotState, reason: str) -> Bot:
+        with self._database.write() as connection:
+            row = _row(connection, name)
+            take_out(connection, row.bot_id, row.name, state, reason, now(connection))
+            return _get(connection, name)
+
+    def enable(self, name: str) -> Bot:
+        """Give a bot games again; its strikes are forgotten."""
+        with self._database.write() as connection:
+            row = _row(connection, name)
+            at = now(connection)
+            connection.execute(
+                update(schema.bots)
+                .where(schema.bots.c.id == row.bot_id)
+                .values(state=BotState.ACTIVE, reason=None, strikes=0, changed_at=at)
+            )
+            note(connection, at, AuditKind.ENABLED, row.name, f"was {row.state}: {row.reason}")
+            return _get(connection, name)
+
+    def get(self, name: str) -> Bot:
+        """The bot of that name."""
+        with self._database.read() as connection:
+            return _get(connection, name)
+
+    def all(self) -> list[Bot]:
+        """Every bot, by name."""
+        with self._database.read() as connection:
+            return current_bots(connection)
+
+    def versions(self, name: str) -> list[BotVersion]:
+        """Every version of a bot, the oldest first."""
+        query = _versions().order_by(schema.bot_versions.c.number)
+        with self._database.read() as connection:
+            bot_id = _row(connection, name).bot_id
+            rows = connection.execute(query.where(schema.bot_versions.c.bot_id == bot_id))
+            return [_version(row) for row in rows]
+
+    def archive(self, digest: str) -> bytes:
+        """The packed files of that digest; `submission.unpack` makes a folder of them."""
+        table = schema.archives
+        with self._database.read() as connection:
+            row = connection.execute(select(table.c.content).where(table.c.digest == digest))
+            content = row.scalar_one_or_none()
+        if content is None:
+            raise StoreError(f"no version has the digest {digest}")
+        return bytes(content)
+
+
+def take_out(
+    connection: Connection, bot_id: int, name: str, state: BotState, reason: str, at: int
+) -> None:
+    """Give a bot no more games, in the running transaction."""
+    connection.execute(
+        update(schema.bots)
+        .where(schema.bots.c.id == bot_id)
+        .values(state=state, reason=names.plain(reason), changed_at=at)
+    )
+    kind = AuditKind.DISABLED if state is BotState.DISABLED else AuditKind.WITHDRAWN
+    note(connection, at, kind, name, reason)
+    cancel_games_of(connection, bot_id, f"{name} is {state}")
+
+
+def current_bots(connection: Connection) -> list[Bot]:
+    """Every bot, by name."""
+    return [_bot(row) for row in connection.execute(_bots().order_by(schema.bots.c.name_key))]
+
+
+def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
+    """The versions with these ids."""
+    rows = connection.execute(_versions().where(schema.bot_versions.c.id.in_(ids)))
+    return {row.version_id: _version(row) for row in rows}
+
+
+def _version(row: Row[Any]) -> BotVersion:
+    return BotVersion(
+        id=row.version_id,
+        bot=row.name,
+        author=row.author,
+        number=row.number,
+        digest=row.digest,
+        created_at=row.submitted_at,
+    )
+
+
+def _versions() -> Select[Any]:
+    versions = schema.bot_versions
+    return (
+        select(
+            versions.c.id.label("version_id"),
+            versions.c.number,
+            versions.c.digest,
+            versions.c.created_at.label("submitted_at"),
+            schema.bots.c.id.label("bot_id"),
+            schema.bots.c.name,
+            schema.bots.c.name_key,
+            schema.bots.c.state,
+            schema.bots.c.reason,
+            schema.bots.c.strikes,
+            schema.bots.c.changed_at,
+            schema.bots.c.author_id,
+            schema.authors.c.name.label("author"),
+        )
+        .join(schema.bots, schema.bots.c.id == versions.c.bot_id)
+        .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
+    )
+
+
+def _bots() -> Select[Any]:
+    return _versions().where(schema.bot_versions.c.number == schema.bots.c.version)
+
+
+def _row(connection: Connection, name: str) -> Row[Any]:
+    row = connection.execute(_bots().where(schema.bots.c.name_key == names.key(name))).first()
+    if row is None:
+        raise StoreError(f"there is no bot {name!r} on this ladder")
+    return row
+
+
+def _get(connection: Connection, name: str) -> Bot:
+    return _bot(_row(connection, name))
+
+
+def _bot(row: Row[Any]) -> Bot:
+    return Bot(
+        name=row.name,
+        author=row.author,
+        current=_version(row),
+        state=BotState(row.state),
+        reason=row.reason,
+        strikes=row.strikes,
+        changed_at=row.changed_at,
+    )
+
+
+def _author(connection: Connection, name: str, at: int) -> int:
+    table = schema.authors
+    key = names.key(name)
+    found = connection.execute(select(table.c.id).where(table.c.name_key == key)).scalar()
+    if found is not None:
+        return int(found)
+    return _added(connection, insert(table).values(name=name, name_key=key, created_at=at))
+
+
+def _added(connection: Connection, row: Insert) -> int:
+    """Insert a row; the id that the database gave it."""
+    key = connection.execute(row).inserted_primary_key
+    assert key is not None, "the statement inserts one row into a table with an id"
+    return int(key[0])
+
+
+def _keep(connection: Connection, submission: Submission) -> None:
+    """Store the files, unless somebody's version has the same."""
+    table = schema.archives
+    query = select(table.c.digest).where(table.c.digest == submission.digest)
+    if connection.execute(query).first() is None:
+        connection.execute(
+            insert(table).values(digest=submission.digest, content=submission.archive)
+        )

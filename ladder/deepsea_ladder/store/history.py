@@ -1,0 +1,157 @@
+"""The games that were played, for people and programs that want to look at them.
+
+Law: games are read in portions, each a snapshot of its own, so that a slow reader keeps nobody
+waiting; games never change, so the portions fit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, select
+
+from deepsea_ladder import names
+from deepsea_ladder.rating import Rating
+from deepsea_ladder.tally import SeatResult
+
+from . import schema
+from .bots import BotVersion, versions_by_id
+from .database import Database
+from .seasons import StoredSeason
+
+PORTION: Final = 500
+
+_games, _seats = schema.games, schema.game_seats
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedSeat:
+    """One seat of a played game."""
+
+    version: BotVersion
+    result: SeatResult
+    rating: Rating
+    """After the game."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """A game with its result."""
+
+    seq: int
+    game_id: str
+    season: str
+    played_at: int
+    seats: tuple[PlayedSeat, ...]
+    record: str
+
+
+class History:
+    """The played games of a ladder."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def games(self, season: StoredSeason | None = None) -> Iterator[PlayedGame]:
+        """Every game, of a season if one is given, in the order in which they were rated."""
+        after = 0
+        while True:
+            query = _query(season).where(_games.c.seq > after).order_by(_games.c.seq)
+            portion = self._read(query.limit(PORTION))
+            yield from portion
+            if len(portion) < PORTION:
+                return
+            after = portion[-1].seq
+
+    def results_of(self, season: StoredSeason, version_id: int) -> Iterator[list[SeatResult]]:
+        """All seats of every game that a version played in the season, in their order."""
+        after = 0
+        while True:
+            ours = (
+                select(_seats.c.seq)
+                .where(
+                    _seats.c.version_id == version_id,
+                    _seats.c.season_id == season.id,
+                    _seats.c.seq > after,
+                )
+                .order_by(_seats.c.seq)
+                .limit(PORTION)
+            )
+            with self._database.read() as connection:
+                games = _seats_of(connection, list(connection.execute(ours).scalars()))
+            for seats in games.values():
+                yield [_result(seat) for seat in seats]
+            if len(games) < PORTION:
+                return
+            after = max(games)
+
+    def latest(
+        self, limit: int, season: StoredSeason | None = None, bot: str | None = None
+    ) -> list[PlayedGame]:
+        """The newest games, newest first, of any version of a bot if one is given."""
+        query = _query(season).order_by(_games.c.seq.desc()).limit(limit)
+        if bot is not None:
+            versions, bots = schema.bot_versions, schema.bots
+            ours = (
+                select(versions.c.id)
+                .join(bots, bots.c.id == versions.c.bot_id)
+                .where(bots.c.name_key == names.key(bot))
+            )
+            query = query.where(
+                _games.c.seq.in_(select(_seats.c.seq).where(_seats.c.version_id.in_(ours)))
+            )
+        return self._read(query)
+
+    def _read(self, query: Select[Any]) -> list[PlayedGame]:
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+            seats = _seats_of(connection, [row.seq for row in rows])
+            ids = sorted({seat.version_id for members in seats.values() for seat in members})
+            versions = versions_by_id(connection, ids)
+        return [_game(row, seats[row.seq], versions) for row in rows]
+
+
+def _query(season: StoredSeason | None) -> Select[Any]:
+    query = select(_games, schema.seasons.c.name.label("season")).join(
+        schema.seasons, schema.seasons.c.id == _games.c.season_id
+    )
+    return query if season is None else query.where(_games.c.season_id == season.id)
+
+
+def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[Row[Any]]]:
+    rows = connection.execute(
+        select(_seats).where(_seats.c.seq.in_(seqs)).order_by(_seats.c.seq, _seats.c.seat)
+    )
+    return {seq: list(group) for seq, group in groupby(rows, key=lambda row: row.seq)}
+
+
+def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion]) -> PlayedGame:
+    return PlayedGame(
+        seq=row.seq,
+        game_id=row.game_id,
+        season=row.season,
+        played_at=row.played_at,
+        seats=tuple(
+            PlayedSeat(
+                version=versions[seat.version_id],
+                result=_result(seat),
+                rating=Rating.from_hex(seat.mu, seat.sigma),
+            )
+            for seat in seats
+        ),
+        record=row.record,
+    )
+
+
+def _result(seat: Row[Any]) -> SeatResult:
+    return SeatResult(
+        version_id=seat.version_id,
+        score=seat.score,
+        placement=seat.placement,
+        decisions=seat.decisions,
+        faults=seat.faults,
+        forfeit=seat.forfeit,
+    )

@@ -1,0 +1,293 @@
+"""Jobs: games that are to be played, and the leases of those who play them.
+
+Laws: a job has its game id, seed and line-up from the start and keeps them; a lease runs by the
+database's clock and has a number, its attempt; a lease that ran out may be taken over, and the
+former owner's result still counts if it is the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.season import Season
+from deepsea_rules.randomness import game_seed
+
+from . import schema
+from .audit import AuditKind, note
+from .bots import BotVersion, versions_by_id
+from .database import Database, now
+from .policy import Policy
+from .schema import AttemptEnd, BotState, JobStatus
+from .seasons import StoredSeason
+from .transitions import count_failure, end_attempt, give_back, versions_of
+
+Lineup = Sequence[int]
+"""Ids of versions by seat."""
+Block = Sequence[Lineup]
+"""Games of the same bots, each in other seats."""
+
+_jobs = schema.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A game that its owner is to play now."""
+
+    id: int
+    game_id: str
+    season: Season
+    seed: bytes
+    seats: tuple[BotVersion, ...]
+    block: int
+    """The same for games of the same bots in other seats."""
+    attempt: int
+    """The number of the lease."""
+    owner: str
+
+
+class Jobs:
+    """The queue of a ladder."""
+
+    def __init__(self, database: Database, policy: Policy) -> None:
+        self._database = database
+        self._policy = policy
+
+    def add(
+        self, season: StoredSeason, blocks: Sequence[Block], *, after: int | None = None
+    ) -> list[str]:
+        """Add a job for each line-up (version ids by seat) of each block; the games' ids.
+
+        `after` is the season's last number that the blocks were chosen for: if another process
+        has added jobs since, nothing is added. Blocks with a bot that was taken out are left
+        out. Raises `StoreError` for a line-up that this season cannot play.
+        """
+        with self._database.write() as connection:
+            seed = _seed_of_open(connection, season)
+            number = last_number(connection, season)
+            if after is not None and number != after:
+                return []
+            active = _states(connection, blocks)
+            at = now(connection)
+            rows = []
+            for block in blocks:
+                for lineup in block:
+                    _check_lineup(season.season, lineup, active)
+                if not all(active[version] for lineup in block for version in lineup):
+                    continue
+                first = number + 1
+                for number, lineup in enumerate(block, first):
+                    rows.append(
+                        {
+                            "season_id": season.id,
+                            "number": number,
+                            "block": first,
+                            "game_id": f"{season.name}-{number}",
+                            "seed": game_seed(seed, number).hex(),
+                            "lineup": ",".join(map(str, lineup)),
+                            "status": JobStatus.TODO,
+                            "attempt": 0,
+                            "failures": 0,
+                            "created_at": at,
+                        }
+                    )
+            if rows:
+                connection.execute(insert(_jobs), rows)
+            return [str(row["game_id"]) for row in rows]
+
+    def claim(
+        self,
+        season: StoredSeason,
+        owner: str,
+        seconds: float,
+        prefer: Sequence[int | None] = (None,),
+    ) -> list[Job]:
+        """Lease a job for each of some workers, for `seconds` from now; fewer if there are not so
+        many.
+
+        `prefer` has for each worker the block that its bots are running for; best is a game of
+        the same block, then the beginning of one that nobody plays, then any.
+        """
+        with self._database.write() as connection:
+            at = now(connection)
+            rows = self._take_over(connection, season, at, len(prefer))
+            for row in rows:
+                _lease(connection, row, owner, at, seconds)
+            for block in prefer[len(rows) :]:
+                if (found := _next(connection, season, block)) is None:
+                    break
+                rows.append(found)
+                _lease(connection, found, owner, at, seconds)
+            return self._jobs(connection, season.season, rows, owner)
+
+    def _take_over(
+        self, connection: Connection, season: StoredSeason, at: int, count: int
+    ) -> list[Row[Any]]:
+        """Leases that ran out and whose jobs may be tried again."""
+        expired = connection.execute(
+            select(_jobs)
+            .where(
+                _jobs.c.status == JobStatus.LEASED,
+                _jobs.c.season_id == season.id,
+                _jobs.c.until <= at,
+            )
+            .order_by(_jobs.c.number)
+            .limit(count)
+        ).all()
+        again = []
+        for row in expired:
+            words = f"nothing was heard of {row.owner}"
+            end_attempt(connection, row.id, row.attempt, AttemptEnd.EXPIRED, words, at)
+            status = count_failure(connection, row, words, self._policy.failures, at)
+            if status is JobStatus.TODO:
+                again.append(row)
+        return again
+
+    def _jobs(
+        self, connection: Connection, season: Season, rows: Sequence[Row[Any]], owner: str
+    ) -> list[Job]:
+        lineups = [versions_of(row.lineup) for row in rows]
+        versions = versions_by_id(connection, [v for lineup in lineups for v in lineup])
+        return [
+            Job(
+                id=row.id,
+                game_id=row.game_id,
+                season=season,
+                seed=bytes.fromhex(row.seed),
+                seats=tuple(versions[version] for version in lineup),
+                block=row.block,
+                attempt=row.attempt + 1,
+                owner=owner,
+            )
+            for row, lineup in zip(rows, lineups, strict=True)
+        ]
+
+    def renew(self, held: Iterable[Job], seconds: float) -> int:
+        """Lengthen leases to `seconds` from now; how many were still the jobs' own."""
+        with self._database.write() as connection:
+            until = now(connection) + round(seconds * 1000)
+            return sum(
+                connection.execute(
+                    update(_jobs)
+                    .where(
+                        _jobs.c.id == job.id,
+                        _jobs.c.status == JobStatus.LEASED,
+                        _jobs.c.attempt == job.attempt,
+                        _jobs.c.owner == job.owner,
+                    )
+                    .values(until=until)
+                ).rowcount
+                for job in held
+            )
+
+    def hand_back(self, owner: str) -> int:
+        """Give up the owner's leases; the jobs wait again, and nothing counts as failed."""
+        with self._database.write() as connection:
+            at = now(connection)
+            held = connection.execute(
+                select(_jobs).where(_jobs.c.status == JobStatus.LEASED, _jobs.c.owner == owner)
+            ).all()
+            for row in held:
+                end_attempt(connection, row.id, row.attempt, AttemptEnd.HANDED_BACK, None, at)
+                give_back(connection, row)
+            return len(held)
+
+    def fail(self, job: Job, reason: str) -> JobStatus:
+        """A void game: the job is tried again, or set aside. A former lease changes nothing."""
+        with self._database.write() as connection:
+            at = now(connection)
+            row = connection.execute(select(_jobs).where(_jobs.c.id == job.id)).one()
+            held = row.status == JobStatus.LEASED and row.attempt == job.attempt
+            if not held or row.owner != job.owner:
+                return JobStatus(row.status)
+            end_attempt(connection, job.id, job.attempt, AttemptEnd.VOID, reason, at)
+            return count_failure(connection, row, reason, self._policy.failures, at)
+
+    def requeue(self, game_id: str) -> JobStatus:
+        """Try a quarantined job again from the start."""
+        with self._database.write() as connection:
+            row = connection.execute(select(_jobs).where(_jobs.c.game_id == game_id)).first()
+            if row is None or row.status != JobStatus.QUARANTINED:
+                found = f"is {row.status}" if row else "is not known"
+                raise StoreError(f"game {game_id!r} {found}; only quarantined ones are requeued")
+            connection.execute(update(_jobs).where(_jobs.c.id == row.id).values(failures=0))
+            note(connection, now(connection), AuditKind.REQUEUED, game_id, row.note or "")
+            return give_back(connection, row)
+
+
+def _seed_of_open(connection: Connection, season: StoredSeason) -> bytes:
+    """The seed of a season that still gets games."""
+    table = schema.seasons
+    row = connection.execute(select(table).where(table.c.id == season.id)).one()
+    if row.closed_at is not None:
+        raise StoreError(f"the season {season.name!r} is closed and gets no new games")
+    return bytes.fromhex(row.seed)
+
+
+def last_number(connection: Connection, season: StoredSeason) -> int:
+    """The number of the season's last job; 0 before the first."""
+    query = select(func.max(_jobs.c.number)).where(_jobs.c.season_id == season.id)
+    return connection.execute(query).scalar() or 0
+
+
+def _next(connection: Connection, season: StoredSeason, block: int | None) -> Row[Any] | None:
+    """The next waiting job for a worker whose bots are those of `block`."""
+    waiting = (
+        select(_jobs)
+        .where(_jobs.c.status == JobStatus.TODO, _jobs.c.season_id == season.id)
+        .order_by(_jobs.c.number)
+        .limit(1)
+    )
+    queries = [waiting.where(_jobs.c.number == _jobs.c.block), waiting]
+    if block is not None:
+        queries.insert(0, waiting.where(_jobs.c.number >= block, _jobs.c.block == block))
+    for query in queries:
+        if (row := connection.execute(query).first()) is not None:
+            return row
+    return None
+
+
+def _lease(connection: Connection, row: Row[Any], owner: str, at: int, seconds: float) -> None:
+    connection.execute(
+        update(_jobs)
+        .where(_jobs.c.id == row.id)
+        .values(
+            status=JobStatus.LEASED,
+            owner=owner,
+            until=at + round(seconds * 1000),
+            attempt=row.attempt + 1,
+        )
+    )
+    connection.execute(
+        insert(schema.attempts).values(
+            job_id=row.id, attempt=row.attempt + 1, owner=owner, since=at
+        )
+    )
+
+
+def _states(connection: Connection, blocks: Sequence[Block]) -> dict[int, bool]:
+    """Of each version in the blocks, whether its bot gets games."""
+    versions, bots = schema.bot_versions, schema.bots
+    ids = sorted({version for block in blocks for lineup in block for version in lineup})
+    rows = connection.execute(
+        select(versions.c.id, bots.c.state)
+        .join(bots, bots.c.id == versions.c.bot_id)
+        .where(versions.c.id.in_(ids))
+    )
+    return {version: state == BotState.ACTIVE for version, state in rows}
+
+
+def _check_lineup(season: Season, lineup: Sequence[int], known: dict[int, bool]) -> None:
+    if len(lineup) not in season.seats:
+        raise StoreError(
+            f"a line-up of {len(lineup)}: season {season.name!r} has games of "
+            f"{' or '.join(map(str, season.seats))}"
+        )
+    if len(set(lineup)) != len(lineup):
+        raise StoreError(f"a line-up has one version in two seats: {list(lineup)}")
+    if unknown := [version for version in lineup if version not in known]:
+        raise StoreError(f"there is no version with the id {unknown[0]}")

@@ -1,0 +1,94 @@
+"""Which schema a database has, and how it gets the one that this program knows.
+
+Laws: a database is used with exactly the schema of `schema.REVISION`; an older one is brought up
+by the scripts in `migrations/`, all in one transaction; an unknown one is left alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import Connection, inspect, text
+
+from deepsea_ladder.errors import StoreError
+
+from .database import Database
+from .schema import REVISION
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+SCRIPTS: Final = Path(__file__).parent / "migrations"
+_REVISIONS: Final = "alembic_version"
+
+
+def revision(connection: Connection) -> str | None:
+    """The schema's revision; None for an empty database. `StoreError` for somebody else's."""
+    tables = inspect(connection).get_table_names()
+    if _REVISIONS in tables:
+        found = connection.execute(text(f"SELECT version_num FROM {_REVISIONS}")).scalars().all()
+        return ",".join(found) or None
+    if tables:
+        raise StoreError(f"it has tables that are no ladder's: {', '.join(sorted(tables)[:3])}")
+    return None
+
+
+def check(database: Database) -> None:
+    """Refuse a database that this program cannot use as it is."""
+    with database.read() as connection:
+        found = _revision_at(database, connection)
+    if found is None:
+        raise StoreError(f"there is no ladder at {database}: make one with `ladder init`")
+    if found == REVISION:
+        return
+    if found in _known(_config(SCRIPTS)):
+        raise StoreError(
+            f"the ladder at {database} has the older schema {found}, this program needs {REVISION}:"
+            " make a backup, then bring it up with `ladder upgrade`"
+        )
+    raise _newer(database, found)
+
+
+def upgrade(database: Database, scripts: Path = SCRIPTS) -> str | None:
+    """Bring an empty or older database up to the newest schema; the revision it had."""
+    config = _config(scripts)
+    with database.write() as connection:
+        found = _revision_at(database, connection)
+        if found is not None and found not in _known(config):
+            raise _newer(database, found)
+        from alembic import command
+
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    return found
+
+
+def _revision_at(database: Database, connection: Connection) -> str | None:
+    try:
+        return revision(connection)
+    except StoreError as error:
+        raise StoreError(f"{database} is no ladder: {error}") from None
+
+
+def _newer(database: Database, found: str) -> StoreError:
+    return StoreError(
+        f"the ladder at {database} has the schema {found}, which this program does not know "
+        f"(it knows up to {REVISION}): use the newer deepsea-referee that made it"
+    )
+
+
+def _config(scripts: Path) -> Config:
+    # Alembic takes longer to import than the rest of the ladder, and is seldom needed.
+    from alembic.config import Config
+
+    config = Config()
+    # Alembic expands % in options.
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    return config
+
+
+def _known(config: Config) -> set[str]:
+    from alembic.script import ScriptDirectory
+
+    return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}

@@ -1,0 +1,176 @@
+"""The first schema.
+
+Law: a script that was released is never changed; the next one takes over where it ends.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+_HEX = sa.String(32)
+_NAME = sa.String(40)
+_DIGEST = sa.String(64)
+
+
+def upgrade() -> None:
+    """Make every table."""
+    op.create_table(
+        "authors",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("name", _NAME, nullable=False),
+        sa.Column("name_key", _NAME, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_authors"),
+        sa.UniqueConstraint("name_key", name="uq_authors_name_key"),
+    )
+    op.create_table(
+        "bots",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("author_id", _ID, nullable=False),
+        sa.Column("name", _NAME, nullable=False),
+        sa.Column("name_key", _NAME, nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("reason", sa.Text),
+        sa.Column("strikes", sa.Integer, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("changed_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_bots"),
+        sa.UniqueConstraint("name_key", name="uq_bots_name_key"),
+        sa.ForeignKeyConstraint(["author_id"], ["authors.id"], name="fk_bots_author_id"),
+    )
+    op.create_table(
+        "archives",
+        sa.Column("digest", _DIGEST, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("digest", name="pk_archives"),
+    )
+    op.create_table(
+        "bot_versions",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("bot_id", _ID, nullable=False),
+        sa.Column("number", sa.Integer, nullable=False),
+        sa.Column("digest", _DIGEST, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_bot_versions"),
+        sa.UniqueConstraint("bot_id", "number", name="uq_bot_versions_bot_id_number"),
+        sa.ForeignKeyConstraint(["bot_id"], ["bots.id"], name="fk_bot_versions_bot_id"),
+        sa.ForeignKeyConstraint(["digest"], ["archives.digest"], name="fk_bot_versions_digest"),
+    )
+    op.create_table(
+        "seasons",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("name", _NAME, nullable=False),
+        sa.Column("settings", sa.Text, nullable=False),
+        sa.Column("seed", _DIGEST, nullable=False),
+        sa.Column("method", _NAME, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("closed_at", sa.BigInteger),
+        sa.PrimaryKeyConstraint("id", name="pk_seasons"),
+        sa.UniqueConstraint("name", name="uq_seasons_name"),
+    )
+    op.create_table(
+        "jobs",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("season_id", _ID, nullable=False),
+        sa.Column("number", sa.Integer, nullable=False),
+        sa.Column("block", sa.Integer, nullable=False),
+        sa.Column("game_id", sa.String(80), nullable=False),
+        sa.Column("seed", _DIGEST, nullable=False),
+        sa.Column("lineup", sa.Text, nullable=False),
+        sa.Column("status", sa.String(16), nullable=False),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("failures", sa.Integer, nullable=False),
+        sa.Column("owner", sa.Text),
+        sa.Column("until", sa.BigInteger),
+        sa.Column("note", sa.Text),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_jobs"),
+        sa.UniqueConstraint("game_id", name="uq_jobs_game_id"),
+        sa.UniqueConstraint("season_id", "number", name="uq_jobs_season_id_number"),
+        sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_jobs_season_id"),
+    )
+    op.create_index("ix_jobs_status_season_id_number", "jobs", ["status", "season_id", "number"])
+    op.create_table(
+        "attempts",
+        sa.Column("job_id", _ID, nullable=False),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("since", sa.BigInteger, nullable=False),
+        sa.Column("ended_at", sa.BigInteger),
+        sa.Column("ended", sa.String(16)),
+        sa.Column("note", sa.Text),
+        sa.PrimaryKeyConstraint("job_id", "attempt", name="pk_attempts"),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_attempts_job_id"),
+    )
+    op.create_table(
+        "games",
+        sa.Column("seq", _ID, autoincrement=False, nullable=False),
+        sa.Column("job_id", _ID, nullable=False),
+        sa.Column("season_id", _ID, nullable=False),
+        sa.Column("game_id", sa.String(80), nullable=False),
+        sa.Column("played_at", sa.BigInteger, nullable=False),
+        sa.Column("record", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("seq", name="pk_games"),
+        sa.UniqueConstraint("job_id", name="uq_games_job_id"),
+        sa.UniqueConstraint("game_id", name="uq_games_game_id"),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_games_job_id"),
+        sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_games_season_id"),
+    )
+    op.create_index("ix_games_season_id_seq", "games", ["season_id", "seq"])
+    op.create_table(
+        "game_seats",
+        sa.Column("seq", _ID, autoincrement=False, nullable=False),
+        sa.Column("seat", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("season_id", _ID, nullable=False),
+        sa.Column("version_id", _ID, nullable=False),
+        sa.Column("score", sa.Integer, nullable=False),
+        sa.Column("placement", sa.Integer, nullable=False),
+        sa.Column("decisions", sa.Integer, nullable=False),
+        sa.Column("faults", sa.Integer, nullable=False),
+        sa.Column("forfeit", sa.String(32)),
+        sa.Column("mu", _HEX, nullable=False),
+        sa.Column("sigma", _HEX, nullable=False),
+        sa.PrimaryKeyConstraint("seq", "seat", name="pk_game_seats"),
+        sa.ForeignKeyConstraint(["seq"], ["games.seq"], name="fk_game_seats_seq"),
+        sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_game_seats_season_id"),
+        sa.ForeignKeyConstraint(
+            ["version_id"], ["bot_versions.id"], name="fk_game_seats_version_id"
+        ),
+    )
+    op.create_index(
+        "ix_game_seats_version_id_season_id_seq", "game_seats", ["version_id", "season_id", "seq"]
+    )
+    op.create_table(
+        "ratings",
+        sa.Column("season_id", _ID, autoincrement=False, nullable=False),
+        sa.Column("version_id", _ID, autoincrement=False, nullable=False),
+        sa.Column("mu", _HEX, nullable=False),
+        sa.Column("sigma", _HEX, nullable=False),
+        sa.Column("games", sa.Integer, nullable=False),
+        sa.Column("wins", sa.Integer, nullable=False),
+        sa.Column("placements", sa.BigInteger, nullable=False),
+        sa.Column("scores", sa.BigInteger, nullable=False),
+        sa.Column("decisions", sa.BigInteger, nullable=False),
+        sa.Column("faults", sa.Integer, nullable=False),
+        sa.Column("forfeits", sa.Integer, nullable=False),
+        sa.Column("last_seq", _ID, nullable=False),
+        sa.Column("last_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("season_id", "version_id", name="pk_ratings"),
+        sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_ratings_season_id"),
+        sa.ForeignKeyConstraint(["version_id"], ["bot_versions.id"], name="fk_ratings_version_id"),
+    )
+    op.create_table(
+        "audit",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.String(32), nullable=False),
+        sa.Column("subject", sa.Text, nullable=False),
+        sa.Column("note", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_audit"),
+    )

@@ -1,0 +1,268 @@
+"""Ratings: reading them, and making them again from the games.
+
+Laws: ratings and sums are a fold over a season's games in sequence order, and `differences`
+compares what is stored with that fold bit for bit; a what-if changes nothing in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, delete, select, update
+
+from deepsea_ladder.rating import METHOD, Rating, RatingParameters
+from deepsea_ladder.tally import SeatResult, Tally, after_game, seat_results
+from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.record import GameRecord, verify
+
+from . import schema
+from .audit import AuditKind, note
+from .bots import Bot, BotVersion, current_bots, versions_by_id
+from .database import Database, now
+from .schema import BotState
+from .seasons import StoredSeason
+from .tallies import last_seq, read_tallies, write_tallies
+from .transitions import versions_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A bot version in a season's standings."""
+
+    version: BotVersion
+    tally: Tally
+    state: BotState
+    """The bot's."""
+    reason: str | None
+    is_current: bool
+    """Whether this is the bot's newest version."""
+
+
+class RatedGame(NamedTuple):
+    """A stored game as the fold reads it."""
+
+    seq: int
+    played_at: int
+    seats: list[SeatResult]
+    ratings: list[Rating]
+    """After the game, by seat."""
+
+
+class Ratings:
+    """The ratings of a ladder."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def entries(self, season: StoredSeason) -> list[Entry]:
+        """Every version that has played in the season, and every newest version, by its id."""
+        with self._database.read() as connection:
+            tallies = read_tallies(connection, season)
+            bots = {bot.name: bot for bot in current_bots(connection)}
+            versions = {bot.current.id: bot.current for bot in bots.values()}
+            older = [version for version in tallies if version not in versions]
+            versions |= versions_by_id(connection, older)
+        newcomer = Tally(season.season.rating.newcomer)
+        return [
+            _entry(version, tallies.get(key, newcomer), bots[version.bot])
+            for key, version in sorted(versions.items())
+        ]
+
+    def last_seq(self) -> int:
+        """The number of the last game; numbers have no gaps, so also how many there are."""
+        with self._database.read() as connection:
+            return last_seq(connection)
+
+    def course(self, season: StoredSeason, version_id: int) -> list[tuple[int, Rating]]:
+        """The sequence numbers of a version's games in the season, and its rating after each."""
+        table = schema.game_seats
+        query = (
+            select(table.c.seq, table.c.mu, table.c.sigma)
+            .where(table.c.version_id == version_id, table.c.season_id == season.id)
+            .order_by(table.c.seq)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return [(row.seq, Rating.from_hex(row.mu, row.sigma)) for row in rows]
+
+    def earlier(self, season: StoredSeason, games: int) -> dict[int, Rating]:
+        """Each version's rating so many of its games ago; who has played fewer is left out."""
+        table, ratings = schema.game_seats, schema.ratings
+        of_version = (
+            select(table.c.seq)
+            .where(table.c.version_id == ratings.c.version_id, table.c.season_id == season.id)
+            .order_by(table.c.seq.desc())
+            .limit(1)
+            .offset(games)
+            .correlate(ratings)
+            .scalar_subquery()
+        )
+        query = (
+            select(table.c.version_id, table.c.mu, table.c.sigma)
+            .select_from(ratings)
+            .join(table, (table.c.version_id == ratings.c.version_id) & (table.c.seq == of_version))
+            .where(ratings.c.season_id == season.id, ratings.c.games > games)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return {row.version_id: Rating.from_hex(row.mu, row.sigma) for row in rows}
+
+    def refold(
+        self, season: StoredSeason, parameters: RatingParameters | None = None
+    ) -> dict[int, Tally]:
+        """The tallies by version as they follow from the games, with other parameters if given."""
+        tallies: dict[int, Tally] = {}
+        with self._database.read() as connection:
+            for game in rated_games(connection, season):
+                tallies |= _folded(parameters or season.season.rating, tallies, game)
+        return tallies
+
+    def differences(
+        self, season: StoredSeason, *, records: bool = False, limit: int = 20
+    ) -> list[str]:
+        """What is stored of a season otherwise than it follows from its games; best nothing.
+
+        `records` plays every record again too, which takes milliseconds for each.
+        """
+        found: list[str] = []
+        tallies: dict[int, Tally] = {}
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._database.read())
+            stored = read_tallies(connection, season)
+            for game in rated_games(connection, season):
+                tallies |= _folded(season.season.rating, tallies, game)
+                found += _seat_differences(game, tallies)
+                if len(found) >= limit:
+                    return found[:limit]
+            for version in sorted(stored.keys() | tallies.keys()):
+                found += _tally_differences(version, stored.get(version), tallies.get(version))
+            if records:
+                found += _record_differences(connection, season, limit)
+        return found[:limit]
+
+    def rewrite(self, season: StoredSeason) -> int:
+        """Replace everything that follows from the season's games; how many games there are.
+
+        For a new arithmetic, or after `differences` that somebody has understood.
+        """
+        table, seats = schema.ratings, schema.game_seats
+        tallies: dict[int, Tally] = {}
+        with self._database.write() as connection:
+            played = list(rated_games(connection, season))
+            for game in played:
+                tallies |= _folded(season.season.rating, tallies, game)
+                for seat in game.seats:
+                    mu, sigma = tallies[seat.version_id].rating.to_hex()
+                    ours = (seats.c.seq == game.seq) & (seats.c.version_id == seat.version_id)
+                    connection.execute(update(seats).where(ours).values(mu=mu, sigma=sigma))
+            connection.execute(delete(table).where(table.c.season_id == season.id))
+            write_tallies(connection, season, tallies, known=())
+            connection.execute(
+                update(schema.seasons).where(schema.seasons.c.id == season.id).values(method=METHOD)
+            )
+            words = f"{len(played)} games, by {METHOD}"
+            note(connection, now(connection), AuditKind.REWRITTEN, season.name, words)
+        return len(played)
+
+
+def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedGame]:
+    """A season's games in the order in which they are rated."""
+    games, seats = schema.games, schema.game_seats
+    rows = connection.execute(
+        select(games.c.played_at, seats)
+        .join(seats, seats.c.seq == games.c.seq)
+        .where(games.c.season_id == season.id)
+        .order_by(games.c.seq, seats.c.seat)
+        .execution_options(yield_per=2000)
+    )
+    for seq, group in groupby(rows, key=lambda row: row.seq):
+        members = list(group)
+        yield RatedGame(
+            seq,
+            members[0].played_at,
+            [_seat(row) for row in members],
+            [Rating.from_hex(row.mu, row.sigma) for row in members],
+        )
+
+
+def _seat(row: Row[Any]) -> SeatResult:
+    return SeatResult(
+        row.version_id, row.score, row.placement, row.decisions, row.faults, row.forfeit
+    )
+
+
+def _folded(
+    parameters: RatingParameters, tallies: dict[int, Tally], game: RatedGame
+) -> dict[int, Tally]:
+    return after_game(parameters, tallies, game.seats, game.seq, game.played_at)
+
+
+def _entry(version: BotVersion, tally: Tally, bot: Bot) -> Entry:
+    return Entry(version, tally, bot.state, bot.reason, version.id == bot.current.id)
+
+
+def _seat_differences(game: RatedGame, tallies: dict[int, Tally]) -> list[str]:
+    return [
+        f"game {game.seq}, version {seat.version_id}: the rating after it is "
+        f"{_bits(stored)}, the games give {_bits(tallies[seat.version_id].rating)}"
+        for seat, stored in zip(game.seats, game.ratings, strict=True)
+        if stored.to_hex() != tallies[seat.version_id].rating.to_hex()
+    ]
+
+
+def _tally_differences(version: int, stored: Tally | None, folded: Tally | None) -> list[str]:
+    if stored is None or folded is None:
+        what = "no rating, but games" if stored is None else "a rating, but no games"
+        return [f"version {version} has {what}"]
+    return [
+        f"version {version}: {name} is {_shown(kept)}, the games give {_shown(made)}"
+        for name, kept, made in (
+            (field.name, getattr(stored, field.name), getattr(folded, field.name))
+            for field in fields(Tally)
+        )
+        if _shown(kept) != _shown(made)
+    ]
+
+
+def _shown(value: Rating | int) -> str:
+    return _bits(value) if isinstance(value, Rating) else str(value)
+
+
+def _bits(rating: Rating) -> str:
+    return "/".join(rating.to_hex())
+
+
+def _record_differences(connection: Connection, season: StoredSeason, limit: int) -> list[str]:
+    games, jobs = schema.games, schema.jobs
+    rows = connection.execute(
+        select(games.c.seq, games.c.game_id, games.c.record, jobs.c.seed, jobs.c.lineup)
+        .join(jobs, jobs.c.id == games.c.job_id)
+        .where(games.c.season_id == season.id)
+        .order_by(games.c.seq)
+        .execution_options(yield_per=200)
+    )
+    found: list[str] = []
+    for row in rows:
+        try:
+            record = GameRecord.from_json(row.record)
+            verify(record)
+        except InvalidRecord as error:
+            found.append(f"game {row.game_id}: the record is wrong: {error}")
+            continue
+        if (record.game_id, record.seed.hex()) != (row.game_id, row.seed):
+            found.append(f"game {row.game_id}: the record is another game's")
+        elif seat_results(record, versions_of(row.lineup)) != _seats_of(connection, row.seq):
+            found.append(f"game {row.game_id}: the stored results are not those of its record")
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _seats_of(connection: Connection, seq: int) -> list[SeatResult]:
+    table = schema.game_seats
+    query = select(table).where(table.c.seq == seq).order_by(table.c.seat)
+    return [_seat(row) for row in connection.execute(query)]

@@ -1,0 +1,227 @@
+"""The tables. `migrations/` makes them; a test compares the two.
+
+Laws: what was submitted and what was played is written once and never changed (archives,
+bot_versions, games, game_seats); floats are stored as `float.hex()`, so that a comparison is of
+bits; times are the database's, in milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISION: Final = "0001"
+"""The revision of `migrations/` that these tables are."""
+
+# SQLite numbers rows by itself only in a column that is exactly INTEGER.
+_Id = BigInteger().with_variant(Integer, "sqlite")
+_Hex = String(32)
+_Name = String(40)
+_Digest = String(64)
+
+
+class BotState(StrEnum):
+    """Whether a bot gets games."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    """Taken out by the ladder, with the reason; `enable` or a new version brings it back."""
+    WITHDRAWN = "withdrawn"
+    """Taken out by its author."""
+
+
+class JobStatus(StrEnum):
+    """Where a job stands."""
+
+    TODO = "todo"
+    LEASED = "leased"
+    DONE = "done"
+    QUARANTINED = "quarantined"
+    """It failed too often; it waits for somebody to look at it."""
+    CANCELLED = "cancelled"
+    """A bot of its line-up was taken out before it was played."""
+
+
+class AttemptEnd(StrEnum):
+    """How an attempt at a job ended."""
+
+    DONE = "done"
+    """It gave the job's result."""
+    VOID = "void"
+    """The game could not be played through, and no bot was to blame."""
+    REFUSED = "refused"
+    """What it reported was no valid result of this job."""
+    EXPIRED = "expired"
+    """Nothing was heard until the lease ran out."""
+    HANDED_BACK = "handed back"
+    """The runner stopped before the game was played."""
+
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+authors = Table(
+    "authors",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", _Name, nullable=False),
+    Column("name_key", _Name, nullable=False, unique=True),  # `name` as names are compared
+    Column("created_at", BigInteger, nullable=False),
+)
+
+bots = Table(
+    "bots",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),
+    Column("name", _Name, nullable=False),
+    Column("name_key", _Name, nullable=False, unique=True),
+    Column("version", Integer, nullable=False),  # the number of the version that plays
+    Column("state", String(16), nullable=False),
+    Column("reason", Text),  # why it is not active
+    Column("strikes", Integer, nullable=False),  # games in a row in which it was not there
+    Column("created_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+)
+
+archives = Table(
+    "archives",
+    metadata,
+    Column("digest", _Digest, primary_key=True),  # of the files, not of the packed bytes
+    Column("content", LargeBinary, nullable=False),
+)
+
+bot_versions = Table(
+    "bot_versions",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("bot_id", _Id, ForeignKey("bots.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("digest", _Digest, ForeignKey("archives.digest"), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("bot_id", "number"),
+)
+
+seasons = Table(
+    "seasons",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", _Name, nullable=False, unique=True),
+    Column("settings", Text, nullable=False),
+    Column("seed", _Digest, nullable=False),  # a secret until the season is closed
+    Column("method", _Name, nullable=False),  # the arithmetic that its ratings were made with
+    Column("created_at", BigInteger, nullable=False),
+    Column("closed_at", BigInteger),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("block", Integer, nullable=False),  # the number of the first job with these bots
+    Column("game_id", String(80), nullable=False, unique=True),
+    Column("seed", _Digest, nullable=False),
+    Column("lineup", Text, nullable=False),  # bot_versions.id by seat, "12,7,3"
+    Column("status", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("owner", Text),  # of the lease
+    Column("until", BigInteger),
+    Column("note", Text),  # what went wrong last
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("season_id", "number"),
+    Index(None, "status", "season_id", "number"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job_id", _Id, ForeignKey("jobs.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("owner", Text, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Column("ended", String(16)),
+    Column("note", Text),
+)
+
+games = Table(
+    "games",
+    metadata,
+    # Counted up by the writer, without gaps: the order in which games are rated.
+    Column("seq", _Id, primary_key=True, autoincrement=False),
+    Column("job_id", _Id, ForeignKey("jobs.id"), nullable=False, unique=True),
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
+    Column("game_id", String(80), nullable=False, unique=True),
+    Column("played_at", BigInteger, nullable=False),
+    Column("record", Text, nullable=False),
+    Index(None, "season_id", "seq"),
+)
+
+game_seats = Table(
+    "game_seats",
+    metadata,
+    Column("seq", _Id, ForeignKey("games.seq"), primary_key=True, autoincrement=False),
+    Column("seat", Integer, primary_key=True, autoincrement=False),
+    # The game's; it stands here so that one index finds a version's games of a season.
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
+    Column("score", Integer, nullable=False),
+    Column("placement", Integer, nullable=False),
+    Column("decisions", Integer, nullable=False),
+    Column("faults", Integer, nullable=False),
+    Column("forfeit", String(32)),
+    Column("mu", _Hex, nullable=False),  # after the game
+    Column("sigma", _Hex, nullable=False),
+    Index(None, "version_id", "season_id", "seq"),
+)
+
+ratings = Table(
+    "ratings",
+    metadata,
+    Column("season_id", _Id, ForeignKey("seasons.id"), primary_key=True, autoincrement=False),
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
+    Column("mu", _Hex, nullable=False),
+    Column("sigma", _Hex, nullable=False),
+    Column("games", Integer, nullable=False),
+    Column("wins", Integer, nullable=False),  # first places, shared ones too
+    Column("placements", BigInteger, nullable=False),  # sums over its games
+    Column("scores", BigInteger, nullable=False),
+    Column("decisions", BigInteger, nullable=False),
+    Column("faults", Integer, nullable=False),
+    Column("forfeits", Integer, nullable=False),
+    Column("last_seq", _Id, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("note", Text, nullable=False),
+)

@@ -1,0 +1,129 @@
+"""Seasons: settings that never change, and the secret that their games' seeds come from.
+
+Laws: game number n of a season has the seed `game_seed(season's seed, n)`; the season's seed is
+committed to when it opens and shown when it is closed, so that nobody can have chosen the games'
+chance; a closed season gets no new games.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.rating import METHOD
+from deepsea_ladder.season import Season
+from deepsea_rules.randomness import SEED_BYTES, commitment
+
+from . import schema
+from .audit import AuditKind, note
+from .database import Database, now
+from .transitions import SEASON_CLOSED
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeason:
+    """A season in the store."""
+
+    id: int
+    season: Season
+    commitment: str
+    """SHA-256 of the season's seed, in hex."""
+    method: str
+    """The arithmetic that its ratings were made with, `rating.METHOD` of that time."""
+    created_at: int
+    closed_at: int | None
+
+    @property
+    def name(self) -> str:
+        """The season's name."""
+        return self.season.name
+
+
+class Seasons:
+    """The seasons of a ladder."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, season: Season, seed: bytes) -> StoredSeason:
+        """Add a season; `seed` is 32 bytes of true randomness that nobody else knows."""
+        if len(seed) != SEED_BYTES:
+            raise StoreError(f"a season's seed has {SEED_BYTES} bytes, not {len(seed)}")
+        table = schema.seasons
+        with self._database.write() as connection:
+            if connection.execute(select(table.c.id).where(table.c.name == season.name)).first():
+                raise StoreError(f"there is a season {season.name!r} already; choose another name")
+            at = now(connection)
+            connection.execute(
+                insert(table).values(
+                    name=season.name,
+                    settings=season.to_json(),
+                    seed=seed.hex(),
+                    method=METHOD,
+                    created_at=at,
+                )
+            )
+            note(connection, at, AuditKind.SEASON, season.name, f"opened; seed {commitment(seed)}")
+            return _get(connection, season.name)
+
+    def close(self, name: str) -> str:
+        """Give a season no more games; its seed in hex. Games that are played now still count."""
+        table = schema.seasons
+        with self._database.write() as connection:
+            stored = _get(connection, name)
+            at = now(connection)
+            if stored.closed_at is None:
+                connection.execute(
+                    update(table).where(table.c.id == stored.id).values(closed_at=at)
+                )
+                connection.execute(
+                    update(schema.jobs)
+                    .where(
+                        schema.jobs.c.season_id == stored.id,
+                        schema.jobs.c.status == schema.JobStatus.TODO,
+                    )
+                    .values(status=schema.JobStatus.CANCELLED, note=SEASON_CLOSED)
+                )
+                note(connection, at, AuditKind.SEASON, name, "closed")
+            query = select(table.c.seed).where(table.c.id == stored.id)
+            return str(connection.execute(query).scalar_one())
+
+    def get(self, name: str) -> StoredSeason:
+        """The season of that name; `StoreError` naming those that there are."""
+        with self._database.read() as connection:
+            return _get(connection, name)
+
+    def all(self) -> list[StoredSeason]:
+        """Every season, the oldest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(schema.seasons).order_by(schema.seasons.c.id))
+            return [_season(row) for row in rows]
+
+
+def by_id(connection: Connection, season_id: int) -> StoredSeason:
+    """The season with that id."""
+    query = select(schema.seasons).where(schema.seasons.c.id == season_id)
+    return _season(connection.execute(query).one())
+
+
+def _get(connection: Connection, name: str) -> StoredSeason:
+    table = schema.seasons
+    row = connection.execute(select(table).where(table.c.name == name)).first()
+    if row is None:
+        names = connection.execute(select(table.c.name).order_by(table.c.id)).scalars().all()
+        known = f"there are {', '.join(names)}" if names else "there are none yet"
+        raise StoreError(f"there is no season {name!r}; {known}")
+    return _season(row)
+
+
+def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
+    return StoredSeason(
+        id=row.id,
+        season=Season.from_json(row.settings),
+        commitment=commitment(bytes.fromhex(row.seed)),
+        method=row.method,
+        created_at=row.created_at,
+        closed_at=row.closed_at,
+    )

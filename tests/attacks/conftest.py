@@ -1,0 +1,35 @@
+"""The sandbox that hostile programs run in: looked at before the first of them starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attacks.harness import Arena
+from deepsea_referee.isolation import probe
+from deepsea_referee.isolation.bwrap import Sandbox
+from deepsea_referee.isolation.cgroup import Hierarchies, hierarchies
+
+
+@pytest.fixture(scope="session")
+def verified() -> None:
+    """Nothing hostile runs where no sandbox works."""
+    if trouble := probe.sandbox_trouble():
+        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}. {trouble.remedy}")
+
+
+@pytest.fixture
+def arena(verified: None, tmp_path: Path) -> Arena:
+    """The sandbox as it is on this machine."""
+    return Arena(Sandbox(), tmp_path)
+
+
+@pytest.fixture(params=["control groups", "watchdog"])
+def bounded_arena(verified: None, tmp_path: Path, request: pytest.FixtureRequest) -> Arena:
+    """The sandbox with either way of bounding a bot, as far as this machine has it."""
+    if request.param == "watchdog":
+        return Arena(Sandbox(Hierarchies()), tmp_path)
+    if hierarchies().memory is None:
+        pytest.skip("no control group can be made here: see `deepsea-referee doctor`")
+    return Arena(Sandbox(), tmp_path)

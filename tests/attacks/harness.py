@@ -1,0 +1,177 @@
+"""Runs hostile programs in a sandbox that was just verified, and looks for what they left.
+
+Laws: a program is copied with the guard into a folder of its own; it gets the numbers of the
+host's namespaces and must find itself elsewhere. After every run: no process, control group,
+folder, mount or descriptor more than before, and the bot's folder as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attacks import guard
+from deepsea_referee.isolation import reaper, trial
+from deepsea_referee.isolation.bwrap import Sandbox
+from deepsea_referee.isolation.cgroup import hierarchies
+from deepsea_referee.isolation.contract import MIB, Contained, Launch, Limits
+
+PROGRAMS = Path(__file__).parent / "programs"
+SMALL = Limits(memory_bytes=64 * MIB, processes=24, open_files=64, file_bytes=4 * MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a hostile program reported, and what became of it."""
+
+    report: dict[str, Any]
+    outcome: trial.Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A hostile program that runs, and the read end of its standard output."""
+
+    contained: Contained
+    stdout: int
+
+    def read_report(self, milliseconds: int = 15_000) -> dict[str, Any]:
+        """Wait for the next line that it prints."""
+        line = b""
+        while not line.endswith(b"\n"):
+            assert readable(self.stdout, milliseconds), "the program says nothing"
+            piece = os.read(self.stdout, 1)
+            assert piece, f"the program ended: {line!r}"
+            line += piece
+        report = json.loads(line)
+        assert isinstance(report, dict)
+        return report
+
+
+def readable(descriptor: int, milliseconds: int) -> bool:
+    """Whether there is something to read, or the end, within this time."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(milliseconds))
+
+
+class Arena:
+    """A place for hostile programs: one sandbox level and a folder for one test."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self.sandbox = sandbox
+        self.folder = folder
+        self._count = 0
+
+    def bot_folder(self, program: str) -> Path:
+        """A new bot's folder with this program, the guard and a bot.toml."""
+        self._count += 1
+        folder = self.folder / f"bot{self._count}"
+        folder.mkdir()
+        shutil.copy(PROGRAMS / f"{program}.py", folder / "program.py")
+        (folder / "attacks").mkdir()
+        shutil.copy(guard.__file__, folder / "attacks" / "guard.py")
+        (folder / "bot.toml").write_text('command = "python program.py"\n')
+        return folder
+
+    def run(
+        self,
+        program: str,
+        *arguments: str,
+        limits: Limits = SMALL,
+        socket: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        milliseconds: int = 30_000,
+    ) -> Result:
+        """Run a program to its end, or end it after this time."""
+        with self.started(
+            program, *arguments, limits=limits, socket=socket, environment=environment
+        ) as running:
+            ended = trial.wait_for(running.contained, milliseconds)
+            returncode = running.contained.poll()
+            outcome = trial.Outcome(
+                ended,
+                returncode,
+                _rest(running.stdout),
+                "",
+                running.contained.over_limit(),
+                running.contained.setup_error(),
+            )
+        assert outcome.setup_error is None, outcome
+        assert returncode != guard.REFUSED, "the guard refused inside a sandbox"
+        lines = outcome.stdout.splitlines()
+        return Result(json.loads(lines[-1]) if lines else {}, outcome)
+
+    @contextmanager
+    def started(
+        self,
+        program: str,
+        *arguments: str,
+        limits: Limits = SMALL,
+        socket: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Iterator[Running]:
+        """Start a program; at the end of the block it is ended and nothing of it may be left."""
+        folder = self.bot_folder(program)
+        before = _belongings(folder)
+        out, out_end = os.pipe()
+        contained: Contained | None = None
+        try:
+            launch = Launch(
+                command=(sys.executable, "program.py", *arguments),
+                folder=folder,
+                environment={
+                    guard.HOST_VARIABLE: json.dumps(guard.namespaces()),
+                    **(environment or {}),
+                },
+                socket=socket,
+                stdout=out_end,
+                stderr=2,
+                limits=limits,
+            )
+            try:
+                contained = self.sandbox.spawn(launch)
+            finally:
+                os.close(out_end)
+            yield Running(contained, out)
+        finally:
+            if contained is not None:
+                contained.close()
+            os.close(out)
+        assert _belongings(folder) == before
+        assert reaper.members([os.fsencode(folder)], {}) == []
+
+
+def _rest(descriptor: int) -> str:
+    os.set_blocking(descriptor, False)
+    pieces = []
+    try:
+        while piece := os.read(descriptor, 65536):
+            pieces.append(piece)
+    except BlockingIOError:
+        pass
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _belongings(folder: Path) -> dict[str, object]:
+    """Everything that a run might add to: compared before and after it."""
+    mine = f"deepsea-{os.getpid()}-"
+    return {
+        "groups": [
+            str(group) for place in hierarchies().folders() for group in place.glob(f"{mine}*")
+        ],
+        "folders": sorted(map(str, Path("/tmp").glob(f"{mine}*"))),
+        "mounts": sorted(
+            line for line in Path("/proc/self/mountinfo").read_text().splitlines() if mine in line
+        ),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "bot": sorted((str(path), path.stat().st_size) for path in folder.rglob("*")),
+    }

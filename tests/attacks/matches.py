@@ -1,0 +1,321 @@
+"""Games with a hostile bot in a sandbox between two honest ones, and the five checks after each.
+
+The hostile seat is a real process behind its real door; the honest ones answer from memory, at
+once, so that a game takes as long as the attack. Checked after every game: the others' decisions
+are those of a game without the attack; the referee's memory and descriptors are as before; nothing
+is left of the bot; the record re-runs; nothing secret was written down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+
+from attacks import guard, raw
+from attacks.harness import Arena, _belongings
+from deepsea_bots.cautious import Cautious
+from deepsea_bots.greedy import Greedy
+from deepsea_referee.bots import BotSpec, resolve
+from deepsea_referee.clock import SystemClock, TimeControl
+from deepsea_referee.gauge import OffTurn
+from deepsea_referee.isolation import keeper, reaper
+from deepsea_referee.isolation.contract import MIB, Limits
+from deepsea_referee.match import play_game
+from deepsea_referee.process import BotProcess, Hosting
+from deepsea_referee.results import FaultReport
+from deepsea_referee.session import Session, Stream
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.view import View
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import Bot
+from deepsea_sdk.client import Player
+from deepsea_sdk.table import play as play_at_table
+from helpers.peers import run, seat
+
+HOSTILE = 1
+"""The seat between the two honest ones."""
+RULES = PRESETS["manual"]
+SEED = seed_from_text("attacks")
+PATIENT = TimeControl(60_000_000)
+"""A clock that no machine is too slow for."""
+LIMITS = Limits(memory_bytes=96 * MIB, processes=24, open_files=256, file_bytes=4 * MIB)
+CANARY_VARIABLE = "DATABASE_URL"
+GONE_S = 2.0
+"""How long something of a bot may be left after its end."""
+SPOKEN_S = 20.0
+RETAINED_BYTES = 24 * MIB
+PEAK_BYTES = 48 * MIB
+
+HANDSHAKE = pytest.mark.skipif(
+    tuple(map(int, grpc.__version__.split(".")[:2])) < (1, 80),
+    reason="grpcio below 1.80 breaks down when a server stops during a handshake",
+)
+
+
+class Defaults(Bot):
+    """What a forfeited seat is made to play."""
+
+    def decide(self, view: View) -> str:
+        return str(view.legal[0])
+
+
+@dataclass(slots=True)
+class Played:
+    """What came of the games with one hostile bot."""
+
+    faults: list[list[FaultReport]] = field(default_factory=list)
+    """Of each game."""
+    games: list[Game] = field(default_factory=list)
+    said: list[dict[str, Any]] = field(default_factory=list)
+    """The reports that the hostile program printed."""
+    log: str = ""
+    off_turn: OffTurn = field(default_factory=OffTurn)
+
+    def kinds(self, game: int = 0) -> list[Fault]:
+        return [report.fault for report in self.faults[game]]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """All that it said, as one."""
+        return {name: value for line in self.said for name, value in line.items()}
+
+
+def hostile(arena: Arena, program: str, *arguments: str) -> BotSpec:
+    """A hostile program as a bot's folder."""
+    folder = arena.bot_folder(program)
+    shutil.copy(raw.__file__, folder / "attacks" / "raw.py")
+    told = f"{guard.HOST_VARIABLE}={json.dumps(guard.namespaces())}"
+    command = ["env", told, sys.executable, "program.py", *arguments]
+    words = ", ".join(json.dumps(word) for word in command)
+    (folder / "bot.toml").write_text(f'name = "hostile"\ncommand = [{words}]\n')
+    return resolve(str(folder))
+
+
+def attack(
+    arena: Arena,
+    program: str,
+    *arguments: str,
+    control: TimeControl = PATIENT,
+    games: int = 1,
+    reports: int = 0,
+    limits: Limits = LIMITS,
+    start_limit_us: int = 60_000_000,
+    grace_us: int = 20_000_000,
+    write_limit_us: int | None = None,
+    freeze: bool = False,
+    pause_s: float = 0,
+) -> Played:
+    """Play games with a hostile bot and make the five checks.
+
+    reports         so many lines it prints are waited for before it is ended
+    freeze          whether bots are stopped outside of their turns
+    pause_s         how long the honest ones think
+    """
+    _warm_up()
+    bot = hostile(arena, program, *arguments)
+    assert bot.folder is not None
+    gc.collect()  # servers and sockets of tests before this one
+    before = _belongings(bot.folder)
+    memory = resident_bytes()
+    forget_peak()
+    records: list[logging.LogRecord] = []
+    listener = _Listener(records)
+    logging.getLogger().addHandler(listener)
+    hosting = Hosting(
+        arena.sandbox,
+        limits,
+        start_limit_us=start_limit_us,
+        grace_us=grace_us,
+        freeze=freeze,
+    )
+    played = Played()
+    try:
+        token = run(_play(played, bot, hosting, control, games, reports, write_limit_us, pause_s))
+    finally:
+        logging.getLogger().removeHandler(listener)
+    _check(played)
+    assert resident_bytes() - memory < RETAINED_BYTES
+    assert peak_bytes() - memory < PEAK_BYTES
+    gc.collect()
+    _vanished(bot.folder, before)
+    # Whatever a bot does is told in the match's report, and nothing is shouted about it.
+    assert [record.getMessage() for record in records if record.levelno >= logging.ERROR] == []
+    words = [record.getMessage() for record in records] + [
+        report.explanation() for reports in played.faults for report in reports
+    ]
+    secrets = [token, *(game.seed.hex() for game in played.games)]
+    secrets += [os.environ[CANARY_VARIABLE]] if CANARY_VARIABLE in os.environ else []
+    for text in [*words, played.log]:
+        assert not any(secret in text for secret in secrets)
+    return played
+
+
+async def _play(
+    played: Played,
+    bot: BotSpec,
+    hosting: Hosting,
+    control: TimeControl,
+    games: int,
+    reports: int,
+    write_limit_us: int | None,
+    pause_s: float,
+) -> str:
+    """Play the games; returns the token that the bot was given."""
+    clock = SystemClock()
+    folder = keeper.private_folder()
+    process = BotProcess(bot, hosting, clock)
+    if write_limit_us is not None:
+        process.session._write_limit_us = write_limit_us
+    honest = [_Honest(Greedy(), pause_s), _Honest(Cautious(), pause_s)]
+    sessions = [Session(clock) for _ in honest]
+    serving = [
+        asyncio.create_task(session.serve(cast(Stream, stream)))
+        for session, stream in zip(sessions, honest, strict=True)
+    ]
+    try:
+        await process.start(folder / "seat")
+        seats = [sessions[0], process.session, sessions[1]]
+        for number in range(games):
+            game = Game(RULES, 3, game_seed(SEED, number))
+            faults = await play_game(game, f"g{number}", seats, control)
+            played.games.append(game)
+            played.faults.append(faults)
+        async with asyncio.timeout(SPOKEN_S):
+            while len(_reports_in(process)) < reports:  # noqa: ASYNC110 - a capture has no event
+                await asyncio.sleep(0.01)
+    finally:
+        await process.stop()
+        keeper.remove_folder(folder)
+        for session in sessions:
+            session.close("the test is over")
+        await asyncio.gather(*serving, return_exceptions=True)
+        played.said = _reports_in(process)
+        played.log = process.log()
+        played.off_turn = process.session.off_turn
+    assert "refuses to run outside" not in played.log
+    return process._token
+
+
+def _reports_in(process: BotProcess) -> list[dict[str, Any]]:
+    lines = process._stdout.text().split("\n")[:-1]
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+@cache
+def _warm_up() -> None:
+    """Let gRPC and the keeper take what they keep for as long as this process lives."""
+
+    async def open_a_door() -> None:
+        folder = keeper.private_folder()
+        async with seat(folder) as it, it.peer():
+            pass
+        keeper.remove_folder(folder)
+
+    run(open_a_door())
+
+
+@cache
+def foretold(number: int) -> Game:
+    """The game as it goes when the hostile seat does no more than play default actions."""
+    return play_at_table([Greedy, Defaults, Cautious], RULES, game_seed(SEED, number))
+
+
+def of_others(game: Game) -> list[tuple[int, str]]:
+    """The honest seats' decisions."""
+    return [(one.seat, one.action) for one in game.decisions if one.seat != HOSTILE]
+
+
+def _check(played: Played) -> None:
+    for number, game in enumerate(played.games):
+        assert {report.seat for report in played.faults[number]} <= {HOSTILE}
+        assert all(one.fault is None for one in game.decisions if one.seat != HOSTILE)
+        expected = foretold(number)
+        assert of_others(game) == of_others(expected)
+        assert game.result().scores == expected.result().scores
+        seats = [(name, "0" * 64) for name in ("greedy", "hostile", "cautious")]
+        record = GameRecord.of(game, game_id=f"g{number}", clock="60s", seats=seats)
+        verify(GameRecord.from_json(record.to_json()))
+
+
+def _vanished(folder: Path, before: dict[str, object]) -> None:
+    """Wait until nothing is left of a bot; gRPC closes its descriptors in threads of its own."""
+    give_up = time.monotonic() + GONE_S
+    while left := _left_of(folder, before):
+        assert time.monotonic() < give_up, f"left behind: {left}"
+        time.sleep(0.01)
+
+
+def _left_of(folder: Path, before: dict[str, object]) -> list[object]:
+    after = _belongings(folder)
+    if after["descriptors"] < before["descriptors"]:  # type: ignore[operator]
+        after["descriptors"] = before["descriptors"]
+    changed: list[object] = [
+        (name, before[name], after[name]) for name in before if after[name] != before[name]
+    ]
+    return changed + list(reaper.members([os.fsencode(folder)], {}))
+
+
+class _Honest:
+    """A stream to a bot in memory that answers at once."""
+
+    def __init__(self, bot: Bot, pause_s: float) -> None:
+        self._player = Player(bot)
+        self._pause_s = pause_s
+        self._answers: asyncio.Queue[object] = asyncio.Queue()
+
+    async def write(self, data: bytes) -> None:
+        answer = self._player.receive(pb.RefereeMessage.FromString(data))
+        if answer is not None:
+            self._answers.put_nowait(answer.SerializeToString())
+
+    async def read(self) -> object:
+        answer = await self._answers.get()
+        if self._pause_s:
+            await asyncio.sleep(self._pause_s)
+        return answer
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        raise AssertionError(f"the honest bot was refused: {details}")
+
+
+class _Listener(logging.Handler):
+    def __init__(self, records: list[logging.LogRecord]) -> None:
+        super().__init__(logging.DEBUG)
+        self._records = records
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+
+
+def resident_bytes() -> int:
+    """The memory that this process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def forget_peak() -> None:
+    """Let the peak be counted anew."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> int:
+    """The most memory that this process had since."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024

@@ -1,0 +1,32 @@
+"""P13: methods that are not there, and every way to write a path."""
+
+from __future__ import annotations
+
+from attacks.guard import insist, say
+from attacks.raw import Bot, Connection, hello
+
+PATHS = [
+    "/deepsea.v1.Referee/Win",
+    "/deepsea.v1.Referee/play",
+    "/deepsea.v1.Referee/",
+    "/deepsea.v1.Referee/Play/",
+    "/Referee/Play",
+    "/",
+    "//",
+    "/deepsea.v1.Referee/Play?seat=0",
+    "/" + "x" * 4000,
+    "/deepsea.v1.Admin/Void",
+    "/grpc.channelz.v1.Channelz/GetServers",
+]
+
+insist()
+ended = {}
+bot = Bot()
+for path in PATHS:
+    door = Connection()
+    door.open(1, path)
+    door.message(hello())
+    ended[path[:40]] = door.end_of()
+    door.socket.close()
+say({"ended": sorted(set(ended.values()))})
+bot.play()

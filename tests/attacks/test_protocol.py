@@ -1,0 +1,280 @@
+"""List P: what a bot can do to the connection and to the conversation.
+
+Each case plays a game with a hostile bot in a verified sandbox; `matches.attack` makes the same
+five checks after each. docs/security.md has the table of cases.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+import pytest
+
+from attacks.harness import Arena
+from attacks.matches import CANARY_VARIABLE, HANDSHAKE, Played, attack
+from deepsea_referee.clock import TimeControl
+from deepsea_rules.faults import Fault
+
+OK, INVALID, LATE, UNAUTHENTICATED = "0", "3", "4", "16"
+EXISTS, EXHAUSTED, PRECONDITION, UNIMPLEMENTED = "6", "8", "9", "12"
+THREE: Final = {
+    fault: [fault] * 3 for fault in (Fault.PROTOCOL_ERROR, Fault.ILLEGAL_ACTION, Fault.TIMEOUT)
+}
+
+
+@pytest.fixture(autouse=True)
+def _canary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something in the referee's environment that nobody may ever see."""
+    monkeypatch.setenv(CANARY_VARIABLE, f"canary-{secrets.token_hex(16)}")
+
+
+def crashed(played: Played) -> None:
+    """The stream's end forfeits the seat at once, and says why."""
+    (report,) = played.faults[0]
+    assert (report.fault, report.forfeit) == (Fault.CRASH, True)
+    assert report.came
+
+
+def refused(played: Played) -> None:
+    """What nobody asked for ends the stream; each decision from then on is a fault."""
+    assert played.kinds() == THREE[Fault.PROTOCOL_ERROR]
+    assert played.faults[0][-1].forfeit
+    assert played.report["ended"] == INVALID
+    assert played.report["why"]
+
+
+# --------------------------------------------------------------------------------- the door
+
+
+def test_no_attack_is_no_fault(arena: Arena) -> None:
+    assert attack(arena, "p00_no_attack").kinds() == []
+
+
+def test_p01_p03_wrong_tokens_are_all_refused_in_the_same_words(arena: Arena) -> None:
+    others = secrets.token_urlsafe(32)
+    played = attack(arena, "p01_tokens", others)
+    ((status, words),) = played.report["answers"]
+    assert status == UNAUTHENTICATED
+    assert "token" in words
+    assert played.kinds() == []  # and the right one still opened the door
+
+
+def test_p02_a_second_connection_beside_the_first_is_refused(arena: Arena) -> None:
+    played = attack(arena, "p02_second", "beside")
+    assert played.report == {"second": EXISTS, "on_the_same_connection": EXISTS}
+    assert played.kinds() == []
+
+
+def test_p02_a_second_connection_cannot_take_over_from_the_first(arena: Arena) -> None:
+    played = attack(arena, "p02_second", "after", reports=1)
+    assert played.report == {"second": EXISTS}
+    crashed(played)
+
+
+def test_p26_another_version_is_told_so_and_uses_nothing_up(arena: Arena) -> None:
+    played = attack(arena, "p26_version")
+    assert {status for status, _ in played.report["versions"]} == {PRECONDITION}
+    assert all("version" in words for _, words in played.report["versions"])
+    assert played.kinds() == []
+
+
+def test_p13_there_are_no_other_methods(arena: Arena) -> None:
+    played = attack(arena, "p13_methods")
+    assert UNIMPLEMENTED in played.report["ended"]
+    # Another way to write the path is another method, or no HTTP at all.
+    assert OK not in played.report["ended"]
+    assert UNAUTHENTICATED not in played.report["ended"]
+    assert played.kinds() == []
+
+
+# -------------------------------------------------------------------------------- decisions
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["early", "stale", "future", "negative", "zero", "other_game", "no_game", "hello", "nothing"],
+)
+def test_p04_p07_what_nobody_asked_for_ends_the_stream(arena: Arena, how: str) -> None:
+    refused(attack(arena, "p04_uninvited", how, reports=1))
+
+
+@pytest.mark.parametrize("how", ["twice", "twice_apart"])
+def test_p05_the_first_of_two_answers_counts_and_the_second_is_refused(
+    arena: Arena, how: str
+) -> None:
+    played = attack(arena, "p04_uninvited", how, reports=1)
+    refused(played)
+    decisions = [one for one in played.games[0].decisions if one.seat == 1]
+    assert [one.fault is None for one in decisions] == [True] * 3 + [False] * 3
+
+
+def test_p06_an_answer_for_a_finished_game_is_a_fault_of_the_next(arena: Arena) -> None:
+    played = attack(arena, "p04_uninvited", "finished", games=2, reports=1)
+    assert played.kinds(0) == []
+    assert played.kinds(1) == THREE[Fault.PROTOCOL_ERROR]
+
+
+@pytest.mark.parametrize(
+    "which",
+    ["nothing", "words", "numbers", "foreign", "long", "strange", "not_now", "escapes"],
+)
+def test_p08_illegal_actions_are_counted_and_the_third_forfeits(arena: Arena, which: str) -> None:
+    played = attack(arena, "p08_actions", which)
+    assert played.kinds() == THREE[Fault.ILLEGAL_ACTION]
+    assert [report.forfeit for report in played.faults[0]] == [False, False, True]
+    for report in played.faults[0]:
+        assert report.explanation().isprintable()
+        assert report.explanation().isascii()
+        assert len(report.explanation()) < 500
+
+
+# ------------------------------------------------------------------------------------ bytes
+
+MALFORMED = [
+    "truncated",
+    "wire_type",
+    "field_zero",
+    "overflow",
+    "length",
+    "negative_length",
+    "text",
+    "nested",
+    "end_group",
+    "zeros",
+]
+
+
+@pytest.mark.parametrize("which", MALFORMED)
+def test_p09_malformed_bytes_at_the_door_cost_nothing(arena: Arena, which: str) -> None:
+    played = attack(arena, "p09_malformed", which, "first")
+    assert played.report == {"first": INVALID}
+    assert played.kinds() == []
+
+
+@pytest.mark.parametrize("which", MALFORMED)
+def test_p09_malformed_bytes_in_a_game_end_the_stream(arena: Arena, which: str) -> None:
+    refused(attack(arena, "p09_malformed", which, "later", reports=1))
+
+
+def test_p09_unknown_fields_are_passed_over(arena: Arena) -> None:
+    assert attack(arena, "p09_unknown_fields").kinds() == []
+
+
+@pytest.mark.parametrize(
+    "how", ["large", "announced", "bomb", "not_packed", "headers", "headers_unheeded"]
+)
+def test_p10_p12_what_is_too_large_is_refused_at_the_door(arena: Arena, how: str) -> None:
+    played = attack(arena, "p10_large", how, "first")
+    # A hundred kB of headers are only looked at once the bound was acknowledged.
+    unheeded = UNAUTHENTICATED if how == "headers_unheeded" else None
+    ended = (unheeded, INVALID, EXHAUSTED, LATE, "reset 1")  # the last if it came before the rest
+    assert played.report["first"] in ended
+    assert played.kinds() == []
+
+
+def test_p10_a_message_that_is_too_large_ends_the_stream(arena: Arena) -> None:
+    played = attack(arena, "p10_large", "large", "later", reports=1)
+    assert played.report["ended"] == EXHAUSTED
+    crashed(played)
+
+
+def test_p10_a_message_that_never_comes_is_a_timeout(arena: Arena) -> None:
+    played = attack(arena, "p10_large", "announced", "later", control=TimeControl(300_000))
+    assert played.kinds() == THREE[Fault.TIMEOUT]
+
+
+@pytest.mark.parametrize("how", ["bomb", "not_packed"])
+def test_p11_nothing_is_unpacked(arena: Arena, how: str) -> None:
+    refused(attack(arena, "p10_large", how, "later", reports=1))
+
+
+# ------------------------------------------------------------------------------------ floods
+
+
+def test_p14_garbage_from_600_connections_disturbs_nobody(arena: Arena) -> None:
+    played = attack(arena, "p14_garbage")
+    assert played.kinds() == []
+    assert played.report["held"] < 15
+
+
+@HANDSHAKE
+def test_p14_connections_left_in_their_handshake_do_not_outlive_the_match(arena: Arena) -> None:
+    for _ in range(3):
+        assert attack(arena, "p14_left_open").kinds() == []
+
+
+def test_p15_200_streams_are_refused_and_the_first_goes_on(arena: Arena) -> None:
+    assert attack(arena, "p15_streams").kinds() == []
+
+
+def test_p16_a_flood_is_cut_at_the_first_word_nobody_asked_for(arena: Arena) -> None:
+    played = attack(arena, "p16_flood", reports=1)
+    assert played.kinds() == THREE[Fault.PROTOCOL_ERROR]
+
+
+@pytest.mark.parametrize("room", [0, 600])
+def test_p17_who_never_reads_is_cut_off(arena: Arena, room: int) -> None:
+    # No room for the welcome, or none for a whole question.
+    crashed(attack(arena, "p17_never_reads", str(room), write_limit_us=300_000))
+
+
+def test_p17_who_has_no_room_for_the_question_is_on_the_clock(arena: Arena) -> None:
+    played = attack(
+        arena,
+        "p17_never_reads",
+        "600",
+        control=TimeControl(200_000),
+        write_limit_us=2_000_000,
+    )
+    assert played.kinds() == [Fault.TIMEOUT, Fault.CRASH]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "half_close",
+        "half_close_with_answer",
+        "reset",
+        "reset_within_message",
+        "hang_up_within_message",
+        "hang_up_within_frame",
+        "deadline",
+    ],
+)
+def test_p18_p19_p22_whoever_leaves_in_its_turn_forfeits_at_once(arena: Arena, how: str) -> None:
+    crashed(attack(arena, "p18_endings", how))
+
+
+@pytest.mark.parametrize(
+    ("how", "words"), [("kill", "SIGKILL"), ("abort", "SIGABRT"), ("exit", "status 1")]
+)
+def test_p20_a_process_that_ends_in_its_turn_forfeits_at_once(
+    arena: Arena, how: str, words: str
+) -> None:
+    played = attack(arena, "p18_endings", how)
+    crashed(played)
+    assert played.faults[0][0].us < 60_000_000  # not after the timeout
+
+
+def test_p18_a_stream_that_ends_before_hello_is_nothing(arena: Arena) -> None:
+    assert attack(arena, "p18_endings", "closed_before_hello").kinds() == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "ping",
+        "settings",
+        "settings_ack",
+        "empty_data",
+        "window",
+        "continuation",
+        "unknown",
+        "rapid_reset",
+    ],
+)
+def test_p21_floods_of_frames_end_their_own_connection_or_nothing(arena: Arena, how: str) -> None:
+    played = attack(arena, "p21_frames", how)
+    if played.kinds():
+        crashed(played)

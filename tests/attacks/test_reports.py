@@ -1,0 +1,186 @@
+"""`match greedy cautious cmd:HOSTILE` for every hostile bot: a clear report, a good record.
+
+Everything is real here: the command line, three processes in three sandboxes, and files. A hostile
+bot is one file that holds its program and the guard.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attacks import guard, raw
+from attacks.harness import PROGRAMS
+from attacks.matches import CANARY_VARIABLE, HANDSHAKE
+from deepsea_rules.faults import Fault
+from deepsea_rules.record import GameRecord, verify
+
+CLOCK = "300ms+500ms"
+CRASH, TIMEOUT, REFUSED = Fault.CRASH, Fault.TIMEOUT, Fault.PROTOCOL_ERROR
+ILLEGAL, LIMIT, START = Fault.ILLEGAL_ACTION, Fault.RESOURCE_LIMIT, Fault.START_TIMEOUT
+# The bot, and one of which faults it is reported with; none: it plays to the end.
+QUICK: dict[str, set[Fault]] = {
+    "p00_no_attack": set(),
+    "p01_tokens": set(),
+    "p04_uninvited stale": {REFUSED},
+    "p08_actions escapes": {ILLEGAL},
+    "p18_endings kill": {CRASH},
+    "t01_time sleeps": {TIMEOUT},
+    "s00_as_bot s11_strange_output": set(),
+}
+SLOW: dict[str, set[Fault]] = {
+    "p02_second beside": set(),
+    "p02_second after": {CRASH},
+    "p04_uninvited twice": {REFUSED},
+    "p04_uninvited other_game": {REFUSED},
+    "p08_actions long": {ILLEGAL},
+    "p09_malformed nested later": {REFUSED},
+    "p09_unknown_fields": set(),
+    "p10_large large later": {CRASH},
+    "p10_large bomb later": {REFUSED},
+    "p13_methods": set(),
+    "p14_garbage": {TIMEOUT},
+    "p14_left_open": set(),
+    "p15_streams": set(),
+    "p16_flood": {REFUSED},
+    "p17_never_reads 0": {CRASH, TIMEOUT},
+    "p18_endings half_close": {CRASH},
+    "p18_endings reset_within_message": {CRASH},
+    "p18_endings hang_up_within_frame": {CRASH},
+    "p18_endings exit": {CRASH},
+    "p21_frames ping": {CRASH},
+    "p21_frames rapid_reset": {CRASH},
+    "p26_version": set(),
+    "t01_time never": {TIMEOUT},
+    "t01_time spins": {TIMEOUT},
+    "t01_time children": {TIMEOUT},
+    "t01_time threads": {TIMEOUT},
+    "t01_time drips": {TIMEOUT},
+    "t01_time stops": {TIMEOUT},
+    "t01_time late": {TIMEOUT},
+    "t01_time drains": set(),
+    "t05_ponders": set(),
+    "t07_start never": {START},
+    "s00_as_bot s01_fork_bomb": {TIMEOUT, CRASH},
+    "s00_as_bot s02_thread_bomb": {TIMEOUT, CRASH},
+    "s00_as_bot s03_memory_bomb private": {LIMIT, TIMEOUT},
+    "s00_as_bot s04_memory_of_children": {LIMIT, TIMEOUT},
+    "s00_as_bot s05_s06_hidden_memory": {TIMEOUT, CRASH},
+    "s00_as_bot s07_s09_fill_disk": {TIMEOUT, CRASH, LIMIT},
+    "s00_as_bot s08_inodes": {TIMEOUT, LIMIT, CRASH},
+    "s00_as_bot s10_flood": {TIMEOUT, CRASH},
+    "s00_as_bot s12_read_canaries": {TIMEOUT, CRASH},
+    "s00_as_bot s14_other_processes": {TIMEOUT, CRASH},
+    "s00_as_bot s15_signals 1": {TIMEOUT, CRASH},
+    "s00_as_bot s16_network 1 nobody /tmp/nobody": {TIMEOUT, CRASH},
+    "s00_as_bot s18_channel sender": {TIMEOUT, CRASH},
+    "s00_as_bot s19_kernel": {TIMEOUT, CRASH},
+    "s00_as_bot s20_s21_rights": {TIMEOUT, CRASH},
+    "s00_as_bot s22_own_code": {TIMEOUT, CRASH},
+    "s00_as_bot s23_hard_to_end ignore": {TIMEOUT, CRASH},
+    "s00_as_bot s23_hard_to_end tree": {TIMEOUT, CRASH},
+    "s00_as_bot s23_hard_to_end daemon": {CRASH},
+    "s00_as_bot s28_abort": {CRASH},
+    "s00_as_bot s30_s31_descriptors": {TIMEOUT, CRASH},
+}
+MAY_PLAY_ON = ("drains", "p14_", "p21_", "s0", "s1", "s2", "s3")
+"""Whether these lose anything depends on how long the attack takes, or on the kernel."""
+CASES = [
+    *QUICK,
+    *(
+        pytest.param(case, marks=[pytest.mark.slow, *([HANDSHAKE] if "left_open" in case else [])])
+        for case in SLOW
+    ),
+]
+
+
+def in_one_file(folder: Path, program: str) -> Path:
+    """A hostile program and all that it needs in one file that Python runs."""
+    file = folder / "hostile.pyz"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("attacks/__init__.py", "")
+        for module in (guard, raw):
+            path = Path(str(module.__file__))
+            archive.write(path, f"attacks/{path.name}")
+        archive.write(PROGRAMS / f"{program}.py", "__main__.py")
+        for other in PROGRAMS.glob("*.py"):
+            archive.write(other, other.name)
+    file.chmod(0o644)
+    return file
+
+
+def referee(*arguments: str, canary: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line as a program of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "deepsea_referee", *arguments],
+        env={**os.environ, CANARY_VARIABLE: canary, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def faults_in(results: dict[str, Any]) -> list[str]:
+    """The faults that were counted; all must be the third bot's."""
+    faults = []
+    for game in results["games"]:
+        for report in game["faults"]:
+            assert game["seats"][report["seat"]] == 2
+            faults.append(report["fault"])
+    return faults
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_match_with_a_hostile_bot_ends_with_a_clear_report(
+    verified: None, tmp_path: Path, case: str
+) -> None:
+    program, *arguments = case.split()
+    file = in_one_file(tmp_path, program)
+    told = f"{guard.HOST_VARIABLE}={json.dumps(guard.namespaces())}"
+    command = shlex.join(["env", told, sys.executable, str(file), *arguments])
+    out, canary = tmp_path / "out", f"canary-{secrets.token_hex(16)}"
+    done = referee(
+        "match",
+        "greedy",
+        "cautious",
+        f"cmd:{command}",
+        *("--isolation", "sandbox", "--clock", CLOCK, "--seed", "attacks", "--out", str(out)),
+        canary=canary,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    for name in ("greedy", "cautious", "hostile"):
+        assert name in done.stdout
+    results = json.loads((out / "results.json").read_text())
+    assert results["void"] == []
+    found = set(faults_in(results))
+    expected = QUICK.get(case) or SLOW.get(case) or set()
+    if not any(sign in case for sign in MAY_PLAY_ON):
+        assert bool(found) == bool(expected)
+    assert found <= {str(fault) for fault in expected} | ({"timeout"} if found else set())
+    for fault in found:
+        assert fault in done.stdout
+    (record_file,) = out.glob("game-*.json")
+    assert referee("verify", str(record_file)).returncode == 0
+    record = GameRecord.from_json(record_file.read_text())
+    verify(record)
+    everything = done.stdout + done.stderr
+    everything += "".join(path.read_text() for path in out.iterdir())
+    assert canary not in everything
+    assert not set(everything) & set("\x1b\x00\x08\x07\r")
+
+
+def test_every_hostile_program_is_played() -> None:
+    played = {word for case in (*QUICK, *SLOW) for word in case.split()}
+    programs = {path.stem for path in PROGRAMS.glob("*.py")}
+    assert programs <= played

@@ -1,0 +1,83 @@
+"""List T: what a bot can do to the clocks.
+
+Times are short where the bot is to lose by them and long where it is not; no outcome depends on how
+fast the machine is. docs/security.md has the table of cases; the arithmetic of clocks, of a host
+that is busy and of late answers is tested to the microsecond in tests/referee.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from attacks.harness import Arena
+from attacks.matches import HOSTILE, Played, attack
+from deepsea_referee.clock import TimeControl
+from deepsea_rules.faults import Fault
+
+SHORT = TimeControl(200_000)
+THREE_TIMEOUTS = [Fault.TIMEOUT] * 3
+
+
+@pytest.mark.parametrize(
+    "how", ["never", "sleeps", "spins", "children", "threads", "drips", "stops"]
+)
+def test_t01_t03_t04_t06_t11_whatever_takes_the_time_is_a_timeout(arena: Arena, how: str) -> None:
+    # Some of them do not even hear goodbye.
+    played = attack(arena, "t01_time", how, control=SHORT, grace_us=500_000)
+    assert played.kinds() == THREE_TIMEOUTS
+    assert [report.forfeit for report in played.faults[0]] == [False, False, True]
+    for report in played.faults[0]:
+        assert report.us > SHORT.budget_us
+        assert report.played == report.legal[0]
+        assert f"{SHORT.budget_us} us" in report.explanation()
+
+
+def test_t10_many_small_overruns_use_up_the_bank(arena: Arena) -> None:
+    control = TimeControl(50_000, 500_000)
+    played = attack(arena, "t01_time", "drains", control=control)
+    assert played.kinds() == THREE_TIMEOUTS
+    own = [one for one in played.games[0].decisions if one.seat == HOSTILE]
+    overruns = [one.us - control.budget_us for one in own if one.fault is None]
+    assert overruns
+    assert sum(max(0, overrun) for overrun in overruns) <= control.bank_us
+
+
+def test_t13_late_answers_are_never_taken_for_later_questions(arena: Arena) -> None:
+    played = attack(arena, "t01_time", "late", control=SHORT)
+    assert played.kinds() == [Fault.TIMEOUT] * 2
+    assert not played.games[0].forfeits
+    assert played.report == {"ended": ""}
+
+
+@pytest.mark.parametrize("how", [("never",), ("no_hello",), ("late", "20")])
+def test_t07_who_is_not_there_in_time_forfeits_and_the_game_goes_on(
+    arena: Arena, how: tuple[str, ...]
+) -> None:
+    played = attack(arena, "t07_start", *how, start_limit_us=700_000)
+    (report,) = played.faults[0]
+    assert (report.fault, report.forfeit) == (Fault.START_TIMEOUT, True)
+
+
+def test_t07_who_is_slow_but_in_time_plays(arena: Arena) -> None:
+    assert attack(arena, "t07_start", "late", "0.3").kinds() == []
+
+
+def ponderer(arena: Arena, *, freeze: bool) -> Played:
+    return attack(arena, "t05_ponders", freeze=freeze, pause_s=0.03)
+
+
+def test_t05_thinking_on_others_turns_is_measured_and_prevented_by_freezing(arena: Arena) -> None:
+    free, frozen = ponderer(arena, freeze=False), ponderer(arena, freeze=True)
+    assert free.kinds() == frozen.kinds() == []
+    assert free.off_turn.share is not None
+    assert frozen.off_turn.share is not None
+    assert free.off_turn.share > 0.05
+    assert frozen.off_turn.share < free.off_turn.share / 2
+
+
+@pytest.mark.slow
+def test_t12_a_frozen_bot_is_on_the_clock_only_from_its_thaw(arena: Arena) -> None:
+    # Two others think before it is its turn again: that is more than its own budget.
+    control = TimeControl(500_000)
+    played = attack(arena, "p00_no_attack", freeze=True, pause_s=0.26, control=control)
+    assert played.kinds() == []

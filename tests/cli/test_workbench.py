@@ -1,0 +1,236 @@
+"""compare, new, check, debug, branch, show --seat and match --in-process: what is printed, and
+which status says what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deepsea_rules.record import GameRecord, verify
+
+from .conftest import Run, faulty, one_line, played, written
+
+BOT = """
+from deepsea_sdk import Bot, run
+
+class Mine(Bot):
+    def decide(self, view):
+        {deed}
+        return view.legal[-1]
+
+if __name__ == "__main__":
+    run(Mine)
+"""
+
+
+def bot(folder: Path, deed: str = "pass") -> Path:
+    file = folder / "mine.py"
+    file.write_text(BOT.format(deed=deed), encoding="utf-8")
+    return file
+
+
+# match
+
+
+def test_a_match_in_this_process_has_the_same_results(run: Run, tmp_path: Path) -> None:
+    words = ("match", "greedy", "cautious", "--games", 3, "--seed", "demo", "--quiet", "--out")
+    assert run(*words, tmp_path / "a", "--in-process").status == 0
+    assert run(*words, tmp_path / "b", "--isolation", "process").status == 0
+    for number in (1, 2, 3):
+        texts = [tmp_path / folder / f"game-{number:04}.json" for folder in "ab"]
+        one, two = (GameRecord.from_json(text.read_text(encoding="utf-8")) for text in texts)
+        assert one.final == two.final
+        verify(one)
+
+
+@pytest.mark.parametrize("option", [["--tcp"], ["--tables", "2"], ["--isolation", "process"]])
+def test_what_has_no_meaning_in_one_process_is_refused(run: Run, option: list[str]) -> None:
+    done = run("match", "greedy", "random", "--in-process", *option)
+    assert done.status == 2
+    assert option[0] in one_line(done.err)
+
+
+# compare
+
+
+def test_a_comparison_ends_with_a_verdict(run: Run) -> None:
+    words = ("compare", "greedy", "random", "--until-decided", "--seed", "x", "--in-process")
+    done = run(*words)
+    assert done.status == 0
+    assert done.err == ""
+    lines = done.out.splitlines()
+    assert lines[0].startswith("greedy against random: ")
+    assert lines[-1] == "greedy is stronger"
+    assert run("compare", "random", "greedy", *words[3:]).out.endswith("greedy is stronger\n")
+
+
+def test_without_a_verdict_it_is_undecided(run: Run) -> None:
+    done = run("compare", "greedy", "cautious", "--blocks", 2, "--in-process")
+    assert done.status == 1
+    assert done.out.endswith("undecided after 2 blocks\n")
+
+
+def test_processes_say_the_same(run: Run) -> None:
+    words = ("compare", "greedy", "random", "--blocks", 2, "--seed", "x", "--json")
+    here = json.loads(run(*words, "--in-process").out)
+    there = json.loads(run(*words, "--isolation", "process", "--clock", "60s").out)
+    assert (here.pop("clock"), there.pop("clock")) == ("100ms+2s", "60s")
+    assert here == there
+    assert here["verdict"] == "undecided"
+    assert here["games"] == 4
+
+
+def test_a_field_takes_the_other_seats(run: Run) -> None:
+    done = run(
+        *("compare", "greedy", "random", "--field", "cautious", "--seats", 4),
+        *("--blocks", 1, "--in-process", "--json"),
+    )
+    document = json.loads(done.out)
+    assert (document["seats"], document["games"]) == (4, 8)
+
+
+def test_faults_are_told_apart(run: Run, tmp_path: Path) -> None:
+    file = bot(tmp_path, "raise ValueError('no idea')")
+    done = run("compare", file, "random", "--blocks", 2, "--in-process")
+    assert done.err == ""
+    assert "faults of mine: crash 4; games forfeited: 4" in done.out
+    assert "it raised ValueError: no idea" in done.out
+    assert "blocks without a fault of either: 0" in done.out
+
+
+def test_the_same_bot_twice_has_two_names(run: Run) -> None:
+    done = run("compare", "greedy", "greedy", "--blocks", 1, "--in-process")
+    assert done.out.startswith("greedy against greedy 2: 1 blocks")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["greedy"], "B"),
+        (["greedy", "nobody"], "nobody"),
+        (["greedy", "random", "--field", "nobody"], "nobody"),
+        (["greedy", "random", "--field", "cautious", "--seats", "2"], "room"),
+        (["greedy", "random", "--seats", "9"], "seats"),
+        (["greedy", "random", "--blocks", "0"], "blocks"),
+        (["greedy", "random", "--margin", "0"], "margin"),
+        (["greedy", "random", "--alpha", "1"], "alpha"),
+        (["greedy", "random", "--clock", "soon"], "clock"),
+        (["greedy", "cmd:node x.js", "--in-process"], "--in-process"),
+    ],
+)
+def test_what_cannot_be_compared_costs_one_line(run: Run, words: list[str], problem: str) -> None:
+    done = run("compare", *words)
+    assert done.status == 2
+    assert problem in one_line(done.err)
+    assert done.out == ""
+
+
+# new and check
+
+
+def test_new_then_check_then_match(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("new", "mine")
+    assert done.status == 0
+    assert "deepsea-referee check mine" in done.out
+    assert run("match", "mine", "greedy", "--quiet", "--in-process").status == 0
+    again = run("new", "mine")
+    assert again.status == 2
+    assert "is there already" in one_line(again.err)
+    checked = run("check", "mine", "--isolation", "process", "--clock", "60s", "--json")
+    assert checked.status == 0, checked.out
+    document = json.loads(checked.out)
+    assert document["fine"]
+    assert {check["name"] for check in document["checks"]} >= {"start", "clock", "late answer"}
+
+
+def test_check_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("raise SystemExit('no licence')", encoding="utf-8")
+    done = run("check", file, "--isolation", "process")
+    assert done.status == 1
+    lines = done.out.splitlines()
+    assert lines[0].startswith("FAIL start: ")
+    assert "no licence" in lines[0]
+    assert lines[1].startswith("     to do: ")
+    assert lines[-1] == "mine is not ready"
+
+
+# debug, branch and show
+
+
+def test_debug_shows_where_a_bot_decides_otherwise(run: Run, tmp_path: Path) -> None:
+    record = written(tmp_path, played())
+    done = run("debug", record, bot(tmp_path), "--seat", "b")
+    assert done.status == 0
+    assert done.out.startswith("mine in seat B of game demo-0001, for cautious\n")
+    assert "  then     " in done.out
+    assert "  now      " in done.out
+    last = done.out.splitlines()[-1]
+    own = sum(decision.seat == 1 for decision in played().decisions)
+    assert last.endswith(f"of {own} decisions of seat B differ now")
+    everything = run("debug", record, bot(tmp_path), "--seat", "B", "--all").out
+    assert everything.count("  now      ") == own
+
+
+@pytest.mark.parametrize("error", ["ValueError", "OSError", "KeyError"])
+def test_what_the_bot_raises_comes_out(run: Run, tmp_path: Path, error: str) -> None:
+    record = written(tmp_path, played())
+    file = bot(tmp_path, f"raise {error}('here')")
+    with pytest.raises(Exception, match="here"):
+        run("debug", record, file, "--seat", "A")
+
+
+def test_branch_sets_the_two_games_side_by_side(run: Run, tmp_path: Path) -> None:
+    record = written(tmp_path, played())
+    out = tmp_path / "new.json"
+    done = run("branch", record, "greedy", "--at", 4, "--out", out)
+    assert done.status == 0
+    assert "played on from decision 4" in done.out
+    assert str(out) in done.out
+    assert run("verify", out).status == 0
+    assert run("branch", record, "greedy", "cautious", "random", "--at", 4).status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["greedy", "greedy", "--at", "1"], "not 2"),
+        (["greedy", "--at", "9999"], "there is no 9999"),
+        (["greedy", "--at", "1", "--action", "fly"], "--action"),
+        (["--at", "1"], "sample bots"),
+        (["greedy"], "--at"),
+    ],
+)
+def test_what_cannot_be_branched_costs_one_line(
+    run: Run, tmp_path: Path, words: list[str], problem: str
+) -> None:
+    done = run("branch", written(tmp_path, played()), *words)
+    assert done.status == 2
+    assert problem in one_line(done.err)
+
+
+def test_show_seat_tells_every_decision_of_a_seat(run: Run, tmp_path: Path) -> None:
+    game = faulty()
+    done = run("show", written(tmp_path, game), "--seat", "B")
+    assert done.status == 0
+    assert done.out.count("  options  ") == 3
+    assert done.out.count("  fault    timeout: no answer") == 3
+    assert "fault 3 of this seat" in done.out
+    assert "B forfeited with decision" in done.out
+    other = run("show", written(tmp_path, game), "--seat", "A").out
+    own = [decision for decision in game.decisions if decision.seat == 0]
+    assert other.count("  choice   ") == len(own)
+    assert "2000 ms left in the bank" in other
+    assert "forfeited" not in other
+
+
+@pytest.mark.parametrize("words", [["--seat", "D"], ["--seat", "x"], ["--seat", "A", "--at", "1"]])
+def test_seats_that_cannot_be_shown(run: Run, tmp_path: Path, words: list[str]) -> None:
+    done = run("show", written(tmp_path, played()), *words)
+    assert done.status == 2
+    one_line(done.err)

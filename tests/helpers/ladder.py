@@ -1,0 +1,92 @@
+"""Ladders for tests: bots of a line of text, and games that are played in no time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import BotVersion, Job, Store, StoredSeason
+from deepsea_ladder.submission import Submission, submission_of
+from deepsea_rules import Fault, Game, GameRecord
+from deepsea_rules.randomness import Stream, seed_from_text
+
+SEED = seed_from_text("a season of the tests")
+NAMES = ("anna", "ben", "cleo", "dan", "eve", "finn")
+
+
+def a_submission(text: str) -> Submission:
+    """A bot whose only peculiarity is a text."""
+    return submission_of(
+        {"bot.toml": b'command = ["python3", "bot.py"]\n', "bot.py": f"# {text}\n".encode()}
+    )
+
+
+def submit(store: Store, name: str, text: str = "", author: str = "") -> BotVersion:
+    """Submit a bot; each has an author of its own unless one is given."""
+    return store.bots.submit(name, author or f"{name} senior", a_submission(text or name))
+
+
+def stocked(store: Store, bots: int = 4, seats: tuple[int, ...] = (4,)) -> StoredSeason:
+    """Give a store bots and a season."""
+    for name in NAMES[:bots]:
+        submit(store, name)
+    return store.seasons.open(a_season(seats=seats), SEED)
+
+
+def a_season(name: str = "s1", seats: tuple[int, ...] = (4,)) -> Season:
+    """A season with default settings."""
+    return Season(name=name, seats=seats)
+
+
+def ids(store: Store) -> list[int]:
+    """The ids of the versions that play, by the bots' names."""
+    return [bot.current.id for bot in store.bots.all()]
+
+
+def rotations(versions: Sequence[int], games: int) -> list[list[list[int]]]:
+    """A block of the same versions, one seat further each time."""
+    return [
+        [
+            [versions[(seat + game) % len(versions)] for seat in range(len(versions))]
+            for game in range(games)
+        ]
+    ]
+
+
+def play(job: Job, crashing: Collection[str] = (), choices: str = "") -> str:
+    """The record of a job's game; its bots choose by chance, from the seed and `choices`.
+
+    Bots named in `crashing` are gone at their first decision.
+    """
+    game = Game(job.season.rules, len(job.seats), job.seed)
+    chance = Stream(job.seed, f"choices/{choices}")
+    while (question := game.pending()) is not None:
+        if job.seats[question.seat].bot in crashing:
+            game.decide(None, fault=Fault.CRASH, came="its process ended")
+        else:
+            # "down" and "leave" alone would let everybody drown in every dive.
+            game.decide(question.legal[chance.uniform(min(len(question.legal), 3))], us=100)
+    record = GameRecord.of(
+        game,
+        game_id=job.game_id,
+        clock=job.season.clock,
+        seats=[(version.label, version.digest) for version in job.seats],
+    )
+    return record.to_json()
+
+
+def claim(store: Store, season: StoredSeason, owner: str = "worker", seconds: float = 60) -> Job:
+    """Lease the next job, of which there has to be one."""
+    (job,) = store.jobs.claim(season, owner, seconds)
+    return job
+
+
+def play_all(
+    store: Store, season: StoredSeason, crashing: Mapping[str, Collection[str]] | None = None
+) -> None:
+    """Play every waiting job, block after block; `crashing` has bots for each game's id."""
+    block = None
+    while jobs := store.jobs.claim(season, "worker", 60, [block]):
+        (job,) = jobs
+        block = job.block
+        store.games.report(job, play(job, (crashing or {}).get(job.game_id, ())))

@@ -1,0 +1,163 @@
+"""Backups: of a running ladder, verified, and never over something else."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from deepsea_ladder import backup
+from deepsea_ladder.errors import StoreDamaged, StoreError
+from deepsea_ladder.store import Store, StoredSeason
+from helpers import ladder
+from helpers.postgres import Postgres
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """A season with four bots and ten games, of which six are played."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
+    ladder.play_all(store, season)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    return season
+
+
+def _same(one: Store, other: Store, season: StoredSeason) -> None:
+    assert list(other.history.games()) == list(one.history.games())
+    assert other.ratings.entries(season) == one.ratings.entries(season)
+    assert other.bots.all() == one.bots.all()
+    assert other.seasons.all() == one.seasons.all()
+    assert other.audit.latest() == one.audit.latest()
+    assert other.queue.counts(season).done == one.queue.counts(season).done
+
+
+def test_a_backup_is_a_ladder_in_one_file(
+    store: Store, season: StoredSeason, tmp_path: Path
+) -> None:
+    copy = tmp_path / "backup.db"
+    assert backup.back_up(store, copy) == 6
+    assert [path.name for path in tmp_path.glob("backup*")] == ["backup.db"]
+    assert list(tmp_path.glob(".*")) == []
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert backup.verify(copy, records=True) == []
+    with Store.open(copy) as other:
+        _same(store, other, season)
+
+
+def test_what_was_restored_goes_on(store: Store, season: StoredSeason, tmp_path: Path) -> None:
+    held = ladder.claim(store, season, "somebody")
+    copy, restored = tmp_path / "backup.db", tmp_path / "restored.db"
+    backup.back_up(store, copy)
+    copy.chmod(0o400)
+    assert backup.restore(copy, str(restored)) == 6
+    with Store.open(restored) as other:
+        _same(store, other, season)
+        # Whoever held a lease may still report, to the ladder that knows of it.
+        assert other.games.report(held, ladder.play(held)).seq == 7
+        ladder.play_all(other, season)
+        ladder.submit(other, "eve")
+        assert other.ratings.differences(season, records=True) == []
+        assert other.queue.counts(season).done == 10
+
+
+def test_a_ladder_moves_between_the_databases(
+    store: Store, season: StoredSeason, tmp_path: Path, postgres: Postgres
+) -> None:
+    copy = tmp_path / "backup.db"
+    backup.back_up(store, copy)
+    elsewhere = postgres.new_database()
+    assert backup.restore(copy, elsewhere) == 6
+    with Store.open(elsewhere) as other:
+        _same(store, other, season)
+        ladder.submit(other, "eve")
+        other.jobs.add(season, ladder.rotations(ladder.ids(other)[1:], 2))
+        ladder.play_all(other, season)
+        assert other.ratings.differences(season, records=True) == []
+        back = tmp_path / "back.db"
+        assert backup.back_up(other, back) == 12
+        with Store.open(back) as third:
+            _same(other, third, season)
+
+
+def test_a_backup_under_load_is_sound(
+    store: Store, season: StoredSeason, tmp_path: Path, another: Callable[[], Store]
+) -> None:
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 40))
+    own = another()
+    writer = threading.Thread(target=ladder.play_all, args=(own, season))
+    writer.start()
+    games: list[int] = []
+    while writer.is_alive():
+        games.append(backup.back_up(store, tmp_path / f"backup{len(games)}.db"))
+    writer.join()
+    assert games
+    assert games == sorted(games)
+    assert store.ratings.last_seq() == 50
+    for number in range(len(games)):
+        assert backup.verify(tmp_path / f"backup{number}.db") == []
+
+
+def test_nothing_is_written_over(store: Store, season: StoredSeason, tmp_path: Path) -> None:
+    copy, precious = tmp_path / "backup.db", tmp_path / "precious"
+    precious.write_text("precious")
+    backup.back_up(store, copy)
+    with pytest.raises(StoreError, match=r"precious is there already; name a new file"):
+        backup.back_up(store, precious)
+    with pytest.raises(StoreError, match=r"precious is there already"):
+        backup.restore(copy, str(precious))
+    target = store.database.url.render_as_string(hide_password=False)
+    with pytest.raises(StoreError, match=r"there already|already"):
+        backup.restore(copy, target if store.database.path is None else str(store.database.path))
+    assert precious.read_text() == "precious"
+
+
+def test_a_ladder_that_contradicts_itself_gives_no_backup(
+    store: Store, season: StoredSeason, tmp_path: Path
+) -> None:
+    with store.database.write() as connection:
+        connection.execute(text("UPDATE ratings SET wins = wins + 1 WHERE version_id = 1"))
+    with pytest.raises(StoreDamaged, match="is not sound: season s1: version 1: wins is"):
+        backup.back_up(store, tmp_path / "backup.db")
+    assert list(tmp_path.glob("*backup*")) == []
+
+
+@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+def test_a_damaged_backup_is_not_restored(
+    store: Store, season: StoredSeason, tmp_path: Path
+) -> None:
+    copy = tmp_path / "backup.db"
+    backup.back_up(store, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("DELETE FROM games WHERE seq = 3")
+        connection.commit()
+    (line, *_) = backup.verify(copy)
+    assert "what it refers to is gone" in line
+    with pytest.raises(StoreDamaged, match="is not sound"):
+        backup.restore(copy, str(tmp_path / "restored.db"))
+
+    content = bytearray(copy.read_bytes())
+    half = len(content) // 2
+    content[half : half + 8192] = b"\0" * 8192
+    copy.write_bytes(content)
+    with pytest.raises(StoreError):
+        backup.restore(copy, str(tmp_path / "restored.db"))
+    assert not (tmp_path / "restored.db").exists()
+
+
+def test_what_is_no_backup_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no backup at"):
+        backup.restore(tmp_path / "nothing.db", str(tmp_path / "restored.db"))
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no database " * 100)
+    with pytest.raises(StoreError, match="cannot be copied"):
+        backup.verify(notes)
+    sqlite3.connect(tmp_path / "other.db").close()
+    with pytest.raises(StoreError, match="there is no ladder at"):
+        backup.verify(tmp_path / "other.db")

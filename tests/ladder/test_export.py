@@ -1,0 +1,59 @@
+"""Exports: every game once, in order, and readable by other programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from deepsea_ladder import export
+from deepsea_ladder.store import Store, history
+from deepsea_rules.record import GameRecord, verify
+from helpers import ladder
+
+
+def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
+    ladder.play_all(store, season)
+    lines = list(export.json_lines(store, season))
+    assert all(line.count("\n") == 1 for line in lines)
+    games = [json.loads(line) for line in lines]
+    assert [game["seq"] for game in games] == [1, 2, 3]
+    for game in games:
+        verify(GameRecord.from_json(json.dumps(game["record"])))
+        assert [seat["score"] for seat in game["seats"]] == game["record"]["result"]["scores"]
+    last = {seat["bot"]: seat["mu"] for seat in games[-1]["seats"]}
+    for entry in store.ratings.entries(season):
+        assert last[entry.version.bot] == entry.tally.rating.mu
+
+
+def test_csv_has_a_line_for_each_seat(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+    ladder.play_all(store, season, {"s1-2": {"dan"}})
+    rows = list(csv.DictReader(export.csv_lines(store)))
+    assert len(rows) == 8
+    assert [row["seat"] for row in rows[:4]] == ["0", "1", "2", "3"]
+    assert {row["bot"]: row["forfeit"] for row in rows[4:]} == {
+        "anna": "",
+        "ben": "",
+        "cleo": "",
+        "dan": "crash",
+    }
+
+
+def test_games_are_read_in_portions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    season = ladder.stocked(store)
+    other = store.seasons.open(ladder.a_season("s2"), ladder.SEED)
+    for _ in range(2):
+        for each in (season, other):
+            store.jobs.add(each, ladder.rotations(ladder.ids(store), 2))
+            ladder.play_all(store, each)
+    for portion in (1, 2, 3, 8, 9):
+        monkeypatch.setattr(history, "PORTION", portion)
+        assert [game.seq for game in store.history.games()] == list(range(1, 9))
+        assert [game.seq for game in store.history.games(other)] == [3, 4, 7, 8]
+        anna = ladder.ids(store)[0]
+        assert len(list(store.history.results_of(other, anna))) == 4

@@ -1,0 +1,285 @@
+"""Pairing: nobody starves, everybody sits everywhere, authors do not meet themselves."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepsea_ladder.chance import Chance
+from deepsea_ladder.errors import PairingError
+from deepsea_ladder.pairing import Candidate, LineUp, PairingSettings, choose, longest_wait
+from deepsea_ladder.rating import Rating, RatingParameters
+
+PARAMETERS = RatingParameters()
+SETTINGS = PairingSettings()
+
+sizes = st.sets(st.integers(2, 6), min_size=1).map(sorted)
+
+
+def candidate(bot: int, **changes: Any) -> Candidate:
+    return Candidate(bot, author=bot, rating=Rating(25.0, 2.0), games=100)._replace(**changes)
+
+
+def pick(
+    candidates: Sequence[Candidate],
+    seats: Sequence[int] = (4,),
+    count: int = 1,
+    seed: bytes = b"seed",
+    settings: PairingSettings = SETTINGS,
+    met: dict[tuple[int, int], int] | None = None,
+) -> list[LineUp]:
+    return choose(candidates, seats, settings, PARAMETERS, count, seed, met)
+
+
+def appearances(line_ups: Sequence[LineUp]) -> Counter[int]:
+    return Counter(bot for line_up in line_ups for bot in line_up.bots)
+
+
+# Who sits where
+
+
+@pytest.mark.parametrize("size", range(2, 7))
+def test_in_a_block_every_bot_sits_everywhere_once(size: int) -> None:
+    (line_up,) = pick([candidate(bot) for bot in range(20)], (size,))
+    seatings = line_up.seatings()
+    assert len(seatings) == size
+    for seat in range(size):
+        assert {seating[seat] for seating in seatings} == set(line_up.bots)
+
+
+@given(sizes, st.integers(6, 20), st.binary(max_size=8))
+@settings(deadline=None)
+def test_over_time_every_bot_sits_everywhere_equally_often(
+    seats: list[int], bots: int, seed: bytes
+) -> None:
+    line_ups = pick([candidate(bot) for bot in range(bots)], seats, 40, seed)
+    games = Counter(
+        (bot, len(seating), seat)
+        for line_up in line_ups
+        for seating in line_up.seatings()
+        for seat, bot in enumerate(seating)
+    )
+    for bot, players, _ in games:
+        assert len({games[bot, players, seat] for seat in range(players)}) == 1
+
+
+def test_who_sits_next_to_whom_changes_from_block_to_block() -> None:
+    line_ups = pick([candidate(bot) for bot in range(4)], count=40)
+    assert len({line_up.bots for line_up in line_ups}) > 10
+
+
+# Who may meet
+
+
+@given(sizes, st.lists(st.integers(0, 6), min_size=8, max_size=25), st.binary(max_size=8))
+@settings(deadline=None)
+def test_line_ups_have_a_size_of_the_season_and_no_two_bots_of_one_author(
+    seats: list[int], authors: list[int], seed: bytes
+) -> None:
+    candidates = [candidate(bot, author=author) for bot, author in enumerate(authors)]
+    possible = [size for size in seats if size <= len(set(authors))]
+    if not possible:
+        with pytest.raises(PairingError, match="bots of different authors"):
+            pick(candidates, seats, 10, seed)
+        return
+    for line_up in pick(candidates, seats, 10, seed):
+        assert len(line_up.bots) in possible
+        assert len({authors[bot] for bot in line_up.bots}) == len(line_up.bots)
+
+
+def test_bots_of_one_author_meet_where_the_season_allows_it() -> None:
+    candidates = [candidate(bot, author="one") for bot in range(4)]
+    (line_up,) = pick(candidates, settings=PairingSettings(same_author=True))
+    assert sorted(line_up.bots) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("count", "same_author", "complaint"),
+    [
+        (0, False, "the smallest game needs 2 bots of different authors and there are 0"),
+        (1, False, "there are 1; submit more, or allow same_author in the season"),
+        (1, True, "the smallest game needs 2 bots and there are 1; submit more$"),
+    ],
+)
+def test_too_few_bots(count: int, same_author: bool, complaint: str) -> None:
+    with pytest.raises(PairingError, match=complaint):
+        pick(
+            [candidate(bot) for bot in range(count)],
+            (2, 4),
+            settings=PairingSettings(same_author=same_author),
+        )
+
+
+def test_a_bot_is_a_candidate_once() -> None:
+    with pytest.raises(PairingError, match="twice"):
+        pick([candidate(1), candidate(2), candidate(1)], (2,))
+
+
+def test_sizes_that_cannot_be_filled_are_left_out() -> None:
+    line_ups = pick([candidate(bot) for bot in range(3)], (2, 3, 6), 30)
+    assert Counter(len(line_up.bots) for line_up in line_ups).keys() == {2, 3}
+
+
+def test_all_sizes_get_their_share() -> None:
+    line_ups = pick([candidate(bot) for bot in range(12)], (2, 4, 6), 300)
+    counts = Counter(len(line_up.bots) for line_up in line_ups)
+    assert all(70 < counts[size] < 130 for size in (2, 4, 6))
+
+
+# Who comes first
+
+
+@pytest.mark.parametrize(
+    "needy",
+    [
+        {"rating": Rating(25.0, 8.0)},
+        {"games": 3},
+        {"waited": 60},
+    ],
+    ids=["high sigma", "few games", "long idle"],
+)
+def test_who_needs_a_game_most_is_in_the_first_line_up(needy: dict[str, Any]) -> None:
+    for seed in range(10):
+        candidates = [candidate(bot, waited=bot % 10) for bot in range(30)]
+        candidates[17] = candidates[17]._replace(waited=9)._replace(**needy)
+        (line_up,) = pick(candidates, seed=bytes([seed]))
+        assert 17 in line_up.bots
+
+
+def test_little_known_bots_play_more() -> None:
+    candidates = [
+        candidate(bot, rating=Rating(25.0, 6.0 if bot < 10 else 1.5)) for bot in range(40)
+    ]
+    counts = appearances(pick(candidates, count=100))
+    unknown = sum(counts[bot] for bot in range(10)) / 10
+    known = sum(counts[bot] for bot in range(10, 40)) / 30
+    assert unknown > 1.5 * known
+
+
+def test_games_that_are_arranged_already_count() -> None:
+    candidates = [candidate(bot, rating=Rating(25.0, 8.0), games=20) for bot in range(40)]
+    expecting = candidates.copy()
+    expecting[3] = candidates[3]._replace(pending=400)
+    usual, fewer = (appearances(pick(field, (2,), 200))[3] for field in (candidates, expecting))
+    assert fewer < usual / 2
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=4, max_size=14).filter(lambda a: len(set(a)) >= 4),
+    st.sampled_from([(2,), (4,), (2, 3, 4)]),
+    st.builds(
+        PairingSettings,
+        exploration=st.sampled_from([0.0, 0.1, 1.0]),
+        patience=st.sampled_from([1.0, 2.0, 4.0]),
+        trial_games=st.sampled_from([0, 30]),
+    ),
+    st.sampled_from([1, 5, 40]),
+    st.binary(max_size=8),
+)
+@settings(deadline=None, max_examples=60)
+def test_nobody_waits_longer_than_the_bound(
+    authors: list[int], seats: tuple[int, ...], taste: PairingSettings, count: int, seed: bytes
+) -> None:
+    """Whatever the ratings do between the calls, and however many line-ups a call makes."""
+    chance = Chance(seed, "ratings")
+    bots = range(len(authors))
+    bound = longest_wait(len(authors), seats, taste)
+    waited, games = [0] * len(authors), [0] * len(authors)
+    for call in range(3 * bound // count + 1):
+        candidates = [
+            Candidate(
+                bot,
+                authors[bot],
+                Rating(60.0 * chance.below(2), 0.01 if chance.below(2) else 8.4),
+                games[bot],
+                waited=waited[bot],
+            )
+            for bot in bots
+        ]
+        for line_up in pick(candidates, seats, count, seed + bytes([call % 256]), taste):
+            for bot in bots:
+                waited[bot] += 1
+                if bot in line_up.bots:
+                    waited[bot] = 0
+                    games[bot] += len(line_up.bots)
+            assert max(waited) <= bound
+
+
+def test_a_stream_of_newcomers_does_not_keep_the_others_out() -> None:
+    waited = dict.fromkeys(range(8), 0)
+    for turn in range(200):
+        waited[8 + turn] = 0  # somebody comes with every line-up
+        candidates = [
+            candidate(bot, waited=wait, games=500 if bot < 8 else 0) for bot, wait in waited.items()
+        ]
+        (line_up,) = pick(candidates, (2,), seed=bytes([turn]))
+        for bot in waited:
+            waited[bot] = 0 if bot in line_up.bots else waited[bot] + 1
+        if turn < 120:
+            longest = max(waited[bot] for bot in range(8))
+            assert longest <= longest_wait(len(waited), (2,), SETTINGS)
+
+
+# Opponents
+
+
+def test_opponents_are_of_about_the_same_strength() -> None:
+    candidates = [candidate(bot, rating=Rating(2.0 * bot, 1.0)) for bot in range(100)]
+    line_ups = pick(candidates, (2,), 300, settings=PairingSettings(exploration=0.0))
+    differences = [abs(one - other) for one, other in (line_up.bots for line_up in line_ups)]
+    assert sorted(differences)[len(differences) // 2] <= 8
+    assert max(differences) <= 16
+
+
+def test_exploration_brings_the_far_ones_together() -> None:
+    candidates = [candidate(bot, rating=Rating(2.0 * bot, 1.0)) for bot in range(100)]
+    line_ups = pick(candidates, (2,), 300, settings=PairingSettings(exploration=0.5))
+    far = sum(abs(line_up.bots[0] - line_up.bots[1]) > 16 for line_up in line_ups)
+    assert 60 < far < 180
+
+
+def test_those_who_met_less_meet_sooner() -> None:
+    candidates = [candidate(bot) for bot in range(10)]
+    met = {(0, bot): 50 for bot in range(1, 9)} | {(bot, 9): 50 for bot in range(1, 9)}
+    candidates[0] = candidates[0]._replace(waited=100)
+    chosen = [pick(candidates, (2,), seed=bytes([seed]), met=met)[0].bots for seed in range(50)]
+    assert sum(sorted(bots) == [0, 9] for bots in chosen) > 25
+
+
+def test_one_author_with_most_of_the_bots_leaves_opponents_to_be_found() -> None:
+    candidates = [
+        candidate(bot, author="many" if bot < 90 else bot, rating=Rating(bot, 1.0))
+        for bot in range(100)
+    ]
+    for line_up in pick(candidates, (4,), 50):
+        assert sum(bot < 90 for bot in line_up.bots) <= 1
+
+
+# Chance
+
+
+def test_the_same_seed_gives_the_same_line_ups() -> None:
+    candidates = [candidate(bot) for bot in range(30)]
+    assert pick(candidates, count=20) == pick(candidates, count=20)
+    assert pick(candidates, count=20) != pick(candidates, count=20, seed=b"other")
+
+
+def test_line_ups_are_the_same_on_every_system() -> None:
+    chance = Chance(b"golden", "candidates")
+    candidates = [
+        candidate(
+            bot, rating=Rating(50.0 * chance.unit(), 0.5 + 7.5 * chance.unit()), author=bot % 9
+        )
+        for bot in range(30)
+    ]
+    taste = PairingSettings(exploration=0.1, patience=4.0, trial_games=12)
+    line_ups = choose(candidates, (2, 4), taste, RatingParameters(beta=12.0), 4, b"golden")
+    assert [line_up.bots for line_up in line_ups] == [
+        (7, 3),
+        (5, 19, 18, 17),
+        (11, 9, 23, 7),
+        (22, 14, 0, 20),
+    ]

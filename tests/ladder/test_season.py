@@ -1,0 +1,163 @@
+"""Seasons: nothing is lost on the way to a file and back, and nonsense is refused by name."""
+
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepsea_ladder.errors import SeasonError
+from deepsea_ladder.pairing import PairingSettings
+from deepsea_ladder.rating import RatingParameters
+from deepsea_ladder.season import Season
+from deepsea_rules.ruleset import PRESETS, RuleSet
+from helpers.games import rule_sets
+
+seasons = st.builds(
+    Season,
+    name=st.from_regex(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True),
+    rules=rule_sets,
+    seats=st.sets(st.integers(2, 6), min_size=1).map(tuple),
+    clock=st.sampled_from(["100ms+2s", "1.5s", "20ms"]),
+    isolation=st.sampled_from(["sandbox", "process"]),
+    rating=st.builds(
+        RatingParameters,
+        mu=st.floats(-100.0, 100.0),
+        sigma=st.floats(1.0, 10.0),
+        beta=st.floats(1.0, 30.0),
+        tau=st.floats(0.0, 1.0),
+        draw_probability=st.floats(0.001, 0.9),
+    ),
+    pairing=st.builds(
+        PairingSettings,
+        same_author=st.booleans(),
+        exploration=st.floats(0.0, 1.0),
+        patience=st.floats(1.0, 100.0),
+        trial_games=st.integers(0, 100),
+    ),
+)
+
+
+@given(seasons)
+@settings(deadline=None)
+def test_json_round_trip(season: Season) -> None:
+    text = season.to_json()
+    assert "\n" not in text
+    assert Season.from_json(text) == season
+    assert Season.from_json(text).to_json() == text
+
+
+@given(seasons)
+@settings(deadline=None)
+def test_toml_round_trip(season: Season) -> None:
+    assert Season.from_toml(season.to_toml()) == season
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_written_by_its_name_and_kept_by_its_options(name: str) -> None:
+    season = Season("summer", PRESETS[name])
+    assert f'rules = "{name}"\n' in season.to_toml()
+    assert '"reveal":' in season.to_json()
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    assert Season.from_toml('name = "summer"') == Season("summer")
+
+
+def test_a_file_as_people_write_it() -> None:
+    season = Season.from_toml(
+        """
+        name = "winter-2"
+        seats = [4, 2, 3]
+        clock = "1s"
+        isolation = "process"
+
+        [rules]
+        name = "secret banks"
+        base = "manual"
+        options = { reveal = "game_end" }
+
+        [rating]
+        beta = 10
+
+        [pairing]
+        same_author = true
+        """
+    )
+    assert season.seats == (2, 3, 4)
+    assert season.rules == replace(PRESETS["manual"], name="secret banks", reveal="game_end")
+    assert season.rating == RatingParameters(beta=10.0)
+    assert season.pairing.same_author
+
+
+def test_a_season_is_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Season("summer").clock = "1s"  # type: ignore[misc]
+
+
+REFUSED = [
+    ("", "a season's name must be a text, not None"),
+    ("name = 3", "a season's name must be a text, not 3"),
+    ('name = "Summer"', "lower-case letters"),
+    ('name = "-a"', "lower-case letters"),
+    ('name = "' + 33 * "a" + '"', "up to 32"),
+    ("name", "is no TOML"),
+    ('name = "a"\nseat = [4]', "a season has no seat; did you mean seats?"),
+    ('name = "a"\nseats = 4', r"seats must be a list of whole numbers such as \[4\], not 4"),
+    ('name = "a"\nseats = [true]', "seats must be a list of whole numbers"),
+    ('name = "a"\nseats = []', "seats names each number of seats once"),
+    ('name = "a"\nseats = [2, 2]', "seats names each number of seats once"),
+    ('name = "a"\nseats = [1]', "a table has 2 to 6 seats, not 1"),
+    ('name = "a"\nseats = [7]', "a table has 2 to 6 seats, not 7"),
+    ('name = "a"\nclock = 100', "a season's clock must be a text, not 100"),
+    ('name = "a"\nclock = "now or never"', "clock must look like 100ms"),
+    ('name = "a"\nisolation = "auto"', "isolation is sandbox or process, not 'auto'"),
+    ('name = "a"\nrules = "manul"', "did you mean 'manual'"),
+    ('name = "a"\nrules = 3', "rules must be a table of settings, not 3"),
+    ('name = "a"\n[rules]\nname = "manual"', "belongs to a preset"),
+    ('name = "a"\n[rules]\nbase = "x"\n[rules.options]', "no preset is called 'x'"),
+    ('name = "a"\n[rules]\n[rules.options]\nreveal = "never"', "reveal is one of"),
+    ('name = "a"\n[rules]\n[rules.options]\nreveal = 2000-01-01', "is no setting of a rule set"),
+    ('name = "a"\n[rules]\n[rules.other]\nx = 1', "is no setting of a rule set"),
+    ('name = "a"\nrating = 3', "rating must be a table of settings, not 3"),
+    ('name = "a"\n[rating]\nbetta = 3', "a season has no rating.betta; did you mean beta?"),
+    ('name = "a"\n[rating]\nbeta = "x"', "rating.beta must be a number, not 'x'"),
+    ('name = "a"\n[rating]\nbeta = true', "rating.beta must be a number, not True"),
+    ('name = "a"\n[rating]\nbeta = nan', "rating.beta must lie"),
+    ('name = "a"\n[rating]\nbeta = 1' + 400 * "0", "rating.beta must be a number"),
+    ('name = "a"\n[pairing]\nsame_author = 1', "pairing.same_author must be true or false, not 1"),
+    ('name = "a"\n[pairing]\ntrial_games = 1.5', "must be a whole number, not 1.5"),
+    ('name = "a"\n[pairing]\ntrial_games = -1', "pairing.trial_games must lie"),
+    ('name = "a"\n[pairing]\npatience = 0.5', "pairing.patience must lie"),
+    ('name = "a"\n[pairing]\nexploration = 1.5', "pairing.exploration must lie"),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint"), REFUSED)
+def test_nonsense_is_refused_in_one_line_that_names_it(text: str, complaint: str) -> None:
+    with pytest.raises(SeasonError, match=complaint) as refusal:
+        Season.from_toml(text)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "null", '{"name": "a", "rules": null}', '{"name": "a", "rules": {}}']
+)
+def test_damaged_json_is_refused(text: str) -> None:
+    with pytest.raises(SeasonError):
+        Season.from_json(text)
+
+
+def test_rules_may_not_pose_as_a_preset() -> None:
+    options = PRESETS["manual"].options() | {"reveal": "game_end"}
+    with pytest.raises(SeasonError, match="differ from that preset"):
+        Season("a", RuleSet.from_options("manual", options))
+
+
+def test_every_setting_is_explained_at_the_top_of_the_module() -> None:
+    import deepsea_ladder.season as module
+
+    text = str(module.__doc__)
+    for kind in (Season, RatingParameters, PairingSettings):
+        for field in fields(kind):
+            assert field.name in text

@@ -1,0 +1,173 @@
+"""Authors, bots, versions and seasons in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from deepsea_ladder.errors import StoreError, SubmissionError
+from deepsea_ladder.store import AuditKind, BotState, JobStatus, Store
+from deepsea_rules.randomness import commitment, game_seed
+from helpers import ladder
+
+
+def test_a_submitted_bot_is_there_for_everybody(store: Store, another: Callable[[], Store]) -> None:
+    submission = ladder.a_submission("one")
+    version = store.bots.submit("greedy", "Ada", submission)
+    bot = another().bots.get("greedy")
+    assert (bot.author, bot.state, bot.current) == ("Ada", BotState.ACTIVE, version)
+    assert (version.number, version.digest) == (1, submission.digest)
+    assert version.label == "greedy v1"
+    assert another().bots.archive(version.digest) == submission.archive
+
+
+def test_submitting_again_makes_a_new_version_and_keeps_the_old(store: Store) -> None:
+    first = ladder.submit(store, "greedy", "one", "Ada")
+    second = ladder.submit(store, "Greedy", "two", "ada")
+    assert (second.number, second.bot) == (2, "greedy")
+    assert store.bots.versions("greedy") == [first, second]
+    assert store.bots.get("greedy").current == second
+
+
+def test_the_same_files_under_two_names_are_kept_once(store: Store) -> None:
+    one = ladder.submit(store, "greedy", "same")
+    two = ladder.submit(store, "grabby", "same")
+    assert one.digest == two.digest
+    assert one.id != two.id
+
+
+def test_submitting_what_plays_already_is_refused(store: Store) -> None:
+    ladder.submit(store, "greedy", "one")
+    with pytest.raises(SubmissionError, match=r"these files are version 1 of 'greedy' already$"):
+        ladder.submit(store, "greedy", "one")
+    store.bots.disable("greedy", "it snores")
+    with pytest.raises(SubmissionError, match="it is disabled: enable it"):
+        ladder.submit(store, "greedy", "one")
+
+
+def test_an_older_version_may_be_submitted_again(store: Store) -> None:
+    numbers = [ladder.submit(store, "greedy", text).number for text in ("one", "two", "one")]
+    assert numbers == [1, 2, 3]
+
+
+def test_a_name_belongs_to_the_author_who_had_it_first(store: Store) -> None:
+    ladder.submit(store, "greedy", "one", "Ada")
+    with pytest.raises(SubmissionError, match="the bot 'greedy' is Ada's; choose another name"):
+        ladder.submit(store, "GREEDY", "two", "Bob")
+    assert [bot.name for bot in store.bots.all()] == ["greedy"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "x" * 41,
+        "=cmd()",
+        "-rf",
+        "a  b",
+        "a ",
+        "a\nb",
+        "a\x1b[31m",
+        "<script>",
+        "a/b",
+        "\u202egreedy",
+        "אבג",
+        "ｇreedy",
+        "a\0b",
+    ],
+)
+def test_names_that_are_orders_or_riddles_are_refused(store: Store, name: str) -> None:
+    with pytest.raises(SubmissionError):
+        store.bots.submit(name, "Ada", ladder.a_submission("one"))
+    with pytest.raises(SubmissionError):
+        store.bots.submit("greedy", name, ladder.a_submission("one"))
+    assert store.bots.all() == []
+
+
+def test_names_of_people_are_taken(store: Store) -> None:
+    for number, name in enumerate(("José O'Neill-Ñandú", "李雷", "Jürgen 2.", "B.")):
+        assert store.bots.submit(f"bot{number}", name, ladder.a_submission("x")).author == name
+
+
+def test_taking_out_and_bringing_back_says_why(store: Store) -> None:
+    ladder.submit(store, "greedy")
+    store.bots.disable("greedy", "it\x1b snores")
+    bot = store.bots.get("greedy")
+    assert (bot.state, bot.reason) == (BotState.DISABLED, "it\\x1b snores")
+    store.bots.enable("greedy")
+    bot = store.bots.get("greedy")
+    assert (bot.state, bot.reason, bot.strikes) == (BotState.ACTIVE, None, 0)
+    store.bots.withdraw("greedy")
+    assert store.bots.get("greedy").state is BotState.WITHDRAWN
+    ladder.submit(store, "greedy", "better")
+    assert store.bots.get("greedy").state is BotState.ACTIVE
+    assert [entry.kind for entry in store.audit.latest()] == [
+        AuditKind.SUBMITTED,
+        AuditKind.WITHDRAWN,
+        AuditKind.ENABLED,
+        AuditKind.DISABLED,
+        AuditKind.SUBMITTED,
+    ]
+    (disabled,) = store.audit.latest(kind=AuditKind.DISABLED)
+    assert (disabled.subject, disabled.note) == ("greedy", "it\\x1b snores")
+
+
+def test_a_bot_that_is_taken_out_gets_none_of_its_waiting_games(store: Store) -> None:
+    season = ladder.stocked(store, bots=5)
+    a, b, c, d, e = ladder.ids(store)
+    store.jobs.add(season, [[[a, b, c, d]], [[b, c, d, e]], [[e, d, c, b]]])
+    played = ladder.claim(store, season)
+    store.bots.withdraw("anna")
+    store.bots.disable("eve", "it snores")
+    cancelled = store.queue.listed(season, JobStatus.CANCELLED)
+    assert [job.note for job in cancelled] == ["eve is disabled", "eve is disabled"]
+    # What is being played counts.
+    assert store.games.report(played, ladder.play(played)).seq == 1
+
+
+def test_the_former_version_plays_what_was_arranged_for_it(store: Store) -> None:
+    season = ladder.stocked(store)
+    former = ladder.ids(store)
+    store.jobs.add(season, ladder.rotations(former, 1))
+    ladder.submit(store, "anna", "better")
+    job = ladder.claim(store, season)
+    assert [version.id for version in job.seats] == former
+
+
+def test_unknown_names_are_said(store: Store) -> None:
+    ladder.stocked(store, bots=0)
+    with pytest.raises(StoreError, match="there is no bot 'nobody' on this ladder"):
+        store.bots.get("nobody")
+    with pytest.raises(StoreError, match="there is no season 's2'; there are s1"):
+        store.seasons.get("s2")
+    with pytest.raises(StoreError, match="no version has the digest ffff"):
+        store.bots.archive("ffff")
+
+
+def test_a_season_is_stored_as_it_was_opened(store: Store, another: Callable[[], Store]) -> None:
+    season = ladder.a_season(seats=(2, 3))
+    store.seasons.open(season, ladder.SEED)
+    stored = another().seasons.get("s1")
+    assert stored.season == season
+    assert stored.commitment == commitment(ladder.SEED)
+    assert another().seasons.all() == [stored]
+    with pytest.raises(StoreError, match="there is a season 's1' already"):
+        store.seasons.open(season, ladder.SEED)
+
+
+def test_seeds_of_games_follow_from_the_season_and_are_shown_when_it_closes(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
+    first, second = (ladder.claim(store, season) for _ in range(2))
+    assert first.seed == game_seed(ladder.SEED, 1)
+    assert second.seed == game_seed(ladder.SEED, 2)
+    assert store.seasons.close("s1") == ladder.SEED.hex()
+    assert store.seasons.close("s1") == ladder.SEED.hex()
+    with pytest.raises(StoreError, match="the season 's1' is closed"):
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+    # What is being played counts, what waits is not played, nor what comes back.
+    assert store.games.report(first, ladder.play(first)).seq == 1
+    assert store.jobs.fail(second, "no luck") is JobStatus.CANCELLED
+    assert store.jobs.claim(season, "worker", 60) == []
+    assert store.queue.counts(season).cancelled == 2

@@ -1,0 +1,242 @@
+"""Whatever dies at whatever moment: every job ends in exactly one result, and ratings agree."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+import pytest
+from sqlalchemy import text
+
+from deepsea_ladder.crew import Finished, Inline, Outcome
+from deepsea_ladder.errors import StoreUnavailable
+from deepsea_ladder.runner import Runner, Settings
+from deepsea_ladder.stop import Stop
+from deepsea_ladder.store import Job, Policy, Receipt, Store, StoredSeason, Verdict
+from deepsea_rules.randomness import Stream, seed_from_text
+from helpers import ladder
+from helpers.killing import NEVER, context, killed_at
+from helpers.postgres import Postgres
+
+PATIENT = Policy(failures=10_000, strikes=10_000)
+
+EVERYWHERE = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 7])
+"""At every statement, or, in a hurry, at some."""
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """A season with four bots and one game to play."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+    return season
+
+
+def _report(store: Store, job: Job, record: str) -> None:
+    store.games.report(job, record)
+
+
+def _claim(store: Store, name: str) -> None:
+    store.jobs.claim(store.seasons.get(name), "dead", 0)
+
+
+@EVERYWHERE
+def test_a_death_at_any_statement_of_a_report_leaves_all_or_nothing(
+    target: str, store: Store, season: StoredSeason, step: int
+) -> None:
+    job = ladder.claim(store, season)
+    record = ladder.play(job)
+    number = 1
+    while killed_at(number, _report, target, job, record) is None:
+        number += step
+        assert store.ratings.last_seq() == 0
+        assert store.queue.counts(season).leased == 1
+        assert store.ratings.refold(season) == {}
+        assert store.ratings.differences(season) == []
+    assert number > 20
+    assert store.games.report(job, record) == Receipt(Verdict.DUPLICATE, seq=1)
+    assert store.ratings.differences(season, records=True) == []
+
+
+@EVERYWHERE
+def test_a_death_at_any_statement_of_a_claim_loses_no_job(
+    target: str, store: Store, season: StoredSeason, step: int
+) -> None:
+    patient = Store(store.database, PATIENT)
+    number = 2
+    while killed_at(number, _claim, target, "s1") is None:
+        number += step
+    assert number > 5
+    job = ladder.claim(patient, season)
+    assert patient.games.report(job, ladder.play(job)).seq == 1
+
+
+@EVERYWHERE
+def test_a_death_in_a_submission_leaves_all_or_nothing(
+    target: str, store: Store, step: int
+) -> None:
+    number = 2
+    while killed_at(number, _submit, target) is None:
+        number += step
+        assert store.bots.all() == []
+        assert store.audit.latest() == []
+    assert store.bots.get("greedy").current.number == 1
+
+
+def _submit(store: Store) -> None:
+    ladder.submit(store, "greedy")
+
+
+class _Chaos:
+    """Runners in processes of their own, which are killed now and then; all from one seed."""
+
+    def __init__(self, store: Store, target: str, seed: str) -> None:
+        self.store = store
+        self.target = target
+        self.stream = Stream(seed_from_text(seed), "chaos")
+        self.running: dict[Connection, tuple[BaseProcess, str]] = {}
+        self.started = 0
+        self.kills = 0
+
+    def start(self) -> None:
+        self.started += 1
+        owner = f"runner {self.started}"
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_run, args=(theirs, self.target, owner))
+        process.start()
+        theirs.close()
+        self.running[ours] = (process, owner)
+
+    def events(self) -> Iterator[None]:
+        """Something that one of the runners did, until all have ended by themselves."""
+        while self.running:
+            for connection in wait(list(self.running)):
+                assert isinstance(connection, Connection)
+                try:
+                    connection.recv_bytes()
+                    yield
+                except (EOFError, OSError):
+                    self._gone(connection)
+
+    def kill_one(self) -> None:
+        victims = [c for c, (process, _) in self.running.items() if process.is_alive()]
+        if not victims:
+            return
+        victim = victims[self.stream.uniform(len(victims))]
+        process, _ = self.running[victim]
+        process.kill()
+        self.kills += 1
+        self._gone(victim)
+        self.start()
+
+    def _gone(self, connection: Connection) -> None:
+        process, owner = self.running.pop(connection)
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL), f"exit status {process.exitcode}"
+        connection.close()
+        # What would happen by itself when the lease runs out.
+        with self.store.database.write() as database:
+            expire = text("UPDATE jobs SET until = 0 WHERE owner = :owner")
+            database.execute(expire, {"owner": owner})
+
+
+def _run(events: Connection, target: str, owner: str) -> None:
+    """A runner that tells what it does, delivers some results twice, and sleeps on some leases."""
+    stream = Stream(seed_from_text(owner), "runner")
+    records: dict[str, str] = {}
+
+    def play(job: Job) -> Outcome:
+        events.send_bytes(b"playing")
+        records[job.game_id] = ladder.play(job, choices=owner)
+        events.send_bytes(b"played")
+        return Finished(records[job.game_id])
+
+    class Listener:
+        def finished(self, job: Job, receipt: Receipt) -> None:
+            events.send_bytes(b"reported")
+            if stream.uniform(5) == 0:
+                with suppress(StoreUnavailable):
+                    again = store.games.report(job, records[job.game_id])
+                    assert again.verdict is Verdict.DUPLICATE
+
+        def failed(self, job: Job, reason: str) -> None:
+            raise AssertionError(reason)
+
+        def trouble(self, message: str) -> None:
+            events.send_bytes(b"trouble")
+
+    with Store.open(target, PATIENT) as store:
+        summary = Runner(
+            store,
+            store.seasons.get("s1"),
+            Inline(play),
+            owner=owner,
+            clock=lambda: 0.0,
+            stop=Stop(),
+            # A lease that has run out at once makes a zombie of whoever has it.
+            settings=Settings(lease=60 * stream.uniform(3), idle=0.01),
+            listener=Listener(),
+        ).run()
+        assert summary.refused == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["one", "two"])
+def test_runners_that_are_killed_at_random_lose_and_double_nothing(
+    target: str, store: Store, seed: str
+) -> None:
+    games = 60
+    season = ladder.stocked(store, bots=6)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], games // 2))
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[2:], games // 2))
+    chaos = _Chaos(store, target, seed)
+    for _ in range(3):
+        chaos.start()
+    wait_for = 5
+    for _ in chaos.events():
+        wait_for -= 1
+        if wait_for <= 0 and chaos.kills < 15:
+            chaos.kill_one()
+            wait_for = 1 + chaos.stream.uniform(12)
+    assert chaos.kills == 15
+    _check_all_is_well(store, season, games)
+
+
+@pytest.mark.slow
+def test_a_database_server_that_is_killed_loses_and_doubles_nothing(postgres: Postgres) -> None:
+    games = 40
+    target = postgres.new_database()
+    with Store.create(target, PATIENT) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), games))
+        chaos = _Chaos(store, target, "server")
+        for _ in range(3):
+            chaos.start()
+        kills = 0
+        for count, _ in enumerate(chaos.events()):
+            if kills < 3 and count == 20 * (kills + 1):
+                postgres.kill()
+                postgres.start()
+                kills += 1
+                # The first use of a connection that is gone says so; the next makes a new one.
+                store.close()
+        assert kills == 3
+        _check_all_is_well(store, season, games)
+
+
+def _check_all_is_well(store: Store, season: StoredSeason, games: int) -> None:
+    counts = store.queue.counts(season)
+    assert (counts.done, counts.open, counts.quarantined) == (games, 0, 0)
+    played = [game.game_id for game in store.history.games(season)]
+    assert sorted(played) == sorted(f"s1-{number}" for number in range(1, games + 1))
+    assert store.ratings.last_seq() == games
+    assert store.ratings.differences(season, records=True) == []
+
+
+def test_killing_needs_statements_to_count(target: str, store: Store, season: StoredSeason) -> None:
+    count = killed_at(NEVER, _claim, target, "s1")
+    assert count is not None
+    assert count > 5

@@ -1,0 +1,221 @@
+"""A store that is busy, full or away: refused in one line, nothing half done, and it goes on."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import event, text
+
+from deepsea_ladder.errors import StoreError, StoreUnavailable
+from deepsea_ladder.store import Job, Receipt, Store, StoredSeason, Verdict, database
+from helpers import ladder
+from helpers.killing import context
+from helpers.postgres import Postgres
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """A season with four bots and four games to play."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    return season
+
+
+@contextmanager
+def _no_room(store: Store) -> Iterator[None]:
+    """Let the file of a store grow no more."""
+
+    def limit(connection: object, _: object) -> None:
+        connection.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]
+
+    store.close()
+    event.listen(store.database.engine, "connect", limit)
+    try:
+        yield
+    finally:
+        event.remove(store.database.engine, "connect", limit)
+        store.close()
+
+
+@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
+    store: Store, season: StoredSeason
+) -> None:
+    job = ladder.claim(store, season)
+    record = ladder.play(job)
+    before = store.queue.counts(season)
+    with _no_room(store):
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="the disk is full; nothing was changed"):
+                store.games.report(job, record)
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            ladder.submit(store, "eve", "x" * 100_000)
+        assert store.queue.counts(season).leased == before.leased
+        assert store.ratings.last_seq() == 0
+        assert len(store.bots.all()) == 4
+    assert store.games.report(job, record) == Receipt(Verdict.ACCEPTED, seq=1)
+    assert store.ratings.differences(season, records=True) == []
+
+
+@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+def test_a_write_that_the_system_refuses_leaves_no_half_result(
+    target: str, store: Store, season: StoredSeason
+) -> None:
+    job = ladder.claim(store, season)
+    record = ladder.play(job)
+    # How far the log of the database may still grow; at some length everything fits.
+    for room in range(0, 200_000, 4096):
+        process = context.Process(target=_report_with_room, args=(target, job, record, room))
+        process.start()
+        process.join()
+        assert process.exitcode in (0, 3)
+        if process.exitcode == 0:
+            break
+        assert store.ratings.last_seq() == 0
+        assert store.ratings.differences(season) == []
+    else:
+        pytest.fail("it never fitted")
+    assert room > 0
+    assert store.games.report(job, record).verdict is Verdict.DUPLICATE
+    assert store.ratings.differences(season, records=True) == []
+
+
+def _report_with_room(target: str, job: Job, record: str, room: int) -> None:
+    with Store.open(target) as store:
+        log = Path(f"{target}-wal")
+        size = log.stat().st_size if log.exists() else 0
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, resource.RLIM_INFINITY))
+        try:
+            store.games.report(job, record)
+        except StoreUnavailable:
+            raise SystemExit(3) from None
+
+
+def test_a_writer_that_finds_it_busy_is_told_so(
+    target: str, store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.001)
+    with Store.open(target) as other, store.database.write():
+        with pytest.raises(StoreUnavailable, match=r"another .* keeps it busy; try again"):
+            other.jobs.claim(season, "worker", 60)
+        # Readers are not kept waiting.
+        assert other.queue.waiting(season) == 4
+    with Store.open(target) as other:
+        assert ladder.claim(other, season).game_id == "s1-1"
+
+
+def test_readers_see_a_snapshot_while_others_write(store: Store, season: StoredSeason) -> None:
+    count = text("SELECT count(*) FROM jobs WHERE status = 'todo'")
+    with store.database.read() as connection:
+        assert connection.execute(count).scalar() == 4
+        ladder.claim(store, season)
+        assert connection.execute(count).scalar() == 4
+    assert store.queue.waiting(season) == 3
+
+
+def test_an_exception_undoes_the_whole_transaction(store: Store, season: StoredSeason) -> None:
+    def fail() -> None:
+        with store.database.write() as connection:
+            connection.execute(text("DELETE FROM jobs"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert store.queue.waiting(season) == 4
+
+
+@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+def test_a_server_that_was_killed_is_away_and_then_back(
+    store: Store, season: StoredSeason, postgres: Postgres
+) -> None:
+    job = ladder.claim(store, season)
+    record = ladder.play(job)
+    postgres.kill()
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=r"^the ladder at postgresql\S+ "):
+            store.games.report(job, record)
+    postgres.start()
+    assert store.games.report(job, record).verdict is Verdict.ACCEPTED
+    assert store.ratings.differences(season) == []
+
+
+@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+def test_a_connection_that_breaks_anywhere_in_a_report_can_be_tried_again(
+    store: Store, season: StoredSeason, postgres: Postgres
+) -> None:
+    job = ladder.claim(store, season)
+    record = ladder.play(job)
+    receipt, number = None, 0
+    while receipt is None:
+        number += 1
+        with _cut_before(store, number, postgres) as cut:
+            try:
+                receipt = store.games.report(job, record)
+            except StoreUnavailable:
+                assert cut
+    assert number > 15
+    assert receipt == Receipt(Verdict.ACCEPTED, seq=1)
+    assert store.ratings.differences(season) == []
+
+
+@contextmanager
+def _cut_before(store: Store, number: int, postgres: Postgres) -> Iterator[list[bool]]:
+    """Cut the server's end of a connection before statement `number`; whether it came so far."""
+    cut: list[bool] = []
+    count = 0
+
+    def before(connection: object, *_: object) -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            cut.append(True)
+            driver = connection.connection.driver_connection  # type: ignore[attr-defined]
+            postgres.execute(f"SELECT pg_terminate_backend({driver.info.backend_pid}, 10000)")
+
+    for name in ("before_cursor_execute", "commit"):
+        event.listen(store.database.engine, name, before)
+    try:
+        yield cut
+    finally:
+        for name in ("before_cursor_execute", "commit"):
+            event.remove(store.database.engine, name, before)
+
+
+@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+def test_a_commit_whose_answer_is_lost_counts_once(
+    store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ladder.claim(store, season)
+    record = ladder.play(job)
+    dialect = store.database.engine.dialect
+    real, commits = dialect.do_commit, 0
+
+    def lose_the_answer(connection: object) -> None:
+        nonlocal commits
+        commits += 1
+        real(connection)  # type: ignore[arg-type]
+        if commits == 2:  # the first ends the reading of the job
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dialect, "do_commit", lose_the_answer)
+        with pytest.raises(StoreUnavailable, match="server closed the connection"):
+            store.games.report(job, record)
+    assert store.games.report(job, record) == Receipt(Verdict.DUPLICATE, seq=1)
+
+
+def test_a_server_that_is_not_there_is_said_without_the_password() -> None:
+    with pytest.raises(StoreUnavailable) as refusal:
+        Store.open("postgresql://anna:hunter2@127.0.0.1:1/ladder")
+    assert "hunter2" not in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_database_that_is_not_there_is_said(postgres: Postgres) -> None:
+    with pytest.raises(StoreError, match=r"nowhere.*does not exist"):
+        Store.open(postgres.url("nowhere"))

@@ -1,0 +1,248 @@
+"""How a result comes in: once, checked, with everything that follows from it or not at all."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.store import (
+    AuditKind,
+    BotState,
+    Job,
+    JobStatus,
+    Policy,
+    Receipt,
+    Store,
+    StoredSeason,
+    Verdict,
+)
+from helpers import ladder
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """A season with four bots and four games to play."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    return season
+
+
+@pytest.fixture
+def job(store: Store, season: StoredSeason) -> Job:
+    """The first game, leased."""
+    return ladder.claim(store, season, "ann")
+
+
+def test_a_result_is_stored_with_what_follows_from_it(
+    store: Store, season: StoredSeason, job: Job
+) -> None:
+    record = ladder.play(job)
+    assert store.games.report(job, record) == Receipt(Verdict.ACCEPTED, seq=1)
+    assert store.games.record("s1-1") == record
+    counts = store.queue.counts(season)
+    assert (counts.done, counts.todo, counts.leased) == (1, 3, 0)
+    said = json.loads(record)["result"]
+    (game,) = store.history.latest(10)
+    assert [seat.version for seat in game.seats] == list(job.seats)
+    assert [seat.result.score for seat in game.seats] == said["scores"]
+    assert [seat.result.placement for seat in game.seats] == said["placements"]
+    tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
+    for seat in game.seats:
+        tally = tallies[seat.version.id]
+        assert (tally.games, tally.placements, tally.last_seq) == (1, seat.result.placement, 1)
+        assert tally.rating == seat.rating
+        assert store.ratings.course(season, seat.version.id) == [(1, seat.rating)]
+    best = min(game.seats, key=lambda seat: seat.result.placement)
+    assert best.rating.mu > season.season.rating.mu
+    assert store.ratings.differences(season, records=True) == []
+
+
+def test_delivering_again_changes_nothing(store: Store, season: StoredSeason, job: Job) -> None:
+    record = ladder.play(job)
+    store.games.report(job, record)
+    before = store.ratings.entries(season)
+    for _ in range(3):
+        assert store.games.report(job, record) == Receipt(Verdict.DUPLICATE, seq=1)
+    assert store.ratings.entries(season) == before
+    assert store.ratings.last_seq() == 1
+    assert store.audit.latest(kind=AuditKind.REFUSED) == []
+
+
+def test_a_zombies_result_counts_if_it_is_the_first(store: Store, season: StoredSeason) -> None:
+    zombie = ladder.claim(store, season, "zombie", seconds=0)
+    job = ladder.claim(store, season, "alive")
+    assert store.games.report(zombie, ladder.play(zombie, choices="zombie")).seq == 1
+    before = store.games.record(job.game_id), store.ratings.entries(season)
+    # Another game of the same job, as valid as the first: too late.
+    receipt = store.games.report(job, ladder.play(job, choices="alive"))
+    assert receipt == Receipt(Verdict.DUPLICATE, seq=1)
+    assert (store.games.record(job.game_id), store.ratings.entries(season)) == before
+    assert store.queue.counts(season).done == 1
+
+
+def test_a_quarantined_job_takes_a_late_result(store: Store, season: StoredSeason) -> None:
+    impatient = Store(store.database, Policy(failures=1))
+    late = ladder.claim(store, season, "late", seconds=0)
+    ladder.claim(impatient, season, "other")
+    assert store.queue.counts(season).quarantined == 1
+    assert store.games.report(late, ladder.play(late)).verdict is Verdict.ACCEPTED
+    assert store.queue.counts(season).quarantined == 0
+
+
+def test_results_at_once_are_stored_once(
+    store: Store, season: StoredSeason, job: Job, another: Callable[[], Store]
+) -> None:
+    record = ladder.play(job)
+    receipts: list[Receipt] = []
+    start = threading.Barrier(4)
+
+    def deliver(own: Store) -> None:
+        start.wait()
+        receipts.append(own.games.report(job, record))
+
+    threads = [threading.Thread(target=deliver, args=(another(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    verdicts = sorted(receipt.verdict for receipt in receipts)
+    assert verdicts == [Verdict.ACCEPTED] + [Verdict.DUPLICATE] * 3
+    assert store.ratings.differences(season) == []
+
+
+def _changed(path: str, value: Any) -> Callable[[str], str]:
+    def change(record: str) -> str:
+        data = json.loads(record)
+        *way, last = path.split(".")
+        place = data
+        for key in way:
+            place = place[int(key)] if key.isdigit() else place[key]
+        place[int(last) if last.isdigit() else last] = value
+        return json.dumps(data)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("forge", "words"),
+    [
+        (lambda record: "{", "not JSON"),
+        (lambda record: record[:-40], "not JSON"),
+        (lambda record: "x" * 2_000_000, "the record has 2000000 characters"),
+        (_changed("game_id", "s1-2"), "the game_id is 's1-2', not 's1-1'"),
+        (_changed("seed", "00" * 32), "the seed is"),
+        (_changed("clock", "1h+1h"), "the clock is '1h\\+1h'"),
+        (_changed("rules.name", "guide"), "the rules are not those of season 's1'"),
+        (_changed("rules.options.owner_peek", "on_return"), "the rules are not those"),
+        (_changed("seats.0.name", "mallory v1"), "the name of a seat is 'mallory v1'"),
+        (_changed("seats.1.digest", "f" * 64), "the digest of ben v1 is 'ffff"),
+        (_changed("result.placements", [1, 2, 3, 4]), "result.placements"),
+        (_changed("result.scores", [99, 0, 0, 0]), "result.scores"),
+        (_changed("commitment", "00" * 32), "commitment"),
+        (_changed("decisions.3.action", "turn"), "decision"),
+        (_changed("decisions", []), "the game is not over"),
+        (_changed("decisions.0.came", "\ud800"), "surrogates not allowed"),
+    ],
+)
+def test_what_is_no_result_of_the_job_is_refused_and_noted(
+    store: Store, season: StoredSeason, job: Job, forge: Callable[[str], str], words: str
+) -> None:
+    receipt = store.games.report(job, forge(ladder.play(job)))
+    assert receipt.verdict is Verdict.REFUSED
+    assert receipt.reason is not None
+    (entry,) = store.audit.latest(kind=AuditKind.REFUSED)
+    assert entry.subject == "s1-1"
+    assert entry.note.startswith("ann, lease 1: ")
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError(receipt.reason)
+    # Its lease ended as a failure, and the game is played again.
+    assert store.queue.counts(season).todo == 4
+    assert store.ratings.last_seq() == 0
+    again = ladder.claim(store, season, "bob")
+    assert store.games.report(again, ladder.play(again)).verdict is Verdict.ACCEPTED
+
+
+def test_only_who_had_the_lease_may_report(store: Store, season: StoredSeason, job: Job) -> None:
+    for thief in (
+        Job(**(_fields(job) | {"owner": "thief"})),
+        Job(**(_fields(job) | {"attempt": 2})),
+    ):
+        receipt = store.games.report(thief, ladder.play(job))
+        assert receipt.verdict is Verdict.REFUSED
+        assert "never had the lease" in (receipt.reason or "")
+    # The lease of the one that has it is not touched.
+    assert store.queue.counts(season).leased == 1
+    assert store.games.report(job, ladder.play(job)).verdict is Verdict.ACCEPTED
+
+
+def test_what_the_reporter_says_of_the_job_is_not_trusted(store: Store, job: Job) -> None:
+    forged = Job(**(_fields(job) | {"seed": b"\1" * 32}))
+    assert store.games.report(forged, ladder.play(forged)).verdict is Verdict.REFUSED
+
+
+def test_the_record_is_kept_as_the_store_writes_it(store: Store, job: Job) -> None:
+    record = ladder.play(job)
+    spread = json.dumps(json.loads(record), indent=4)
+    assert store.games.report(job, spread).verdict is Verdict.ACCEPTED
+    assert store.games.record(job.game_id) == record
+
+
+def test_unknown_games_are_said(store: Store, job: Job) -> None:
+    with pytest.raises(StoreError, match="no game 's1-1' was played"):
+        store.games.record("s1-1")
+    with pytest.raises(StoreError, match="there is no job 99"):
+        store.games.report(Job(**(_fields(job) | {"id": 99})), ladder.play(job))
+
+
+def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))
+
+    def play(*crashing: str) -> Receipt:
+        job = ladder.claim(store, season)
+        return store.games.report(job, ladder.play(job, crashing))
+
+    play("dan")
+    play("dan")
+    play()  # once it was there: the count starts again
+    assert store.bots.get("dan").strikes == 0
+    play("dan")
+    play("dan")
+    assert store.bots.get("dan").strikes == 2
+    assert play("dan", "cleo").disabled == ("dan",)
+    dan = store.bots.get("dan")
+    assert dan.state is BotState.DISABLED
+    assert dan.reason == (
+        "3 games in a row without it, the last s1-6 (crash); mend it and submit it again, "
+        "or enable it"
+    )
+    assert store.bots.get("cleo").strikes == 1
+    cancelled = store.queue.listed(season, JobStatus.CANCELLED)
+    assert [job.game_id for job in cancelled] == ["s1-7", "s1-8"]
+
+    store.bots.enable("dan")
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+    assert play("dan").disabled == ()
+    assert store.ratings.differences(season, records=True) == []
+    entry = next(e for e in store.ratings.entries(season) if e.version.bot == "dan")
+    assert (entry.tally.forfeits, entry.tally.faults, entry.tally.games) == (6, 6, 7)
+
+
+def test_crashes_of_a_former_version_do_not_count_against_the_new_one(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    jobs = store.jobs.claim(season, "ann", 60, [None] * 4)
+    ladder.submit(store, "dan", "better")
+    for job in jobs:
+        store.games.report(job, ladder.play(job, {"dan"}))
+    dan = store.bots.get("dan")
+    assert (dan.state, dan.strikes) == (BotState.ACTIVE, 0)
+
+
+def _fields(job: Job) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in job.__slots__}

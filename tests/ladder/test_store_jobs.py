@@ -1,0 +1,180 @@
+"""Jobs and leases: nobody's job is lost, nobody's death is waited for longer than its lease."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.store import AuditKind, Job, JobStatus, Policy, Store, StoredSeason
+from helpers import ladder
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """A season with four bots and four games to play."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    return season
+
+
+def test_a_job_has_its_game_from_the_start(store: Store, season: StoredSeason) -> None:
+    job = ladder.claim(store, season, "ann")
+    assert (job.game_id, job.attempt, job.owner, job.block) == ("s1-1", 1, "ann", 1)
+    assert [version.label for version in job.seats] == ["anna v1", "ben v1", "cleo v1", "dan v1"]
+    store.jobs.hand_back("ann")
+    again = ladder.claim(store, season, "bob")
+    assert (again.game_id, again.seed, again.seats) == (job.game_id, job.seed, job.seats)
+    assert again.attempt == 2
+
+
+def test_a_leased_job_is_nobody_elses(store: Store, season: StoredSeason) -> None:
+    claimed = [ladder.claim(store, season, owner).game_id for owner in ("ann", "bob")]
+    claimed += [job.game_id for job in store.jobs.claim(season, "cid", 60, [None] * 5)]
+    assert claimed == ["s1-1", "s1-2", "s1-3", "s1-4"]
+    assert store.jobs.claim(season, "dan", 60) == []
+
+
+def test_claiming_at_once_gives_everybody_other_jobs(
+    store: Store, season: StoredSeason, another: Callable[[], Store]
+) -> None:
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 20))
+    claimed: list[Job] = []
+
+    def work(own: Store, owner: str) -> None:
+        while jobs := own.jobs.claim(season, owner, 60):
+            claimed.extend(jobs)
+
+    threads = [
+        threading.Thread(target=work, args=(another(), owner)) for owner in ("ann", "bob", "cid")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(job.game_id[3:]) for job in claimed) == list(range(1, 25))
+
+
+def test_a_worker_stays_with_its_block_and_another_begins_the_next(store: Store) -> None:
+    season = ladder.stocked(store)
+    block = ladder.rotations(ladder.ids(store), 3)
+    store.jobs.add(season, [*block, *block])
+    ann, bob = store.jobs.claim(season, "both", 60, [None, None])
+    assert (ann.game_id, bob.game_id) == ("s1-1", "s1-4")
+    (bob,) = store.jobs.claim(season, "bob", 60, [bob.block])
+    assert bob.game_id == "s1-5"
+    (ann,) = store.jobs.claim(season, "ann", 60, [ann.block])
+    assert ann.game_id == "s1-2"
+    # Where no block is untouched, somebody helps.
+    (cid,) = store.jobs.claim(season, "cid", 60, [None])
+    assert cid.game_id == "s1-3"
+
+
+def test_a_lease_that_ran_out_is_taken_over(store: Store, season: StoredSeason) -> None:
+    dead = ladder.claim(store, season, "dead", seconds=0)
+    assert store.queue.counts(season).expired == 1
+    job = ladder.claim(store, season, "alive")
+    assert (job.game_id, job.attempt) == (dead.game_id, 2)
+    assert store.queue.counts(season).leased == 1
+
+
+def test_a_renewed_lease_does_not_run_out(store: Store, season: StoredSeason) -> None:
+    job = ladder.claim(store, season, "slow", seconds=0)
+    assert store.jobs.renew([job], 60) == 1
+    assert ladder.claim(store, season, "other").game_id == "s1-2"
+
+
+def test_nobody_renews_a_lease_that_was_taken_over(store: Store, season: StoredSeason) -> None:
+    zombie = ladder.claim(store, season, "zombie", seconds=0)
+    ladder.claim(store, season, "alive")
+    assert store.jobs.renew([zombie], 60) == 0
+    assert store.jobs.fail(zombie, "too late") is JobStatus.LEASED
+    assert store.jobs.hand_back("zombie") == 0
+
+
+def test_handing_back_counts_as_no_failure(store: Store, season: StoredSeason) -> None:
+    for _ in range(10):
+        store.jobs.claim(season, "ann", 60, [None] * 4)
+        assert store.jobs.hand_back("ann") == 4
+    counts = store.queue.counts(season)
+    assert (counts.todo, counts.open, counts.quarantined) == (4, 4, 0)
+
+
+def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
+    another: Callable[[], Store], store: Store, season: StoredSeason
+) -> None:
+    patient = Store(store.database, Policy(failures=3))
+    for _ in range(2):
+        assert patient.jobs.fail(ladder.claim(patient, season), "no sandbox") is JobStatus.TODO
+    ladder.claim(patient, season, "dead", seconds=0)
+    assert ladder.claim(patient, season).game_id == "s1-2"
+    (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
+    assert job.game_id == "s1-1"
+    assert job.note == "failed 3 times, last: nothing was heard of dead"
+    (entry,) = store.audit.latest(kind=AuditKind.QUARANTINED)
+    assert (entry.subject, entry.note) == ("s1-1", job.note)
+
+    assert store.jobs.requeue("s1-1") is JobStatus.TODO
+    assert patient.jobs.fail(ladder.claim(patient, season), "again") is JobStatus.TODO
+    with pytest.raises(StoreError, match="game 's1-1' is todo; only quarantined ones"):
+        store.jobs.requeue("s1-1")
+    with pytest.raises(StoreError, match="game 'x' is not known"):
+        store.jobs.requeue("x")
+
+
+def test_reports_of_a_failure_count_once(store: Store, season: StoredSeason) -> None:
+    job = ladder.claim(store, season)
+    for _ in range(10):
+        assert store.jobs.fail(job, "void") is JobStatus.TODO
+    (info, *_) = store.queue.listed(season, JobStatus.TODO)
+    assert (info.failures, info.note) == (1, "void")
+
+
+def test_what_failed_with_a_bot_that_is_out_is_not_tried_again(
+    store: Store, season: StoredSeason
+) -> None:
+    job = ladder.claim(store, season)
+    store.bots.withdraw("anna")
+    assert store.jobs.fail(job, "void") is JobStatus.CANCELLED
+    assert store.queue.counts(season).cancelled == 4
+
+
+def test_blocks_that_were_chosen_for_another_state_are_not_added(
+    store: Store, season: StoredSeason
+) -> None:
+    block = ladder.rotations(ladder.ids(store), 1)
+    assert store.queue.last_number(season) == 4
+    assert store.jobs.add(season, block, after=4) == ["s1-5"]
+    assert store.jobs.add(season, block, after=4) == []
+    assert store.queue.waiting(season) == 5
+
+
+def test_line_ups_that_cannot_be_played_are_refused_whole(
+    store: Store, season: StoredSeason
+) -> None:
+    a, b, c, d = ladder.ids(store)
+    for bad, words in (
+        ([a, b, c], "a line-up of 3: season 's1' has games of 4"),
+        ([a, b, c, c], "one version in two seats"),
+        ([a, b, c, 99], "there is no version with the id 99"),
+    ):
+        with pytest.raises(StoreError, match=words):
+            store.jobs.add(season, [[[a, b, c, d]], [bad]])
+    assert store.queue.waiting(season) == 4
+
+
+def test_blocks_with_a_bot_that_is_out_are_left_out(store: Store, season: StoredSeason) -> None:
+    ladder.submit(store, "eve")
+    a, b, c, d, e = ladder.ids(store)
+    store.bots.withdraw("anna")
+    assert store.jobs.add(season, [[[a, b, c, d]], [[b, c, d, e]]]) == ["s1-5"]
+
+
+def test_words_of_others_do_no_harm(store: Store, season: StoredSeason) -> None:
+    store.jobs.fail(ladder.claim(store, season), "\0\x1b[31m\ud800" + "x" * 5000)
+    (info, *_) = store.queue.listed(season, JobStatus.TODO)
+    assert info.note is not None
+    assert info.note.startswith("\\x00\\x1b[31m\\ud800xxx")
+    assert len(info.note) == 2000

@@ -1,0 +1,193 @@
+"""Ratings follow from the games, to the last bit, and the store can show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from deepsea_ladder import rating
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.rating import PACKAGE_DEFAULTS, Rating, RatingParameters
+from deepsea_ladder.store import Store, StoredSeason
+from helpers import ladder
+from helpers.postgres import Postgres
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """A season of twelve games at tables of two, three and four, with a crash and ties."""
+    season = ladder.stocked(store, bots=5, seats=(2, 3, 4))
+    a, b, c, d, e = ladder.ids(store)
+    store.jobs.add(season, [*ladder.rotations([a, b, c, d], 4), *ladder.rotations([e, a], 4)])
+    store.jobs.add(season, ladder.rotations([c, e, b], 4))
+    ladder.play_all(store, season, {"s1-7": {"eve"}})
+    return season
+
+
+def _sql(store: Store, statement: str) -> None:
+    with store.database.write() as connection:
+        connection.execute(text(statement))
+
+
+def test_a_refold_gives_what_is_stored(store: Store, season: StoredSeason) -> None:
+    stored = {
+        entry.version.id: entry.tally
+        for entry in store.ratings.entries(season)
+        if entry.tally.games
+    }
+    assert len(stored) == 5
+    assert store.ratings.refold(season) == stored
+    assert store.ratings.differences(season, records=True) == []
+
+
+def test_both_databases_give_the_same_bits(tmp_path: Path, postgres: Postgres) -> None:
+    digests = set()
+    for target in (str(tmp_path / "one.db"), postgres.new_database()):
+        with Store.create(target) as store:
+            season = ladder.stocked(store, bots=6)
+            store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 10))
+            store.jobs.add(season, ladder.rotations(ladder.ids(store)[2:], 10))
+            ladder.play_all(store, season)
+            digests.add(
+                tuple(tally.rating.to_hex() for tally in store.ratings.refold(season).values())
+            )
+            assert store.ratings.differences(season) == []
+    assert len(digests) == 1
+
+
+def test_other_parameters_make_other_ratings_and_change_nothing(
+    store: Store, season: StoredSeason
+) -> None:
+    before = store.ratings.entries(season)
+    asked = store.ratings.refold(season, RatingParameters(mu=1500, sigma=400, beta=200, tau=4))
+    assert 1300 < asked[before[0].version.id].rating.mu < 1700
+    assert asked[before[0].version.id].games == before[0].tally.games
+    assert store.ratings.refold(season, PACKAGE_DEFAULTS) != asked
+    assert store.ratings.entries(season) == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE ratings SET wins = wins + 1 WHERE version_id = 2", "version 2: wins is"),
+        ("UPDATE ratings SET mu = '0x1.9p+4' WHERE version_id = 1", "version 1: rating is"),
+        ("UPDATE game_seats SET sigma = '0x1.0p+2' WHERE seq = 3 AND seat = 0", "game 3, version"),
+        ("DELETE FROM ratings WHERE version_id = 3", "version 3 has no rating, but games"),
+        ("UPDATE game_seats SET placement = 1 WHERE seq = 12", "game 12"),
+        ("UPDATE game_seats SET score = score + 1 WHERE seq = 5", ": scores is"),
+    ],
+)
+def test_what_was_tampered_with_is_found(
+    store: Store, season: StoredSeason, statement: str, words: str
+) -> None:
+    _sql(store, statement)
+    found = store.ratings.differences(season)
+    assert any(words in line for line in found), found
+
+
+def test_a_single_bit_is_found(store: Store, season: StoredSeason) -> None:
+    (entry, *_) = store.ratings.entries(season)
+    mu = entry.tally.rating.mu
+    nudged = float.fromhex(mu.hex()) * (1 + 2**-52)
+    _sql(store, f"UPDATE ratings SET mu = '{nudged.hex()}' WHERE version_id = {entry.version.id}")
+    (line,) = store.ratings.differences(season)
+    assert line.startswith(f"version {entry.version.id}: rating is {nudged.hex()}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE games SET record = '{}' WHERE seq = 2", "s1-2: the record is wrong"),
+        (
+            "UPDATE games SET record = (SELECT record FROM games WHERE seq = 1) WHERE seq = 2",
+            "s1-2: the record is another game's",
+        ),
+    ],
+)
+def test_records_are_looked_at_on_demand(
+    store: Store, season: StoredSeason, statement: str, words: str
+) -> None:
+    _sql(store, statement)
+    assert store.ratings.differences(season) == []
+    (line,) = store.ratings.differences(season, records=True)
+    assert words in line
+
+
+def test_results_that_are_not_their_records_are_found(store: Store, season: StoredSeason) -> None:
+    _sql(store, "UPDATE game_seats SET score = score + 1 WHERE seq = 5")
+    found = store.ratings.differences(season, records=True)
+    assert "game s1-5: the stored results are not those of its record" in found
+
+
+def test_rewriting_mends_what_follows_from_the_games(store: Store, season: StoredSeason) -> None:
+    before = store.ratings.entries(season)
+    _sql(store, "UPDATE ratings SET mu = '0x1p+0', games = 99")
+    _sql(store, "UPDATE game_seats SET mu = '0x1p+0' WHERE seq = 4")
+    assert store.ratings.rewrite(season) == 12
+    assert store.ratings.differences(season, records=True) == []
+    assert store.ratings.entries(season) == before
+
+
+def test_ratings_of_another_arithmetic_are_not_continued(
+    store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _sql(store, "UPDATE seasons SET method = 'older/1'")
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 1))
+    job = ladder.claim(store, season)
+    with pytest.raises(StoreError, match=r"was rated by older/1, .* compute the season's ratings"):
+        store.games.report(job, ladder.play(job))
+    store.ratings.rewrite(season)
+    assert store.seasons.get("s1").method == rating.METHOD
+    assert store.games.report(job, ladder.play(job)).seq == 13
+
+
+def test_a_new_version_starts_as_a_newcomer_and_the_former_keeps_its_rating(
+    store: Store, season: StoredSeason
+) -> None:
+    former = store.ratings.refold(season)
+    new = ladder.submit(store, "anna", "better")
+    entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
+    assert entries[new.id].tally.rating == season.season.rating.newcomer
+    assert entries[new.id].is_current
+    first = store.bots.versions("anna")[0]
+    assert entries[first.id].tally == former[first.id]
+    assert not entries[first.id].is_current
+
+
+def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeason) -> None:
+    anna = ladder.ids(store)[0]
+    course = store.ratings.course(season, anna)
+    assert [seq for seq, _ in course] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert course[-1][1] == store.ratings.refold(season)[anna].rating
+    earlier = store.ratings.earlier(season, 3)
+    assert earlier[anna] == course[-4][1]
+    assert set(earlier) == set(ladder.ids(store))
+    assert set(store.ratings.earlier(season, 7)) == {
+        version for version, tally in store.ratings.refold(season).items() if tally.games > 7
+    }
+    assert all(isinstance(value, Rating) for value in earlier.values())
+
+
+def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
+    before = store.ratings.entries(season)
+    other = store.seasons.open(ladder.a_season("s2", seats=(3,)), ladder.SEED)
+    store.jobs.add(other, ladder.rotations(ladder.ids(store)[:3], 2))
+    assert store.jobs.claim(season, "worker", 60) == []
+    ladder.play_all(store, other)
+    assert store.ratings.entries(season) == before
+    anna = ladder.ids(store)[0]
+    assert [seq for seq, _ in store.ratings.course(other, anna)] == [13, 14]
+    assert len(store.ratings.course(season, anna)) == 8
+    assert store.ratings.differences(season) == store.ratings.differences(other) == []
+
+
+def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) -> None:
+    assert [game.seq for game in store.history.games()] == list(range(1, 13))
+    assert [game.game_id for game in store.history.latest(2, season)] == ["s1-12", "s1-11"]
+    assert [game.seq for game in store.history.latest(99, season, "Dan")] == [4, 3, 2, 1]
+    eve = store.bots.get("eve").current.id
+    results = list(store.history.results_of(season, eve))
+    assert [len(seats) for seats in results] == [2] * 4 + [3] * 4
+    assert sum(own.forfeit == "crash" for seats in results for own in seats) == 1

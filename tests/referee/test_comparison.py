@@ -1,0 +1,221 @@
+"""What blocks say about two bots: scores, verdicts, faults apart, and how seldom they are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from deepsea_referee.blocks import BlockSettings, seated
+from deepsea_referee.bots import resolve
+from deepsea_referee.clock import ManualClock
+from deepsea_referee.comparison import LARGEST_LEAD, Comparison, placement_scores
+from deepsea_referee.in_process import play_number
+from deepsea_referee.loading import Player, load
+from deepsea_referee.results import FaultReport, GameResult
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Forfeit
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.view import View
+from deepsea_sdk import Bot
+from helpers.games import rng
+from helpers.programs import PATIENT
+
+PAIR = ((0, 1), (1, 0))
+
+
+def result(
+    seats: tuple[int, ...],
+    placements: tuple[int, ...],
+    scores: tuple[int, ...] = (),
+    faulty: int | None = None,
+) -> GameResult:
+    """A game; the bot in seat `faulty` crashed in it."""
+    faults = () if faulty is None else (fault(faulty),)
+    forfeits = () if faulty is None else (Forfeit(faulty, Fault.CRASH, 0),)
+    scores = scores or tuple(10 - placement for placement in placements)
+    return GameResult(1, "g", seats, scores, placements, forfeits, faults)
+
+
+def fault(seat: int) -> FaultReport:
+    return FaultReport(seat, 0, Fault.CRASH, "search", ("leave", "take"), "gone", 5, "leave", True)
+
+
+@pytest.mark.parametrize(
+    ("placements", "scores"),
+    [
+        ((1, 2), (1, 0)),
+        ((1, 1), (0.5, 0.5)),
+        ((2, 1, 3), (0.5, 1, 0)),
+        ((1, 1, 3), (0.75, 0.75, 0)),
+        ((1, 2, 2, 2), (1, 1 / 3, 1 / 3, 1 / 3)),
+        ((4, 3, 2, 1), (0, 1 / 3, 2 / 3, 1)),
+    ],
+)
+def test_a_placement_score_is_the_share_of_the_others_that_are_behind(
+    placements: tuple[int, ...], scores: tuple[float, ...]
+) -> None:
+    assert placement_scores(placements) == pytest.approx(scores)
+    assert sum(scores) == pytest.approx(len(scores) / 2)
+
+
+def test_a_block_is_one_observation() -> None:
+    comparison = Comparison(PAIR, (0,), (1,))
+    comparison.add([result((0, 1), (1, 2), (12, 7)), result((1, 0), (1, 2), (9, 8))])
+    assert (comparison.blocks, comparison.games) == (1, 2)
+    assert comparison.placement.mean == 0
+    assert comparison.points.mean == pytest.approx(2)
+    assert comparison.means == [[0.5, 10.0], [0.5, 8.0]]
+
+
+def test_copies_of_a_bot_count_together() -> None:
+    line_ups = ((0, 2, 1, 3), (2, 0, 3, 1))
+    comparison = Comparison(line_ups, (0, 1), (2, 3))
+    comparison.add([result(line_up, (1, 2, 3, 4)) for line_up in line_ups])
+    assert comparison.placement.mean == pytest.approx(0)
+    comparison.add([result(line_ups[0], (1, 3, 2, 4)), result(line_ups[1], (3, 1, 4, 2))])
+    # The largest lead that there can be: both copies before both others, in both games.
+    assert comparison.placement.mean == pytest.approx((0 + 2 / 3) / 2)
+    assert comparison.placement.interval == pytest.approx((-2 / 3, 2 / 3))
+
+
+def test_bots_of_the_field_do_not_count() -> None:
+    line_ups = ((0, 1, 2), (2, 0, 1), (1, 2, 0), (1, 0, 2), (2, 1, 0), (0, 2, 1))
+    comparison = Comparison(line_ups, (0,), (1,))
+    games = []
+    for line_up in line_ups:
+        place = {2: 1, 0: 2, 1: 3}
+        games.append(result(line_up, tuple(place[bot] for bot in line_up)))
+    comparison.add(games)
+    assert comparison.placement.mean == pytest.approx(0.5)
+
+
+def test_faults_are_told_apart_and_games_count_as_they_were_ranked() -> None:
+    comparison = Comparison(PAIR, (0,), (1,))
+    comparison.add([result((0, 1), (2, 1), faulty=0), result((1, 0), (2, 1), faulty=0)])
+    comparison.add([result((0, 1), (1, 2)), result((1, 0), (2, 1))])
+    assert [dict(side) for side in comparison.faults] == [{"crash": 1}, {"crash": 1}]
+    assert comparison.forfeits == [1, 1]
+    assert comparison.first_faults[0] is not None
+    assert "gone" in comparison.first_faults[0]
+    assert (comparison.clean_blocks, comparison.clean_mean) == (1, 1.0)
+    assert comparison.placement.mean == 0.5
+
+
+def test_a_huge_lead_in_points_counts_as_a_large_one() -> None:
+    comparison = Comparison(PAIR, (0,), (1,))
+    comparison.add([result((0, 1), (1, 2), (200, 0)), result((1, 0), (2, 1), (0, 200))])
+    assert comparison.points.mean == LARGEST_LEAD
+    assert comparison.means[0][1] == 200
+
+
+def verdict_on(lead: int, blocks: int = 400) -> tuple[str | None, int]:
+    comparison = Comparison(PAIR, (0,), (1,))
+    win, loss = (
+        [result((0, 1), (1, 2)), result((1, 0), (2, 1))],
+        [
+            result((0, 1), (2, 1)),
+            result((1, 0), (1, 2)),
+        ],
+    )
+    even = [result((0, 1), (1, 2)), result((1, 0), (1, 2))]
+    for _ in range(blocks):
+        comparison.add({1: win, -1: loss, 0: even}[lead])
+        if comparison.verdict:
+            break
+    return comparison.verdict, comparison.blocks
+
+
+def test_verdicts() -> None:
+    assert Comparison(PAIR, (0,), (1,)).verdict is None
+    assert verdict_on(1)[0] == "A"
+    assert verdict_on(-1)[0] == "B"
+    assert verdict_on(0)[0] == "same"
+    assert verdict_on(1, blocks=2) == (None, 2)
+    assert verdict_on(0, blocks=20) == (None, 20)
+
+
+# Identical bots
+
+
+class Careless(Bot):
+    """Takes and turns back by its own lots, which no seed of the game decides."""
+
+    chance = rng("careless")
+
+    def search(self, view: View) -> str:
+        return self.chance.choice(view.legal)
+
+    def turn_back(self, view: View) -> bool:
+        return view.me.load > 1 or self.chance.random() < 0.2
+
+
+def real_blocks(seats: int, blocks: int) -> list[list[GameResult]]:
+    """Blocks that two bots played that are the same but for their lots."""
+    Careless.chance = rng(f"careless {seats}")
+    spec = resolve("random")
+    bots, line_ups, _, _ = seated(spec, spec, [], seats)
+    size = len(line_ups)
+    settings = BlockSettings(
+        bots=bots,
+        hosting=PATIENT,
+        games=blocks * size,
+        seed=seed_from_text("identical"),
+        line_ups=line_ups,
+    )
+    players: list[Player] = [Careless] * len(bots)
+    clock = ManualClock()
+    games = [play_number(settings, n, players, clock)[0] for n in settings.numbers()]
+    return [games[i : i + size] for i in range(0, len(games), size)]
+
+
+def share_called_different(seats: int, pool: int, runs: int, blocks: int, alpha: float) -> float:
+    """Runs of an impatient user, who looks after every block, over blocks drawn from a pool."""
+    found = real_blocks(seats, pool)
+    spec = resolve("random")
+    _, line_ups, ours, theirs = seated(spec, spec, [], seats)
+    wrong = 0
+    for run in range(runs):
+        chance = rng(f"{seats}/{run}")
+        comparison = Comparison(line_ups, ours, theirs, alpha=alpha)
+        for _ in range(blocks):
+            # Either name may stand first: the pool as a whole favours neither.
+            if chance.random() < 0.5:
+                comparison.add(chance.choice(found))
+            else:
+                comparison.add([_swapped(game, len(ours)) for game in chance.choice(found)])
+            if comparison.verdict:
+                wrong += comparison.verdict != "same"
+                break
+    return wrong / runs
+
+
+def _swapped(game: GameResult, copies: int) -> GameResult:
+    seats = tuple((bot + copies) % (2 * copies) for bot in game.seats)
+    return GameResult(1, "g", seats, game.scores, game.placements, (), ())
+
+
+def test_identical_bots_are_seldom_called_different() -> None:
+    assert share_called_different(2, pool=40, runs=40, blocks=60, alpha=0.2) <= 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seats", [2, 3, 4])
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_identical_bots_are_called_different_in_no_more_than_the_stated_share_of_runs(
+    seats: int, alpha: float
+) -> None:
+    assert share_called_different(seats, pool=150, runs=300, blocks=300, alpha=alpha) <= alpha
+
+
+@pytest.mark.parametrize("seats", [2, 3, 4, 5, 6])
+def test_the_same_deterministic_bot_twice_differs_by_nothing(seats: int) -> None:
+    spec = resolve("greedy")
+    bots, line_ups, ours, theirs = seated(spec, spec, [], seats)
+    settings = BlockSettings(
+        bots=bots, hosting=PATIENT, games=2, seed=seed_from_text("twice"), line_ups=line_ups
+    )
+    players = [load(bot) for bot in bots]
+    comparison = Comparison(line_ups, ours, theirs)
+    clock = ManualClock()
+    comparison.add([play_number(settings, n, players, clock)[0] for n in settings.numbers()])
+    assert comparison.placement.mean == pytest.approx(0)
+    assert comparison.points.mean == pytest.approx(0)

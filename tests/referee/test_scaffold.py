@@ -1,0 +1,76 @@
+"""A new bot's folder plays at once, and nothing that is there is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.bots import resolve
+from deepsea_referee.errors import UserError
+from deepsea_referee.loading import load
+from deepsea_referee.scaffold import create
+from deepsea_sdk.table import play
+from helpers.programs import HEAD
+
+
+@pytest.mark.parametrize(
+    ("name", "class_name"),
+    [("mine", "Mine"), ("my-bot_2", "MyBot2"), ("bot", "BotBot"), ("none", "NoneBot")],
+)
+def test_the_bot_is_one(tmp_path: Path, name: str, class_name: str) -> None:
+    files = create(str(tmp_path / name))
+    assert sorted(file.name for file in files) == ["bot.py", "bot.toml", "test_bot.py"]
+    assert sorted((tmp_path / name).iterdir()) == sorted(files)
+    spec = resolve(str(tmp_path / name))
+    assert spec.name == name
+    bot = load(spec)
+    assert isinstance(bot, type)
+    assert bot.__name__ == class_name
+    assert all(decision.fault is None for decision in play([bot, bot, bot]).decisions)
+
+
+def test_its_test_passes(tmp_path: Path) -> None:
+    create(str(tmp_path / "mine"))
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", "-q"],
+        cwd=tmp_path / "mine",
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ran 3 tests" in done.stderr
+
+
+def test_its_code_is_clean(tmp_path: Path) -> None:
+    for file in create(str(tmp_path / "mine")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        assert max(map(len, lines)) <= 100
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "bot.py").write_text(HEAD, encoding="utf-8")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for name in ("mine", "file"):
+        with pytest.raises(UserError, match="is there already"):
+            create(str(tmp_path / name))
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["bot.py"]
+    assert (tmp_path / "mine" / "bot.py").read_text(encoding="utf-8") == HEAD
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "1st", "a b", "a.b", "x" * 41, "bücher"])
+def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"cannot be a bot's name|is there already"):
+        create(f"{tmp_path}/{name}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be made"):
+        create(str(tmp_path / "file" / "mine"))
