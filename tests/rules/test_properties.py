@@ -98,7 +98,7 @@ def test_there_is_always_something_to_do(
 
 
 @given(rule_sets, players, salts, choosers)
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_legal_actions_work_and_others_change_nothing(
     rules: RuleSet, count: int, salt: str, chooser: Chooser
 ) -> None:
@@ -121,7 +121,7 @@ def test_legal_actions_work_and_others_change_nothing(
 
 
 @given(rule_sets, players, salts, choosers)
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_clones_are_independent(rules: RuleSet, count: int, salt: str, chooser: Chooser) -> None:
     for state in walk(opening_state(rules, count, salt), chooser):
         if state.phase == "over":
