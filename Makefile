@@ -39,6 +39,16 @@ test: .venv-dev/installed
 test-slow: .venv-dev/installed
 	$(DEV) pytest -m slow
 
+# A thousand games with honest and hostile bots; needs the sandbox (apt-get install bubblewrap).
+.PHONY: soak
+soak: .venv-dev/installed
+	PYTHONPATH=tests $(DEV) soak.soak --games 1000
+
+# False timeouts while 16 processes keep the machine busy. Takes a quarter of an hour and more.
+.PHONY: host-load
+host-load: .venv-dev/installed
+	.venv-dev/bin/python bench/host_load.py
+
 # What CI runs beside the tests. `make format` mends what the first two find.
 .PHONY: check
 check: .venv-dev/installed

@@ -16,12 +16,11 @@ from math import fsum, log, sqrt
 from typing import NamedTuple
 
 import machine
-from variants import family, game
-
 from deepsea_ladder.calibration import Calibration, calibrate, fit
 from deepsea_ladder.chance import Chance
 from deepsea_ladder.pairing import LineUp
 from deepsea_ladder.rating import PACKAGE_DEFAULTS, Fold, PlayedGame, Rating, RatingParameters
+from variants import family, game
 
 SEATS = (2, 4, 6)
 OURS = "these defaults"

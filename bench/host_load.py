@@ -3,8 +3,9 @@
     python bench/host_load.py [--hogs 16] [--games 200] [--json]
 
 While `hogs` busy processes hold the machine, a bot that needs 20 ms of CPU time for each decision
-plays at 100 ms without a bank: a timeout of its is a false one. Bots that sleep, spin or let
-threads of their own crowd the CPU play beside it for a few games: each has to forfeit every game.
+plays at 100 ms without a bank: a timeout of its is a false one. Bots that sleep, spin, let threads
+of their own crowd the CPU or wake up without end play under the same load: each decision of theirs
+has to be a timeout, so that each game takes them three and is forfeited.
 """
 
 from __future__ import annotations
@@ -47,6 +48,16 @@ def crowd(seconds):
         threading.Thread(target=work, args=(seconds,), daemon=True).start()
     time.sleep(seconds)
 
+def wake(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.001)
+
+def wakers(seconds):
+    for _ in range(16):
+        threading.Thread(target=wake, args=(seconds,), daemon=True).start()
+    time.sleep(seconds)
+
 class Timed(Bot):
     def decide(self, view):
         {does}
@@ -56,7 +67,12 @@ if __name__ == "__main__":
     run(Timed())
 """
 WORKER = "work(0.02)"
-CHEATS = {"sleeper": "time.sleep(1)", "spinner": "work(0.4)", "inflater": "crowd(1)"}
+CHEATS = {
+    "sleeper": "time.sleep(1)",
+    "spinner": "work(0.4)",
+    "inflater": "crowd(1)",
+    "waker": "wakers(1)",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@ from functools import partial
 from itertools import combinations, islice
 
 import machine
-from variants import TEN, game
-
 from deepsea_ladder.chance import Chance
 from deepsea_ladder.normal import quantile
 from deepsea_ladder.pairing import Candidate, LineUp, PairingSettings, choose
 from deepsea_ladder.rating import Fold, PlayedGame, Rating, RatingParameters, rate_by_package
 from deepsea_ladder.settled import CONFIDENCE, TOLERANCE, level_difference
 from deepsea_ladder.settled import order as order_of
+from variants import TEN, game
 
 PARAMETERS = RatingParameters()
 SETTINGS = PairingSettings()

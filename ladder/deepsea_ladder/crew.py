@@ -183,7 +183,12 @@ class Processes:
         process = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, self._make_play), daemon=False
         )
-        process.start()
+        # Ctrl-C reaches workers too, even those that are not yet ready to hear of it.
+        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
         theirs.close()
         worker = _Worker(process, ours)
         self._workers.append(worker)
@@ -199,8 +204,9 @@ class Processes:
 
 def _work(connection: Connection, make_play: MakePlay) -> None:
     """What a worker's process does."""
-    # Ctrl-C reaches the whole group; who stops when is the runner's decision.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Who stops when is the runner's decision. A handler, unlike ignoring, is not passed on to bots.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, lambda *_: _leave())
     with make_play() as play:
         while True:

@@ -56,11 +56,11 @@ class RatingParameters:
     """A newcomer's mean. Three times sigma, so that a newcomer's conservative rating is 0."""
     sigma: float = 25.0 / 3.0
     """A newcomer's uncertainty: how far bots' skills lie apart."""
-    beta: float = 12.5
+    beta: float = 12.0
     """How far a bot's performance in one game strays from its skill: the luck in the game."""
     tau: float = 25.0 / 3000.0
     """How far a skill may drift from game to game."""
-    draw_probability: float = 0.15
+    draw_probability: float = 0.13
     """How often two equal bots share a placement."""
 
     def __post_init__(self) -> None:

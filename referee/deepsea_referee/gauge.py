@@ -1,7 +1,8 @@
 """Whose time it was: the bot's, or the host's.
 
 Wall time is the quick test. On a busy machine it lies: a bot that is ready to work but gets no CPU
-has not used its time, and neither has one whose answer lies unread because the referee gets none.
+has not used its time, and neither has one whose answer lies unread because the referee gets none
+(only since the referee last looked and found no answer, or a sleeper would sleep for free).
 So past a part of a decision's budget two readings are compared, and what the host took is not
 charged. That credit is bounded twice: CPU time of the bot's whole process tree is always charged,
 so no bot earns credit by making threads that wait for each other's CPU; and when the host takes
@@ -15,6 +16,10 @@ from typing import Final, NamedTuple
 
 LOOKS: Final = 4
 """The first reading is taken when this part (one fourth) of the budget has passed."""
+GRACE_US: Final = 250_000
+"""On a busy host an answer that has just come gets this long to pass through the referee."""
+BUSY_US: Final = 5_000
+"""The host is busy if the referee waited for a CPU this long since it last looked."""
 PATIENCE: Final = 20
 """How many times a decision's limit may pass on the wall before the host is given up on."""
 PATIENCE_US: Final = 10_000_000
@@ -37,14 +42,12 @@ class Reading(NamedTuple):
 Gauge = Callable[[], Reading]
 
 
-def charged_us(wall_us: int, before: Reading, after: Reading) -> int:
-    """How much of a stretch of wall time between two readings the bot has to pay for."""
-    waited_us = (
-        after.bot_waited_us
-        - before.bot_waited_us
-        + after.referee_waited_us
-        - before.referee_waited_us
-    )
+def charged_us(wall_us: int, before: Reading, after: Reading, unread_us: int = 0) -> int:
+    """How much of a stretch of wall time between two readings the bot has to pay for.
+
+    unread_us  how long its answer may have lain unread, because the referee had no CPU
+    """
+    waited_us = after.bot_waited_us - before.bot_waited_us + unread_us
     worked_us = after.cpu_us - before.cpu_us
     return min(wall_us, max(wall_us - waited_us, worked_us))
 

@@ -18,6 +18,8 @@ from google.protobuf.message import DecodeError
 from deepsea_referee.clock import Alarm, Clock
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.gauge import (
+    BUSY_US,
+    GRACE_US,
     LOOKS,
     Gauge,
     OffTurn,
@@ -48,7 +50,10 @@ class Answer(NamedTuple):
 class _Ask:
     """One open question. Its clock starts when it is written."""
 
-    __slots__ = ("before", "credit_us", "future", "game_id", "limit_us", "look_us", "started_us")
+    __slots__ = (
+        *("before", "credit_us", "future", "game_id", "graced", "limit_us", "look_us", "looks"),
+        "started_us",
+    )
 
     def __init__(
         self, game_id: str, limit_us: int, look_us: int | None, future: asyncio.Future[Answer]
@@ -62,12 +67,15 @@ class _Ask:
         self.credit_us = 0
         self.before: tuple[int, Reading] | None = None
         """When it was first looked at, and what had been used then."""
+        self.looks: tuple[int, int] = (0, 0)
+        """How long the referee had waited for a CPU at the last look but one, and at the last."""
+        self.graced = False
 
     def wall_us(self, now_us: int) -> int:
         """The time since it was asked."""
         return 0 if self.started_us is None else now_us - self.started_us
 
-    def elapsed_us(self, now_us: int, after: Reading | None) -> int:
+    def elapsed_us(self, now_us: int, after: Reading | None, *, answered: bool) -> int:
         """The time that is charged up to now."""
         wall_us = self.wall_us(now_us)
         if self.look_us is None:
@@ -77,7 +85,10 @@ class _Ask:
         if self.before is None or after is None:
             return min(wall_us, self.look_us)
         looked_us, before = self.before
-        return min(wall_us, self.look_us + charged_us(now_us - looked_us, before, after))
+        # An answer that is there may have come when the last look was due, or since.
+        unread_us = after.referee_waited_us - self.looks[0] if answered else 0
+        since_us = charged_us(now_us - looked_us, before, after, unread_us)
+        return min(wall_us, self.look_us + since_us)
 
     def fail(self, fault: Fault, detail: str, us: int) -> None:
         self.end(BotFault(fault, detail, us))
@@ -185,17 +196,23 @@ class Session:
             await self._read(stream)
         except BotFault as fault:
             self._stop(fault)
-            await _ended(writer)
+            await self._written(writer)
             await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
         except asyncio.CancelledError:
             # By `fail`, by the writer after goodbye, or with the whole server: gRPC wants no more
             # than a return, and this task has nothing else to do.
             if self._end is not None:
-                await _ended(writer)
+                await self._written(writer)
                 await stream.abort(grpc.StatusCode.CANCELLED, self._end.detail)
         finally:
             self._stop(self.explain_end() or BotFault(Fault.CRASH, "its stream ended"))
-            await _ended(writer)
+            await self._written(writer)
+
+    async def _written(self, writer: asyncio.Task[None]) -> None:
+        """Let the write under way end, gRPC sends no status before; with the connection at last."""
+        if self._wake is not None and not self._wake.done():
+            writer.cancel()  # it waits for something to write
+        await asyncio.gather(writer, return_exceptions=True)
 
     def _stop(self, fault: BotFault) -> None:
         self._handler = None  # it is ending by itself
@@ -229,7 +246,7 @@ class Session:
         if decision.game_id != ask.game_id:
             _refuse(f"it answered request {request_id} for a game that the request is not of")
         del self._open[request_id]
-        elapsed_us = ask.elapsed_us(now_us, self._reading() if ask.before else None)
+        elapsed_us = ask.elapsed_us(now_us, self._reading() if ask.before else None, answered=True)
         if elapsed_us > ask.limit_us:
             ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
         elif not ask.future.done():
@@ -238,7 +255,7 @@ class Session:
             self._pause(now_us)
 
     async def _write(self, stream: Stream) -> None:
-        while True:
+        while self._end is None:
             if not self._outbox:
                 if self._closing and self._handler is not None:
                     self._handler.cancel()
@@ -305,7 +322,15 @@ class Session:
                 self._ring_by(now_us + ask.look_us - wall_us)
                 return
             ask.before = (now_us, reading)
-        elapsed_us = ask.elapsed_us(now_us, reading)
+            ask.looks = (reading.referee_waited_us, reading.referee_waited_us)
+        elapsed_us = ask.elapsed_us(now_us, reading, answered=False)
+        if elapsed_us > ask.limit_us and reading is not None and not ask.graced:
+            ask.graced = True
+            if reading.referee_waited_us - ask.looks[0] > BUSY_US:
+                self._ring_by(now_us + GRACE_US)
+                return
+        if reading is not None:
+            ask.looks = (ask.looks[1], reading.referee_waited_us)
         if elapsed_us <= ask.limit_us:
             if not host_is_hopeless(wall_us, ask.limit_us):
                 self._ring_by(now_us + ask.limit_us - elapsed_us)
@@ -352,12 +377,6 @@ async def read(stream: Stream) -> bytes | None:
     except grpc.aio.InternalError:
         return None
     return data if isinstance(data, bytes) else None
-
-
-async def _ended(writer: asyncio.Task[None]) -> None:
-    """Stop writing: an abort does not reach the peer while a write is under way."""
-    writer.cancel()
-    await asyncio.gather(writer, return_exceptions=True)
 
 
 def _timeout(ask: _Ask) -> str:

@@ -179,9 +179,10 @@ def test_p10_a_message_that_is_too_large_ends_the_stream(arena: Arena) -> None:
     crashed(played)
 
 
-def test_p10_a_message_that_never_comes_is_a_timeout(arena: Arena) -> None:
+def test_p10_a_message_that_never_comes_is_not_waited_for(arena: Arena) -> None:
     played = attack(arena, "p10_large", "announced", "later", control=TimeControl(300_000))
-    assert played.kinds() == THREE[Fault.TIMEOUT]
+    # Newer versions of gRPC refuse its length, older ones wait for the rest.
+    assert played.kinds() in ([Fault.CRASH], THREE[Fault.TIMEOUT])
 
 
 @pytest.mark.parametrize("how", ["bomb", "not_packed"])

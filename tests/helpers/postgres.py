@@ -110,8 +110,11 @@ class Postgres:
         """Start the server, and wait until it says that it is ready."""
         settings = SETTINGS | {"unix_socket_directories": str(self._folder)}
         words = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        # A test run that is killed takes its server with it.
+        setpriv = shutil.which("setpriv")
+        leash = [setpriv, "--pdeathsig", "QUIT", "--"] if setpriv else []
         process = subprocess.Popen(
-            [str(self._binaries / "postgres"), "-D", str(self._data), *words],
+            [*leash, str(self._binaries / "postgres"), "-D", str(self._data), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

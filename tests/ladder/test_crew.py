@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -163,6 +165,41 @@ def test_a_wish_wakes_who_waits(jobs: list[Job], stop: Stop) -> None:
         stop.ask(Wish.HAND_BACK)
         stop.pause(LONG)
         assert stop.wish is Wish.HAND_BACK
+
+
+def test_workers_of_a_runner_that_was_killed_end_by_themselves(
+    jobs: list[Job],
+) -> None:
+    ours, theirs = context.Pipe()
+    runner = context.Process(target=_hire, args=(theirs, jobs))
+    runner.start()
+    theirs.close()
+    workers = [os.pidfd_open(pid) for pid in ours.recv()]
+    assert len(workers) == 2
+    runner.kill()
+    runner.join()
+    for worker in workers:
+        select.select([worker], [], [])
+        os.close(worker)
+
+
+def _hire(answer: Connection, jobs: list[Job]) -> None:
+    stop, workers = Stop(), Processes(partial(ready_made, tell), 2, context)
+    workers.start(jobs[0])
+    workers.start(jobs[2])
+    answer.send([worker.process.pid for worker in workers._workers])
+    while True:
+        workers.wait(LONG, stop)
+
+
+def test_an_interrupt_reaches_a_worker_and_does_nothing(jobs: list[Job], stop: Stop) -> None:
+    with crew(tell, 1) as workers:
+        workers.start(jobs[0])
+        (worker,) = workers._workers
+        assert worker.process.pid is not None
+        os.kill(worker.process.pid, signal.SIGINT)
+        ((_, outcome),) = workers.wait(LONG, stop)
+        assert outcome == Finished(f"s1-1 by {worker.process.pid}")
 
 
 @pytest.mark.parametrize(

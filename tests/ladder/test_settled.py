@@ -11,7 +11,7 @@ from deepsea_ladder.forecast import odds
 from deepsea_ladder.rating import Rating, RatingParameters
 from deepsea_ladder.settled import level_difference, order
 
-PARAMETERS = RatingParameters()
+PARAMETERS = RatingParameters(beta=12.5)
 ladders = st.lists(st.builds(Rating, st.floats(0.0, 50.0), st.floats(0.05, 8.0)), max_size=8).map(
     lambda ratings: dict(enumerate(ratings))
 )

@@ -18,20 +18,21 @@ NOTHING = Reading(0, 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("wall", "after", "charged"),
+    ("after", "unread", "charged"),
     [
-        pytest.param(100, Reading(100, 0, 0), 100, id="it worked all the time"),
-        pytest.param(100, Reading(0, 0, 0), 100, id="it slept all the time"),
-        pytest.param(100, Reading(20, 80, 0), 20, id="it waited for a CPU"),
-        pytest.param(100, Reading(20, 0, 80), 20, id="the referee waited for a CPU"),
-        pytest.param(100, Reading(20, 50, 0), 50, id="it worked, waited and slept"),
-        pytest.param(100, Reading(70, 90, 0), 70, id="its threads made each other wait"),
-        pytest.param(100, Reading(400, 90, 90), 100, id="never more than has passed"),
-        pytest.param(100, Reading(0, 80, 80), 0, id="never less than nothing"),
+        pytest.param(Reading(100, 0, 0), 0, 100, id="it worked all the time"),
+        pytest.param(Reading(0, 0, 0), 0, 100, id="it slept all the time"),
+        pytest.param(Reading(20, 80, 0), 0, 20, id="it waited for a CPU"),
+        pytest.param(Reading(20, 0, 80), 80, 20, id="its answer lay unread"),
+        pytest.param(Reading(20, 0, 80), 0, 100, id="the referee waited, but for no answer"),
+        pytest.param(Reading(20, 50, 0), 0, 50, id="it worked, waited and slept"),
+        pytest.param(Reading(70, 90, 0), 0, 70, id="its threads made each other wait"),
+        pytest.param(Reading(400, 90, 90), 90, 100, id="never more than has passed"),
+        pytest.param(Reading(0, 80, 80), 80, 0, id="never less than nothing"),
     ],
 )
-def test_what_a_stretch_of_time_costs(wall: int, after: Reading, charged: int) -> None:
-    assert charged_us(wall, NOTHING, after) == charged
+def test_what_100_us_cost(after: Reading, unread: int, charged: int) -> None:
+    assert charged_us(100, NOTHING, after, unread) == charged
 
 
 def test_the_host_is_given_up_on_only_after_a_long_time() -> None:
@@ -87,6 +88,24 @@ def test_past_the_wall_clock_the_reading_decides(
                 with pytest.raises(BotFault) as caught:
                     await asked
                 assert caught.value.fault is Fault.TIMEOUT
+
+    run(test())
+
+
+def test_a_busy_host_gives_a_sleeper_no_time(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            host = Host()
+            it.session.gauge = host.gauge
+            asked = it.session.ask(question(), BUDGET_US)
+            await peer.request()
+            await one_pass()
+            for _ in range(40):  # the referee waits for a CPU at every look, in vain
+                it.clock.jump(10_000)
+                host.reading = Reading(0, 0, host.reading.referee_waited_us + 10_000)
+            with pytest.raises(BotFault) as caught:
+                await asked
+            assert caught.value.fault is Fault.TIMEOUT
 
     run(test())
 

@@ -20,8 +20,9 @@ def test_it_tells_how_each_bot_fared() -> None:
     )
     figures = json.loads(done.stdout)
     assert figures["hogs"] == 2
-    assert [row["bot"] for row in figures["rows"]] == ["worker", "sleeper", "spinner", "inflater"]
-    assert [row["games"] + row["void"] for row in figures["rows"]] == [2, 1, 1, 1]
+    bots = ["worker", "sleeper", "spinner", "inflater", "waker"]
+    assert [row["bot"] for row in figures["rows"]] == bots
+    assert [row["games"] + row["void"] for row in figures["rows"]] == [2, 1, 1, 1, 1]
     assert figures["rows"][0]["decisions"] > 0
     assert 0 <= figures["false_timeout_rate"] <= 1
     assert "| worker | 2 |" in done.stderr

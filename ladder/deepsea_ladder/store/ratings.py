@@ -92,8 +92,10 @@ class Ratings:
     def earlier(self, season: StoredSeason, games: int) -> dict[int, Rating]:
         """Each version's rating so many of its games ago; who has played fewer is left out."""
         table, ratings = schema.game_seats, schema.ratings
-        of_version = (
-            select(table.c.seq)
+        # One value, so that it is looked up once for each version: through the index, not over
+        # all games.
+        then = (
+            select(table.c.mu + " " + table.c.sigma)
             .where(table.c.version_id == ratings.c.version_id, table.c.season_id == season.id)
             .order_by(table.c.seq.desc())
             .limit(1)
@@ -101,15 +103,12 @@ class Ratings:
             .correlate(ratings)
             .scalar_subquery()
         )
-        query = (
-            select(table.c.version_id, table.c.mu, table.c.sigma)
-            .select_from(ratings)
-            .join(table, (table.c.version_id == ratings.c.version_id) & (table.c.seq == of_version))
-            .where(ratings.c.season_id == season.id, ratings.c.games > games)
+        query = select(ratings.c.version_id, then.label("then")).where(
+            ratings.c.season_id == season.id, ratings.c.games > games
         )
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return {row.version_id: Rating.from_hex(row.mu, row.sigma) for row in rows}
+        return {row.version_id: Rating.from_hex(*row.then.split()) for row in rows}
 
     def refold(
         self, season: StoredSeason, parameters: RatingParameters | None = None

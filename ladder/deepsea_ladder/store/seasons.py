@@ -65,7 +65,13 @@ class Seasons:
                     created_at=at,
                 )
             )
-            note(connection, at, AuditKind.SEASON, season.name, f"opened; seed {commitment(seed)}")
+            note(
+                connection,
+                at,
+                AuditKind.SEASON,
+                season.name,
+                f"opened; commitment {commitment(seed)}",
+            )
             return _get(connection, season.name)
 
     def close(self, name: str) -> str:

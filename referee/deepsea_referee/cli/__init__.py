@@ -8,12 +8,13 @@ and exit status 2, a negative answer exits 1; errors.py is the only place that s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import metadata
 from typing import Any
 
 import click
 
 from deepsea_referee.cli.errors import BAD_INPUT, ClosedPipe, Interrupted, exit_status
+from deepsea_referee.cli.lazy import LazyGroup
 
 PROGRAM = "deepsea-referee"
 COMMANDS = (
@@ -28,21 +29,12 @@ COMMANDS = (
     "explain",
     "rules",
     "doctor",
+    "ladder",
 )
 
 
-class CommandLine(click.Group):
+class CommandLine(LazyGroup):
     """A click group whose commands are the attribute `command` of the modules of their names."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = import_module(f"{__name__}.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         # Caught here because click's own main() would print a blank line and change the status.
@@ -97,6 +89,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 
 @click.group(
     cls=CommandLine,
+    modules={name: f"{__name__}.{name}:command" for name in COMMANDS},
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 a negative answer, 2 bad input, 130 interrupted. "

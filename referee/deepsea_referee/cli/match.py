@@ -125,7 +125,7 @@ def command(
     # Void games are reported with the results, so that JSON and quiet runs stay what they are.
     logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     # A seed in letters even if none is given: what was seen can be repeated.
-    seed_text = fresh_seed().hex()[:32] if seed is None else seed
+    seed_text = fresh_seed().hex() if seed is None else seed
     settings = MatchSettings(
         bots=[resolve(bot) for bot in bots],
         hosting=Hosting(

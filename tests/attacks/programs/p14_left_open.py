@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 
 from attacks.guard import insist
@@ -14,5 +15,6 @@ for request in bot.requests():
     if len(held) < 24:
         held += [connect() for _ in range(8)]
         for one in held[-8::2]:
-            one.sendall(PREFACE[:12])
+            with contextlib.suppress(OSError):  # it is one too many, and was closed
+                one.sendall(PREFACE[:12])
     bot.answer(request)

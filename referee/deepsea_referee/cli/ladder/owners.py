@@ -1,0 +1,57 @@
+"""Who holds leases: a name for this run, and whether another run is still there.
+
+Law: a run counts as gone only if that is certain: it was of this machine and this process
+namespace, and no process with its number began when it did. Of others the lease has to run out.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store, StoredSeason
+
+
+def own_name() -> str:
+    """A name that no other run has."""
+    pid = os.getpid()
+    return f"{_place()}/{pid}/{_began(pid)}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the run of that name has certainly ended."""
+    *place, pid, began = ["", "", *owner.split("/")]
+    if "/".join(place) != f"//{_place()}" or not pid.isdigit():
+        return False
+    return _began(int(pid)) != began
+
+
+def take_back(store: Store, season: StoredSeason) -> int:
+    """Let the games wait again that ended runs were playing; how many there were.
+
+    Without it they would wait until the leases run out.
+    """
+    from deepsea_ladder.store import JobStatus
+
+    leased = store.queue.listed(season, JobStatus.LEASED)
+    gone = {job.owner for job in leased if job.owner and is_gone(job.owner)}
+    return sum(store.jobs.hand_back(owner) for owner in sorted(gone))
+
+
+def _place() -> str:
+    """This boot of this machine, and the namespace that process numbers are of."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+
+
+def _began(pid: int) -> str | None:
+    """When the process began, in ticks since the boot; None if it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The program's name in parentheses may contain anything.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else fields[19]

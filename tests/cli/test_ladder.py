@@ -1,0 +1,388 @@
+"""`ladder`: what is asked for comes out of the store, and what cannot be is refused in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import JobStatus, Store
+from deepsea_ladder.submission import read_submission
+from deepsea_referee.bots import sample_bots
+from deepsea_referee.cli.ladder import options, owners
+from deepsea_referee.cli.ladder.grid import Column, table
+from deepsea_referee.cli.ladder.seasons import balanced
+from deepsea_referee.cli.output import console
+from deepsea_rules.randomness import commitment
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import PRESETS
+from helpers import ladder
+
+from .conftest import Run, one_line
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the ladder is that every command means, with nothing there yet."""
+    path = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ladder with a season of eight games between four bots, to be copied."""
+    path = tmp_path_factory.mktemp("pattern") / "ladder.db"
+    with Store.create(path) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 2)
+        ladder.play_all(store, season)
+    return path
+
+
+@pytest.fixture
+def played(place: Path, pattern: Path) -> Path:
+    """That ladder, where every command finds it."""
+    shutil.copy(pattern, place)
+    return place
+
+
+# Making a ladder
+
+
+def test_a_ladder_is_made_in_the_users_data_folder(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(options.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    done = run("ladder", "init", "--trusted")
+    assert (done.status, done.err) == (0, "")
+    assert (tmp_path / "deepsea-referee" / "ladder.db").is_file()
+    assert "season main" in run("ladder", "standings").out
+    again = run("ladder", "init", "--trusted")
+    assert again.status == 2
+    assert "already" in one_line(again.err)
+
+
+def test_a_relative_data_folder_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "here")
+    monkeypatch.setenv("HOME", "/home/anna")
+    assert options.default_store() == "/home/anna/.local/share/deepsea-referee/ladder.db"
+
+
+def test_every_setting_of_a_season_gets_through(run: Run, place: Path) -> None:
+    done = run(
+        *("ladder", "init", "--season", "blitz", "--rules", "guide", "--seats", "4,2"),
+        *("--clock", "0.05s", "--isolation", "process"),
+    )
+    assert done.status == 0
+    with Store.open(place) as store:
+        (stored,) = store.seasons.all()
+    assert stored.season == Season(
+        name="blitz",
+        rules=balanced(PRESETS["guide"]),
+        seats=(2, 4),
+        clock="50ms",
+        isolation="process",
+    )
+    assert stored.commitment in done.out
+    assert "trusted" in done.out
+
+
+def test_the_first_player_is_seat_a_because_seats_rotate() -> None:
+    rules = balanced(PRESETS["manual"])
+    assert (rules.name, rules.first_player) == ("manual, seat A begins", "seat_a")
+    assert balanced(rules) is rules
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--seats", "four"),
+        ("--seats", "7"),
+        ("--clock", "soon"),
+        ("--rules", "chess"),
+        ("--season", "No Name"),
+    ],
+)
+def test_settings_that_make_no_sense_make_no_ladder(
+    run: Run, place: Path, words: tuple[str, str]
+) -> None:
+    done = run("ladder", "init", "--trusted", *words)
+    assert (done.status, done.out) == (2, "")
+    assert one_line(done.err)
+    assert not place.exists()
+
+
+def test_without_a_ladder_every_command_says_how_to_make_one(run: Run, place: Path) -> None:
+    for words in (["standings"], ["status"], ["run"], ["games"], ["backup", place / "b"]):
+        done = run("ladder", *words)
+        assert done.status == 2
+        assert "ladder init" in one_line(done.err)
+
+
+def test_ladder_alone_prints_its_help(run: Run) -> None:
+    done = run("ladder")
+    assert done.status == 2
+    assert "standings" in done.err
+
+
+def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
+    assert run("ladder", "season", "s2", "--trusted").status == 0
+    both = run("ladder", "standings")
+    assert both.status == 2
+    assert "s1, s2" in one_line(both.err)
+    closed = run("ladder", "close", "s1")
+    assert ladder.SEED.hex() in closed.out
+    assert run("ladder", "standings").out.startswith("season s2: 0 games")
+    assert run("ladder", "standings", "--season", "s1").out.startswith("season s1, closed: 8 games")
+    with Store.open(played) as store:
+        assert store.seasons.get("s1").commitment == commitment(ladder.SEED)
+
+
+# Submitting without playing
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "bot.toml"),
+        ({"bot.toml": 'command = ["python3", "none.py"]'}, "no such file"),
+        ({"bot.toml": "command = 3"}, "command"),
+    ],
+)
+def test_what_is_no_bot_is_refused_with_the_reason(
+    run: Run, played: Path, tmp_path: Path, files: dict[str, str], words: str
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    done = run("ladder", "submit", folder, "--author", "me")
+    assert (done.status, done.out) == (2, "")
+    assert words in one_line(done.err)
+
+
+def test_a_bot_needs_an_author_and_a_decent_name(run: Run, played: Path) -> None:
+    assert "--author" in one_line(run("ladder", "submit", "greedy").err)
+    done = run("ladder", "submit", "greedy", "--name", "<b>", "--author", "me")
+    assert done.status == 2
+    assert "name" in one_line(done.err)
+
+
+def test_bots_are_taken_out_and_come_back(run: Run, played: Path) -> None:
+    assert "anna is withdrawn" in run("ladder", "withdraw", "Anna").out
+    assert (
+        "ben is disabled: too loud" in run("ladder", "disable", "ben", "--reason", "too loud").out
+    )
+    out = run("ladder", "standings").out
+    assert "not shown: 2 bots taken out" in out
+    assert "anna" not in out
+    assert "anna" in run("ladder", "standings", "--all").out
+    assert "too loud" in run("ladder", "bot", "ben").out
+    assert "too loud" in run("ladder", "status").out
+    assert "anna is active" in run("ladder", "enable", "anna").out
+    assert run("ladder", "enable", "nobody").status == 2
+
+
+def test_a_run_without_enough_bots_says_so(run: Run, place: Path) -> None:
+    run("ladder", "init", "--trusted")
+    done = run("ladder", "run", "--games", 1)
+    assert done.status == 2
+    assert "submit more" in one_line(done.err)
+
+
+def test_the_goals_of_a_run_exclude_each_other(run: Run, played: Path) -> None:
+    done = run("ladder", "run", "--games", 3, "--forever")
+    assert done.status == 2
+    assert "--until-settled" in one_line(done.err)
+
+
+# Looking
+
+
+def test_standings_are_a_table_json_and_csv(run: Run, played: Path) -> None:
+    done = run("ladder", "standings")
+    lines = done.out.splitlines()
+    assert lines[0].startswith("season s1: 8 games, rules 'manual', clock 100ms+2s")
+    assert lines[2].split()[:2] == ["rank", "bot"]
+    assert [line.split()[0] for line in lines[3:]] == ["1", "2", "3", "4"]
+    document = json.loads(run("ladder", "standings", "--json").out)
+    assert document["games"] == 8
+    rows = list(csv.DictReader(io.StringIO(run("ladder", "standings", "--csv").out)))
+    assert [row["bot"] for row in rows] == [row["bot"] for row in document["standings"]]
+    ratings = [row["rating"] for row in document["standings"]]
+    assert [float(row["rating"]) for row in rows] == ratings == sorted(ratings, reverse=True)
+    assert run("ladder", "standings", "--json", "--csv").status == 2
+
+
+@pytest.mark.parametrize("columns", [60, 80, 130])
+def test_everything_fits_its_width(
+    run: Run, played: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words in (["standings"], ["bot", "anna"], ["games"], ["refold", "--beta", "4"]):
+        done = run("ladder", *words)
+        assert done.status == 0
+        table_lines = [line for line in done.out.splitlines() if not line.startswith("season")]
+        assert max(map(len, table_lines)) <= max(columns, 76 if words[0] == "refold" else 0)
+
+
+def test_a_table_gives_up_columns_before_names_and_names_before_numbers() -> None:
+    columns = [
+        Column("bot", ["a bot with a long name"], text=True),
+        Column("rating", ["-12.3"]),
+        Column("games", ["1000000"], spare=1),
+        Column("author", ["somebody else"], text=True, spare=2),
+    ]
+    screen = console(io.StringIO())
+
+    def line(room: int) -> str:
+        with screen.capture() as capture:
+            screen.print(table(columns, room))
+        return capture.get().splitlines()[1].rstrip()
+
+    assert line(80) == "a bot with a long name   -12.3  1000000  somebody else"
+    assert line(46) == "a bot with a…   -12.3  1000000  somebody else"
+    assert line(40) == "a bot with a long name   -12.3  1000000"
+    assert line(24) == "a bot with a lo…   -12.3"
+    assert line(5) == "a bot w…   -12.3"
+
+
+def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(run: Run, place: Path) -> None:
+    with Store.create(place) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+        ladder.play_all(store, season, {"s1-2": ["ben"]})
+    out = run("ladder", "bot", "ben").out
+    assert "ben by ben senior is active" in out
+    assert "after game" in out
+    assert "s1-2 seat A, decision 1: crash: its process ended; it forfeited" in out
+    document = json.loads(run("ladder", "bot", "ben", "--json").out)
+    assert [line["bot"] for line in document["opponents"]] == ["anna v1", "cleo v1", "dan v1"]
+    assert [line["games"] for line in document["seats"]] == [4, 1, 1, 1, 1]
+    assert len(document["course"]) == 4
+    assert document["faults"][0]["forfeit"] == "crash"
+    assert "no faults lately" in run("ladder", "bot", "anna").out
+
+
+def test_a_former_version_can_be_looked_at(run: Run, played: Path) -> None:
+    with Store.open(played) as store:
+        ladder.submit(store, "anna", "better", "anna senior")
+    assert "it has not played yet" in run("ladder", "bot", "anna").out
+    assert "against" in run("ladder", "bot", "anna", "--version", 1).out
+    assert run("ladder", "bot", "anna", "--version", 3).status == 2
+
+
+def test_games_records_and_exports(run: Run, played: Path) -> None:
+    lines = run("ladder", "games", "--limit", 3).out.splitlines()
+    assert [line.split()[0] for line in lines] == ["game", "s1-8", "s1-7", "s1-6"]
+    assert "anna" in lines[1]
+    found = json.loads(run("ladder", "games", "--bot", "anna", "--json").out)["games"]
+    assert len(found) == 8
+    record = GameRecord.from_json(run("ladder", "record", "s1-3").out)
+    verify(record)
+    assert record.game_id == "s1-3"
+    unknown = run("ladder", "record", "s1-99")
+    assert unknown.status == 2
+    exported = [json.loads(line) for line in run("ladder", "export").out.splitlines()]
+    assert [game["game_id"] for game in exported] == [f"s1-{n}" for n in range(1, 9)]
+    assert len(run("ladder", "export", "--csv", "--season", "s1").out.splitlines()) == 1 + 8 * 4
+
+
+def test_a_refold_agrees_or_says_where_not(run: Run, played: Path) -> None:
+    done = run("ladder", "refold", "--check", "--records")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == "season s1: 8 games, the same to the last bit, every record played again\n"
+    with Store.open(played) as store, store.database.write() as connection:
+        connection.exec_driver_sql("UPDATE ratings SET wins = wins + 1 WHERE version_id = 1")
+    done = run("ladder", "refold")
+    assert done.status == 1
+    assert "wins" in done.out
+    assert run("ladder", "refold", "--rewrite").status == 0
+    assert run("ladder", "refold").status == 0
+    assert run("ladder", "refold", "--rewrite", "--check").status == 2
+
+
+def test_a_what_if_shows_other_ratings_and_changes_nothing(run: Run, played: Path) -> None:
+    before = run("ladder", "standings", "--json").out
+    done = run("ladder", "refold", "--beta", "4", "--mu", "100")
+    assert "mu 100" in done.out
+    assert "nothing was changed" in done.out
+    assert run("ladder", "standings", "--json").out == before
+    assert run("ladder", "refold", "--sigma", "-1").status == 2
+
+
+def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> None:
+    with Store.open(played) as store:
+        season = store.seasons.get("s1")
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        for _ in range(5):
+            store.jobs.fail(ladder.claim(store, season), "no luck")
+        ladder.claim(store, season, "somebody")
+    out = run("ladder", "status").out
+    assert "s1-10 is played by somebody" in out
+    assert "s1-9 failed 5 times, last: no luck" in out
+    document = json.loads(run("ladder", "status", "--json").out)
+    assert [job["game_id"] for job in document["seasons"][0]["quarantined"]] == ["s1-9"]
+    assert run("ladder", "requeue", "s1-9").out == "s1-9 is todo again\n"
+    assert run("ladder", "requeue", "s1-9").status == 2
+
+
+def test_backups_are_restored_and_verified(run: Run, played: Path, tmp_path: Path) -> None:
+    copy, again = tmp_path / "copy.db", tmp_path / "again.db"
+    assert "8 games" in run("ladder", "backup", copy).out
+    assert run("ladder", "restore", copy, "--dry-run", "--store", again).status == 0
+    assert not again.exists()
+    done = run("ladder", "restore", copy, "--verify", "--store", again)
+    assert "every record played again" in done.out
+    standings = [run("ladder", "standings", "--json", "--store", s).out for s in (played, again)]
+    assert standings[0] == standings[1]
+    assert run("ladder", "restore", copy, "--store", again).status == 2
+    with Store.open(again) as store, store.database.write() as connection:
+        connection.exec_driver_sql("UPDATE ratings SET wins = wins + 1 WHERE version_id = 1")
+    third = tmp_path / "third.db"
+    damaged = run("ladder", "restore", again, "--verify", "--store", third)
+    assert damaged.status == 1
+    assert run("ladder", "restore", again, "--store", third).status == 1
+    assert not third.exists()
+
+
+def test_a_ladder_of_this_program_needs_no_upgrade(run: Run, played: Path) -> None:
+    assert run("ladder", "upgrade").status == 0
+    assert run("ladder", "refold").status == 0
+
+
+# Leases
+
+
+def test_only_a_run_that_has_certainly_ended_is_gone() -> None:
+    own = owners.own_name()
+    place, pid, began = own.rsplit("/", 2)
+    assert not owners.is_gone(own)
+    assert owners.is_gone(f"{place}/{pid}/1")
+    assert owners.is_gone(f"{place}/{2**22 + 1}/{began}")
+    assert not owners.is_gone(f"elsewhere/1/{pid}/1")
+    assert not owners.is_gone("worker")
+
+
+def test_games_of_a_killed_run_wait_again_at_once(played: Path) -> None:
+    place = owners.own_name().rsplit("/", 2)[0]
+    with Store.open(played) as store:
+        season = store.seasons.get("s1")
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        ladder.claim(store, season, f"{place}/{2**22 + 1}/7")
+        ladder.claim(store, season, "somebody else")
+        assert owners.take_back(store, season) == 1
+        (left,) = store.queue.listed(season, JobStatus.LEASED)
+        assert left.owner == "somebody else"
+
+
+def test_a_sample_bot_is_a_submission() -> None:
+    for file in sample_bots().values():
+        assert read_submission(file).manifest.command[0] == "python3"

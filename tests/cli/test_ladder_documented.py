@@ -1,0 +1,58 @@
+"""docs/ladder.md names every command of the ladder with its arguments and options, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from deepsea_referee.cli.ladder import COMMANDS
+from deepsea_referee.cli.ladder import command as group
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ladder.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## ([a-z]+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+
+
+def command(name: str) -> click.Command:
+    found = group.get_command(click.Context(group), name)
+    assert found is not None
+    return found
+
+
+def test_every_command_has_a_section_and_no_other() -> None:
+    assert list(SECTIONS) == list(COMMANDS)
+    for name in COMMANDS:
+        assert f"| [`{name}`](#{name}) | " in PAGE
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_described_and_no_other(name: str) -> None:
+    real = {
+        option
+        for parameter in command(name).params
+        if isinstance(parameter, click.Option)
+        for option in parameter.opts
+    }
+    # The one that all have is described once.
+    assert "--store" in real
+    described = set(re.findall(r"^\| `(--[\w-]+)", SECTIONS[name], re.M))
+    assert described == real - {"--store"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_argument_is_in_the_synopsis(name: str) -> None:
+    synopsis = re.search(rf"^deepsea-referee ladder {name}(.*)$", SECTIONS[name], re.M)
+    assert synopsis
+    for parameter in command(name).params:
+        if not isinstance(parameter, click.Argument):
+            continue
+        words = parameter.make_metavar(click.Context(command(name))).strip("{}[]")
+        assert words in synopsis[1]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_on_one_line_and_in_full(name: str) -> None:
+    assert 10 <= len(command(name).get_short_help_str()) <= 70
+    assert command(name).help

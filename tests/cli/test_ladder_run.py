@@ -1,0 +1,370 @@
+"""`ladder submit`, `run` and `tournament` with real bots; whatever is killed, games are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from deepsea_ladder.crew import Finished, Void
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import BotState, Job, JobStatus, Store
+from deepsea_ladder.submission import read_submission
+from deepsea_ladder.unpacked import BotFolders
+from deepsea_referee.cli.ladder import options
+from deepsea_referee.cli.ladder.rated import Room, worker
+from deepsea_referee.errors import UserError
+from deepsea_referee.isolation import probe
+from deepsea_rules.record import GameRecord, verify
+from helpers import ladder
+from helpers.programs import nothing_left_behind
+
+from .conftest import Run, start
+
+PATIENT = "10s+60s"
+"""A clock that no machine is too slow for."""
+
+BOT = """
+import os, signal
+from deepsea_sdk import Bot, run
+
+{first}
+
+def report(pipe):
+    # Nobody listens most of the time.
+    try:
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    os.write(descriptor, b".")
+    os.close(descriptor)
+    if os.path.exists(pipe + ".hang"):
+        signal.pause()
+
+class Mine(Bot):
+    def decide(self, view):
+        {deed}
+        return view.legal[0]
+
+run(Mine)
+"""
+
+
+def bot(folder: Path, name: str, deed: str = "pass", first: str = "") -> Path:
+    """A bot that plays the default action, after its deed."""
+    file = folder / f"{name}.py"
+    file.write_text(BOT.format(deed=deed, first=first), encoding="utf-8")
+    return file
+
+
+def enter(store: Store, file: Path) -> None:
+    """Store a bot without letting it play before."""
+    store.bots.submit(file.stem, f"{file.stem} senior", read_submission(file))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ladder of trusted bots, two at a table, without bots yet."""
+    path = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(path))
+    with Store.create(path) as store:
+        season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
+        store.seasons.open(season, ladder.SEED)
+    return path
+
+
+def claimed(place: Path, games: int) -> list[Job]:
+    """Jobs of one block, leased."""
+    with Store.open(place) as store:
+        season = store.seasons.get("s1")
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), games))
+        return store.jobs.claim(season, "worker", 60, [1] * games)
+
+
+# Playing one job
+
+
+def test_a_job_is_played_from_the_stored_files_as_it_says(place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, file := bot(tmp_path, name))
+            file.unlink()
+    jobs = claimed(place, 2)
+    with nothing_left_behind(), worker(str(place)) as play:
+        outcomes = [play(job) for job in jobs]
+    with Store.open(place) as store:
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            assert isinstance(outcome, Finished)
+            record = GameRecord.from_json(outcome.record)
+            verify(record)
+            assert (record.game_id, record.seed) == (job.game_id, job.seed)
+            assert store.games.report(job, outcome.record).verdict == "accepted"
+
+
+def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "anna"))
+        enter(store, bot(tmp_path, "ben", first="raise SystemExit('no licence')"))
+    (job,) = claimed(place, 1)
+    with worker(str(place)) as play:
+        outcome = play(job)
+    assert isinstance(outcome, Finished)
+    record = GameRecord.from_json(outcome.record)
+    (forfeit,) = record.forfeits
+    assert record.seats[forfeit.seat].name == "ben v1"
+    assert record.placements[forfeit.seat] == 2
+    assert "no licence" in outcome.record
+
+
+def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "anna"))
+        enter(store, bot(tmp_path, "ben"))
+        archive = store.bots.archive(store.bots.get("anna").current.digest)
+        with store.database.write() as connection:
+            connection.exec_driver_sql("UPDATE archives SET content = ?", (archive,))
+    (job,) = claimed(place, 1)
+    with worker(str(place)) as play, pytest.raises(Exception, match="another digest"):
+        play(job)
+
+
+def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble = probe.Check("no luck", False, "", "nothing works", "buy another machine")
+    monkeypatch.setattr(probe, "sandbox_trouble", lambda: trouble)
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+        store.seasons.close("s1")
+        season = store.seasons.open(Season(name="s2", seats=(2,)), ladder.SEED)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+        job = ladder.claim(store, season)
+    with worker(str(place)) as play, pytest.raises(UserError, match="another machine"):
+        play(job)
+
+
+def test_trouble_of_our_own_is_a_void_game(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+    (job,) = claimed(place, 1)
+    room = Room(BotFolders(tmp_path / "bots", lambda digest: _archive(place, digest)))
+    monkeypatch.setattr("deepsea_referee.process.os.pidfd_open", _refuse)
+    with nothing_left_behind():
+        outcome = room.play(job)
+        room.close()
+    assert isinstance(outcome, Void)
+    assert "Too many open files" in outcome.reason
+
+
+def _archive(place: Path, digest: str) -> bytes:
+    with Store.open(place) as store:
+        return store.bots.archive(digest)
+
+
+def _refuse(*_: object) -> int:
+    raise OSError(24, "Too many open files")
+
+
+# Submitting
+
+
+def test_a_bot_is_taken_in_after_its_games(run: Run, place: Path, tmp_path: Path) -> None:
+    file = bot(tmp_path, "mine")
+    done = run("ladder", "submit", file, "--author", "me")
+    assert done.status == 0, done
+    assert "mine version 1 by me" in done.out
+    again = run("ladder", "submit", file, "--author", "me")
+    assert again.status == 2
+    assert "already" in again.err
+    file.write_text(file.read_text() + "# better\n")
+    assert "version 2" in run("ladder", "submit", file, "--author", "me").out
+    assert "version 1" in run("ladder", "submit", "random", "--author", "me").out
+
+
+@pytest.mark.parametrize(
+    ("deed", "first", "words"),
+    [
+        ("raise RuntimeError('a bug')", "", ["decision", "crash", "a bug", "to do:"]),
+        ("return 'fly'", "", ["illegal_action", "'fly'", "view.legal"]),
+        ("pass", "raise SystemExit('no licence')", ["no licence", "to do:"]),
+    ],
+)
+def test_a_bot_that_fails_is_told_why_and_not_taken_in(
+    run: Run, place: Path, tmp_path: Path, deed: str, first: str, words: list[str]
+) -> None:
+    done = run("ladder", "submit", bot(tmp_path, "mine", deed, first), "--author", "me")
+    assert (done.status, done.err) == (1, "")
+    for word in words:
+        assert word in done.out
+    with Store.open(place) as store:
+        assert store.bots.all() == []
+
+
+# Running
+
+
+def test_games_are_played_and_rated(run: Run, place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+    with nothing_left_behind():
+        done = run("ladder", "run", "--games", 5)
+    assert (done.status, done.err) == (0, "")
+    assert "5 games of season s1 played" in done.out
+    assert "season s1: 5 games" in run("ladder", "refold", "--check", "--records").out
+    assert json.loads(run("ladder", "standings", "--json").out)["games"] == 5
+
+
+def test_a_run_ends_when_the_order_is_settled(run: Run, place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "anna"))
+        enter(store, bot(tmp_path, "ben", "return view.legal[-1]"))
+    done = run("ladder", "run", "--confidence", 0.55)
+    assert done.status == 0
+    assert "the order is settled" in done.out
+    played = json.loads(run("ladder", "standings", "--json").out)["games"]
+    assert played >= 12
+    again = run("ladder", "run", "--until-settled", "--confidence", 0.55)
+    assert "0 games of season s1 played" in again.out
+    assert json.loads(run("ladder", "standings", "--json").out)["games"] == played
+
+
+def test_a_bot_that_never_comes_is_disabled(run: Run, place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "anna"))
+        enter(store, bot(tmp_path, "ben", first="raise SystemExit('no licence')"))
+    done = run("ladder", "run", "--games", 3)
+    assert done.status == 0
+    assert "ben was disabled" in done.out
+    with Store.open(place) as store:
+        assert store.bots.get("ben").state is BotState.DISABLED
+    assert "no licence" in run("ladder", "bot", "ben").out
+
+
+def test_an_elimination_ends_with_a_champion(run: Run, place: Path, tmp_path: Path) -> None:
+    names = ("anna", "ben", "cleo")
+    with Store.open(place) as store:
+        for name in names:
+            enter(store, bot(tmp_path, name))
+    done = run("ladder", "tournament", "elimination", "cup", *names, "--json")
+    assert (done.status, done.err) == (0, "")
+    document = json.loads(done.out)
+    assert document["games"] == 4
+    assert document["scores"][0]["bot"] == document["champion"]
+    assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
+    # Nobody's rating elsewhere has changed.
+    assert json.loads(run("ladder", "standings", "--season", "s1", "--json").out)["games"] == 0
+
+
+@pytest.mark.parametrize(("kind", "games"), [("round-robin", 6), ("gauntlet", 4)])
+def test_tournaments_go_on_where_they_were_stopped(
+    run: Run, place: Path, tmp_path: Path, kind: str, games: int
+) -> None:
+    names = ("anna", "ben", "cleo")
+    with Store.open(place) as store:
+        for name in names:
+            enter(store, bot(tmp_path, name))
+    done = run("ladder", "tournament", kind, "cup", *names)
+    assert done.status == 0
+    with Store.open(place) as store, store.database.write() as connection:
+        assert len(list(store.history.games(store.seasons.get("cup")))) == games
+        connection.exec_driver_sql("UPDATE seasons SET closed_at = NULL")
+    again = run("ladder", "tournament", kind, "cup", *names, "--season", "s1")
+    assert again.out == done.out.partition("\n")[2]
+    with Store.open(place) as store, store.database.write() as connection:
+        connection.exec_driver_sql("UPDATE seasons SET closed_at = NULL")
+    other = run("ladder", "tournament", kind, "cup", "anna", "ben", "--season", "s1")
+    assert other.status == 2
+    assert "other bots" in other.err
+
+
+# What is stopped and killed
+
+
+@pytest.fixture
+def pipe(place: Path, tmp_path: Path) -> Path:
+    """A ladder of two bots, one of which reports into this pipe at each decision."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "anna"))
+        enter(store, bot(tmp_path, "ben", f"report({str(path)!r})"))
+    return path
+
+
+def heard(pipe: Path) -> None:
+    """Wait until the bot decides."""
+    with pipe.open("rb") as stream:
+        assert stream.read(1) == b"."
+
+
+@pytest.mark.slow
+def test_a_kill_changes_nothing_but_the_time(run: Run, place: Path, pipe: Path) -> None:
+    with nothing_left_behind():
+        for _ in range(3):
+            runner = start("ladder", "run", "--games", 50, "--jobs", 2)
+            heard(pipe)
+            runner.kill()
+            runner.communicate()
+    done = run("ladder", "run", "--games", 7)
+    assert done.status == 0
+    assert "run that was killed" in done.err
+    document = json.loads(run("ladder", "status", "--json").out)["seasons"][0]
+    assert (document["leased"], document["expired"]) == (0, 0)
+    assert document["done"] >= 7
+    assert run("ladder", "refold", "--check", "--records").status == 0
+    with Store.open(place) as store:
+        records = [GameRecord.from_json(game.record) for game in store.history.games()]
+    assert len({record.game_id for record in records}) == document["done"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
+    place: Path, pipe: Path
+) -> None:
+    with nothing_left_behind():
+        runner = start("ladder", "run", "--forever")
+        heard(pipe)
+        runner.send_signal(signal.SIGINT)
+        _, err = runner.communicate()
+        assert runner.returncode == 130
+        assert "nothing is lost" in err.splitlines()[-1]
+        Path(f"{pipe}.hang").touch()
+        runner = start("ladder", "run", "--forever")
+        heard(pipe)
+        runner.send_signal(signal.SIGINT)
+        assert runner.stderr is not None
+        assert "finishing" in runner.stderr.readline()
+        runner.send_signal(signal.SIGINT)
+        _, err = runner.communicate()
+        assert runner.returncode == 130
+        assert "1 handed back" in err
+    with Store.open(place) as store:
+        season = store.seasons.get("s1")
+        assert store.queue.listed(season, JobStatus.LEASED) == []
+        assert store.ratings.differences(season, records=True) == []
+
+
+@pytest.mark.slow
+def test_four_sample_bots_in_sandboxes_make_a_sensible_table(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if trouble := probe.sandbox_trouble():
+        pytest.skip(f"no sandbox here: {trouble.name}")
+    monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
+    assert run("ladder", "init", "--clock", PATIENT).status == 0
+    for name in ("greedy", "cautious", "random", "heuristic"):
+        assert run("ladder", "submit", name, "--author", f"{name}'s").status == 0
+    assert run("ladder", "run", "--games", 40).status == 0
+    rows = json.loads(run("ladder", "standings", "--json").out)["standings"]
+    assert [row["games"] for row in rows] == [40] * 4
+    assert rows[-1]["bot"] == "random"
+    assert all(row["fault_rate"] == 0 for row in rows)
+    assert run("ladder", "refold", "--check").status == 0
