@@ -103,9 +103,10 @@ def test_tcp_is_for_plain_processes(run: Run, asked: Asked) -> None:
 def test_without_a_seed_every_run_has_a_new_one_that_repeats_it(run: Run, asked: Asked) -> None:
     seeds = []
     for _ in range(2):
-        head = run("match", "greedy", "greedy").out.splitlines()[0]
-        text = head.rpartition("seed ")[2]
+        said = run("match", "greedy", "greedy").out
+        text = said.rpartition("--seed ")[2].split()[0]
         assert settings(asked).seed == seed_from_text(text)
+        assert len(bytes.fromhex(text)) == 32
         seeds.append(text)
     assert seeds[0] != seeds[1]
 

@@ -115,6 +115,8 @@ class _Chaos:
         while self.running:
             for connection in wait(list(self.running)):
                 assert isinstance(connection, Connection)
+                if connection not in self.running:
+                    continue  # killed since
                 try:
                     connection.recv_bytes()
                     yield

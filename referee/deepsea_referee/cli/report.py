@@ -23,6 +23,8 @@ EXPLAINED: Final = 10
 """How many faults and void games are explained; of the rest there is a count."""
 PONDERING: Final = 0.5
 """A bot that works for more than this share of others' turns is mentioned."""
+SHORT_SEED: Final = 24
+"""A longer seed, such as one that was drawn, is told at the end alone."""
 READABLE_NAME: Final = 16
 SHORTEST_NAME: Final = 8
 GAP: Final = 2
@@ -39,7 +41,8 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     """
     games = "1 game" if len(result.games) == 1 else f"{len(result.games)} games"
     rules, clock = result.rules.name, result.time_control.format()
-    say(f"{games}, {rules} rules, clock {clock}, {result.isolation}, seed {shlex.quote(seed)}")
+    told = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
+    say(f"{games}, {rules} rules, clock {clock}, {result.isolation}{told}")
     click.echo()
     draw(table(result.summaries(), width()))
     click.echo()
@@ -128,6 +131,8 @@ def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence
         first = out / record_name(result.games[0].game)
         say(f"records and results.json: {out}; to watch a game:")
         _say_command(["deepsea-referee", "show", str(first)])
+    if len(seed) > SHORT_SEED:
+        say(f"seed: {shlex.quote(seed)}")
     for log in result.logs:
         say(f"what {result.bots[log.bot].name} printed: {out / log_name(log)}")
 
