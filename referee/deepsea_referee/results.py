@@ -292,9 +292,11 @@ def write_atomically(path: Path, text: str) -> None:
             os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError):  # a full disk, say, which does not tell where
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

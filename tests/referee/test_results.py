@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -230,3 +231,14 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_match(tmp_path: P
     for folder in (file, file / "below"):
         with pytest.raises(UserError, match="cannot write to the folder"):
             ResultsFolder(folder)
+
+
+def test_a_disk_that_is_full_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomically(tmp_path / "game-0001.json", "{}")
+    assert caught.value.filename == str(tmp_path / "game-0001.json")
+    assert list(tmp_path.iterdir()) == []
