@@ -23,6 +23,7 @@ from deepsea_rules.view import Diver, View
 from .bot import Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
 from .chances import ROLLS, home_chance
 from .errors import BotError, NotInMatch, Refused, SdkError, WireError
+from .rollout import roll_out
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "View",
     "WireError",
     "home_chance",
+    "roll_out",
     "run",
 ]
 
