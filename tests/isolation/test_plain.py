@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+
+import pytest
 
 from deepsea_referee.isolation import reaper, trial
 from deepsea_referee.isolation.contract import Launch, Limits
@@ -47,5 +50,19 @@ def test_too_many_processes_are_ended() -> None:
 
 def test_strangers_are_not_taken_for_members() -> None:
     assert not reaper.belongs(os.getpid(), [b"DEEPSEA_TREE=no-such-mark"], {})
-    # The session is ours, but it began at another time: its number was used anew.
-    assert not reaper.belongs(os.getpid(), [], {os.getsid(0): 1})
+
+
+def test_a_session_is_known_by_its_leaders_start_time() -> None:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as leader:
+        began = reaper.start_time(leader.pid)
+        assert reaper.belongs(leader.pid, [], {leader.pid: began})
+        # It began at another time: its number was used anew.
+        assert not reaper.belongs(leader.pid, [], {leader.pid: began + 1})
+        leader.kill()
+
+
+def test_session_0_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose session leader is outside this pid namespace shows session 0."""
+    fields = [b"S", b"1", b"1", b"0", *[b"0"] * 20]
+    monkeypatch.setattr(reaper, "stat_fields", lambda pid: fields if pid == 7 else None)
+    assert not reaper.belongs(7, [], {0: 1})

@@ -53,7 +53,8 @@ def belongs(pid: int, marks: Iterable[bytes], sessions: Mapping[int, int]) -> bo
     if fields is None or fields[0] in (b"Z", b"X"):
         return False
     session = int(fields[3])
-    if session in sessions and start_time(session) in (0, sessions[session]):
+    # 0 stands for every session whose leader is outside this pid namespace: nobody's.
+    if session and session in sessions and start_time(session) in (0, sessions[session]):
         return True
     words = _first_words(pid)
     return any(mark in words for mark in marks)
