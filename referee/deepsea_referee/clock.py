@@ -97,6 +97,42 @@ class Bank:
         return in_time
 
 
+class SharedTime:
+    """The time of a bot that has several decisions in hand, shared among them.
+
+    While n decisions are open each is charged one nth of the time that passes: a message with n
+    requests has n times the budget, and what is charged adds up to the time that has passed.
+    """
+
+    __slots__ = ("_at_us", "_open", "_share_us")
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._share_us = 0.0
+        self._at_us = 0
+
+    def at(self, now_us: int) -> float:
+        """What one decision would be charged that was open from the beginning until now.
+
+        The difference between two moments is what a decision is charged that is open in between.
+        """
+        if self._open:
+            self._share_us += (now_us - self._at_us) / self._open
+        self._at_us = now_us
+        return self._share_us
+
+    def open(self, count: int, now_us: int) -> float:
+        """So many more decisions are in hand from now on; returns `at(now_us)`."""
+        share_us = self.at(now_us)
+        self._open += count
+        return share_us
+
+    def close(self, now_us: int) -> None:
+        """One of them is done."""
+        self.at(now_us)
+        self._open -= 1
+
+
 class Alarm(Protocol):
     """A call that is still to come."""
 

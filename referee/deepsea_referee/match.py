@@ -25,7 +25,7 @@ from deepsea_referee.lineup import Lineup
 from deepsea_referee.process import BotProcess, Hosting
 from deepsea_referee.random import fresh_seed
 from deepsea_referee.results import FaultReport, GameResult, MatchResult, VoidGame
-from deepsea_referee.session import Session
+from deepsea_referee.session import Answer, Session
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.faults import Fault
@@ -218,69 +218,115 @@ async def play_game(
 
     Raises RefereeError if this side fails; the bots have been told then that the game is void.
     """
-    faults: list[FaultReport] = []
-    try:
-        marks = await _ask_until_over(game, game_id, sessions, control, faults)
-        for seat, session in enumerate(sessions):
-            end = _end_of(game, game_id, seat)
-            over = wire.over_to_wire(end, game.events_for(seat, marks[seat]))
-            session.send(pb.RefereeMessage(overs=(over,)))
-    except Exception as error:
-        for seat, session in enumerate(sessions):
-            void = wire.over_to_wire(GameEnd(game_id, seat, (), (), b"", (), (), True), ())
-            session.send(pb.RefereeMessage(overs=(void,)))
-        raise RefereeError(f"{type(error).__name__}: {error}") from error
-    return faults
+    play = _Play(game, game_id, sessions, control)
+    play.begin()
+    await play.over
+    return play.faults
 
 
-async def _ask_until_over(
-    game: Game,
-    game_id: str,
-    sessions: Sequence[Session],
-    control: TimeControl,
-    faults: list[FaultReport],
-) -> list[int]:
-    """Ask all questions; returns how many of the game's events each seat has been sent."""
-    banks = [Bank(control) for _ in sessions]
-    marks = [0] * len(sessions)
-    for seat, session in enumerate(sessions):
-        info = GameInfo(
-            game_id=game_id,
-            seat=seat,
-            players=len(sessions),
-            rules=game.rules,
-            budget_us=control.budget_us,
-            bank_us=control.bank_us,
-            commitment=game.commitment,
-        )
-        session.send(pb.RefereeMessage(starts=(wire.start_to_wire(info),)))
-    while (question := game.pending()) is not None:
-        seat = question.seat
-        bank = banks[seat]
-        request = wire.request_to_wire(
-            game_id,
-            game.view(seat),
-            game.events_for(seat, marks[seat]),
-            TimeLeft(control.budget_us, bank.left_us),
-        )
-        marks[seat] = len(game.events)
+class _Play:
+    """One game under way: each answer is followed at once by the next question."""
+
+    def __init__(
+        self, game: Game, game_id: str, sessions: Sequence[Session], control: TimeControl
+    ) -> None:
+        self._game = game
+        self._game_id = game_id
+        self._sessions = sessions
+        self._control = control
+        self._banks = [Bank(control) for _ in sessions]
+        self._log = wire.EventLog(game.events)
+        self._marks = [0] * len(sessions)
+        """How many of the game's events each seat has been sent."""
+        self._question: Question | None = None
+        self._request_id = 0
+        self.faults: list[FaultReport] = []
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the game is; a game that is void ends it with a RefereeError."""
+
+    def begin(self) -> None:
+        """Tell everybody that the game begins, and ask the first question."""
+        game = self._game
         try:
-            action, us = await sessions[seat].ask(request, bank.limit_us)
-            bank.spend(us)
-            try:
-                game.decide(action, us=us)
-            except (IllegalAction, InvalidAction):
-                came = f"it answered {_shown(action)}, which is not legal"
-                raise BotFault(Fault.ILLEGAL_ACTION, came, us) from None
-        except BotFault as fault:
-            bank.spend(fault.us)
-            report = _count(game, question, fault)
-            faults.append(report)
-            notice = FaultNotice(
-                game_id, request.request_id, report.fault, report.explanation(), report.forfeit
-            )
-            sessions[seat].send(pb.RefereeMessage(faults=(wire.fault_to_wire(notice),)))
-    return marks
+            for seat, session in enumerate(self._sessions):
+                info = GameInfo(
+                    game_id=self._game_id,
+                    seat=seat,
+                    players=game.players,
+                    rules=game.rules,
+                    budget_us=self._control.budget_us,
+                    bank_us=self._control.bank_us,
+                    commitment=game.commitment,
+                )
+                session.send(pb.RefereeMessage(starts=(wire.start_to_wire(info),)))
+            self._go_on()
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            self._void(error)
+
+    def _go_on(self) -> None:
+        """Ask the next question, or end the game."""
+        game = self._game
+        self._question = question = game.pending()
+        if question is None:
+            self._end()
+            return
+        seat = question.seat
+        view = game.view(seat)
+        events = self._log.since(self._marks[seat], view.known)
+        self._marks[seat] = len(game.events)
+        time_left = TimeLeft(self._control.budget_us, self._banks[seat].left_us)
+        request = wire.request_to_wire(self._game_id, view, events, time_left)
+        self._request_id = self._sessions[seat].ask(self._game_id, request, time_left, self._hear)
+
+    def _hear(self, came: Answer | BotFault | RefereeError) -> None:
+        if self.over.done():  # the game was broken off
+            return
+        assert self._question is not None
+        try:
+            if isinstance(came, RefereeError):
+                raise came
+            fault = came if isinstance(came, BotFault) else self._decide(self._question.seat, came)
+            if fault is not None:
+                self._count(self._question, fault)
+            self._go_on()
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            self._void(error)
+
+    def _decide(self, seat: int, answer: Answer) -> BotFault | None:
+        """Play a bot's answer; a fault if that is not legal."""
+        try:
+            self._game.decide(answer.action, us=answer.us)
+        except (IllegalAction, InvalidAction):
+            came = f"it answered {_shown(answer.action)}, which is not legal"
+            return BotFault(Fault.ILLEGAL_ACTION, came, answer.us)
+        self._banks[seat].spend(answer.us)
+        return None
+
+    def _count(self, question: Question, fault: BotFault) -> None:
+        """Count a fault, play the default action, and tell the bot."""
+        seat = question.seat
+        self._banks[seat].spend(fault.us)
+        report = _count(self._game, question, fault)
+        self.faults.append(report)
+        notice = FaultNotice(
+            self._game_id, self._request_id, report.fault, report.explanation(), report.forfeit
+        )
+        self._sessions[seat].send(pb.RefereeMessage(faults=(wire.fault_to_wire(notice),)))
+
+    def _end(self) -> None:
+        for seat, session in enumerate(self._sessions):
+            end = _end_of(self._game, self._game_id, seat)
+            over = wire.over_to_wire(end, self._game.events_for(seat, self._marks[seat]))
+            session.send(pb.RefereeMessage(overs=(over,)))
+        self.over.set_result(None)
+
+    def _void(self, error: Exception) -> None:
+        for seat, session in enumerate(self._sessions):
+            void = wire.over_to_wire(GameEnd(self._game_id, seat, (), (), b"", (), (), True), ())
+            session.send(pb.RefereeMessage(overs=(void,)))
+        void_error = RefereeError(f"{type(error).__name__}: {error}")
+        void_error.__cause__ = error
+        self.over.set_exception(void_error)
 
 
 def _count(game: Game, question: Question, fault: BotFault) -> FaultReport:

@@ -6,6 +6,7 @@ done to it can happen in a match; a check that fails says what its author can do
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import statistics
 from collections.abc import Callable, Sequence
@@ -19,13 +20,14 @@ from deepsea_referee.lineup import Lineup
 from deepsea_referee.match import play_game
 from deepsea_referee.process import BotProcess, Hosting
 from deepsea_referee.results import FaultReport
-from deepsea_referee.session import Answer, Session
+from deepsea_referee.session import Heard, Session
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
 from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import TimeLeft
 
 SEED: Final = seed_from_text("check")
 OPPONENT: Final = "random"
@@ -263,14 +265,14 @@ class _Between:
     def send(self, message: pb.RefereeMessage) -> None:
         self._session.send(message)
 
-    async def ask(self, request: pb.DecisionRequest, limit_us: int) -> Answer:
+    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
         self._asked += 1
         if self._asked == self.QUESTION:
-            self.do(request, limit_us)
-        return await self._session.ask(request, limit_us)
+            return self.do(game_id, request, time_left, heard)
+        return self._session.ask(game_id, request, time_left, heard)
 
-    def do(self, request: pb.DecisionRequest, limit_us: int) -> None:
-        """What happens then."""
+    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        """Ask the third question."""
         raise NotImplementedError
 
 
@@ -279,9 +281,11 @@ class _TooLate(_Between):
 
     SAID = "a timeout on purpose"
 
-    def do(self, request: pb.DecisionRequest, limit_us: int) -> None:
-        self._session.ask(request, limit_us)
-        raise BotFault(Fault.TIMEOUT, self.SAID, limit_us)
+    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        request_id = self._session.ask(game_id, request, time_left, lambda _: None)
+        fault = BotFault(Fault.TIMEOUT, self.SAID, sum(time_left))
+        asyncio.get_running_loop().call_soon(heard, fault)
+        return request_id
 
 
 class _Dropped(_Between):
@@ -289,5 +293,6 @@ class _Dropped(_Between):
 
     SAID = "the connection was dropped on purpose"
 
-    def do(self, request: pb.DecisionRequest, limit_us: int) -> None:
+    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
         self._session.fail(Fault.CRASH, self.SAID)
+        return self._session.ask(game_id, request, time_left, heard)

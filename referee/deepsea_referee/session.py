@@ -1,9 +1,9 @@
 """One bot's stream: questions out, answers in, each on its own clock.
 
 A session serves many games at once. What is ready in one pass of the event loop goes out as one
-message. Time runs from just before the write to just after the read; gauge.py says what of it the
-host took. A bot speaks only when asked: the first word nobody asked for ends its stream; an answer
-that comes too late is passed over.
+message. Time runs from just before the write to just after the read and is shared by the questions
+that are open at once; gauge.py says what of it the host took. A bot speaks only when asked: the
+first word nobody asked for ends its stream; an answer that comes too late is passed over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError
 
-from deepsea_referee.clock import Alarm, Clock
+from deepsea_referee.clock import Alarm, Clock, SharedTime
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.gauge import (
     BUSY_US,
@@ -28,7 +28,9 @@ from deepsea_referee.gauge import (
     host_is_hopeless,
 )
 from deepsea_rules.faults import Fault
+from deepsea_sdk import wire
 from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import TimeLeft
 
 MESSAGE_BYTES: Final = 64 * 1024
 """The longest message a bot may send, and the length up to which questions are put together."""
@@ -47,56 +49,56 @@ class Answer(NamedTuple):
     us: int
 
 
+Heard = Callable[[Answer | BotFault | RefereeError], object]
+"""Gets what came of a question: an answer, the bot's fault, or our own."""
+
+
 class _Ask:
     """One open question. Its clock starts when it is written."""
 
     __slots__ = (
-        *("before", "credit_us", "future", "game_id", "graced", "limit_us", "look_us", "looks"),
-        "started_us",
+        *("credit_us", "game_id", "graced", "heard", "limit_us", "look_us", "looked", "looks"),
+        *("began_us", "request_id", "share_us"),
     )
 
     def __init__(
-        self, game_id: str, limit_us: int, look_us: int | None, future: asyncio.Future[Answer]
+        self, request_id: int, game_id: str, limit_us: int, look_us: int | None, heard: Heard
     ) -> None:
+        self.request_id = request_id
         self.game_id = game_id
         self.limit_us = limit_us
         self.look_us = look_us
-        """When the host is looked at first; None if it never is."""
-        self.future = future
-        self.started_us: int | None = None
+        """What it is charged when the host is looked at first; None if it never is."""
+        self.heard = heard
+        self.began_us: int | None = None
+        self.share_us = 0.0
+        """The session's shared time when it began."""
         self.credit_us = 0
-        self.before: tuple[int, Reading] | None = None
-        """When it was first looked at, and what had been used then."""
+        self.looked: tuple[int, float, Reading] | None = None
+        """When the host was first looked at: the time, the shared time, what had been used."""
         self.looks: tuple[int, int] = (0, 0)
         """How long the referee had waited for a CPU at the last look but one, and at the last."""
         self.graced = False
 
-    def wall_us(self, now_us: int) -> int:
-        """The time since it was asked."""
-        return 0 if self.started_us is None else now_us - self.started_us
-
-    def elapsed_us(self, now_us: int, after: Reading | None, *, answered: bool) -> int:
-        """The time that is charged up to now."""
-        wall_us = self.wall_us(now_us)
+    def charged_us(
+        self, now_us: int, share_us: float, reading: Reading | None, *, answered: bool
+    ) -> int:
+        """What it is charged up to now; `share_us` is the session's shared time."""
+        wall_us = round(share_us - self.share_us)
         if self.look_us is None:
             return max(0, wall_us - self.credit_us)
         # The first look is due at once when its time has come: more than that before it is a
         # delay of the referee's own.
-        if self.before is None or after is None:
+        if self.looked is None or reading is None:
             return min(wall_us, self.look_us)
-        looked_us, before = self.before
+        looked_us, looked_share_us, before = self.looked
+        if now_us == looked_us:
+            return self.look_us
         # An answer that is there may have come when the last look was due, or since.
-        unread_us = after.referee_waited_us - self.looks[0] if answered else 0
-        since_us = charged_us(now_us - looked_us, before, after, unread_us)
-        return min(wall_us, self.look_us + since_us)
-
-    def fail(self, fault: Fault, detail: str, us: int) -> None:
-        self.end(BotFault(fault, detail, us))
-
-    def end(self, error: BotFault | RefereeError) -> None:
-        if not self.future.done():  # else its game was broken off and waits no more
-            self.future.set_exception(error)
-            self.future.exception()  # seen: a fault that nobody waits for any more is no news
+        unread_us = reading.referee_waited_us - self.looks[0] if answered else 0
+        since_us = charged_us(now_us - looked_us, before, reading, unread_us)
+        part = (share_us - looked_share_us) / (now_us - looked_us)
+        return min(wall_us, self.look_us + round(since_us * part))
 
 
 class Session:
@@ -108,6 +110,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
         self._open: dict[int, _Ask] = {}
+        self._shared = SharedTime()
         self._late: set[int] = set()
         self._outbox: list[tuple[bytes, _Ask | None]] = []
         self._wake: asyncio.Future[None] | None = None
@@ -135,27 +138,26 @@ class Session:
         """Whether a new game may begin on it."""
         return self._end is None and not self._closing
 
-    def ask(self, request: pb.DecisionRequest, limit_us: int) -> asyncio.Future[Answer]:
-        """Ask for one decision; the future's result is an Answer, its exception a BotFault.
+    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        """Ask for one decision; returns the request's id.
 
-        The request gets its id here.
+        request  from `wire.request_to_wire`
+        heard    called once, and never before this returns
         """
-        future: asyncio.Future[Answer] = self._loop.create_future()
         self._last_id = request_id = self._last_id + 1
-        look_us = (request.budget_us or limit_us) // LOOKS if self.gauge else None
-        ask = _Ask(request.game_id, limit_us, look_us, future)
         if self._end is not None:
-            ask.fail(self._end.fault, self._end.detail, 0)
-            return future
+            self._loop.call_soon(heard, BotFault(self._end.fault, self._end.detail, 0))
+            return request_id
+        look_us = time_left.budget_us // LOOKS if self.gauge else None
+        ask = _Ask(request_id, game_id, sum(time_left), look_us, heard)
         self._open[request_id] = ask
-        request.request_id = request_id
-        self._put(pb.RefereeMessage(requests=(request,)), ask)
-        return future
+        self._put(wire.numbered(request, request_id), ask)
+        return request_id
 
     def send(self, message: pb.RefereeMessage) -> None:
         """Send what needs no answer, in order with the questions; nothing if nobody listens."""
         if self.usable:
-            self._put(message, None)
+            self._put(message.SerializeToString(deterministic=True), None)
 
     def close(self, reason: str) -> None:
         """Say goodbye after what is still to be sent, then end the stream."""
@@ -169,19 +171,20 @@ class Session:
         if self._end is not None:
             return
         self._end = BotFault(fault, detail)
-        now_us = self._clock.now_us()
-        for ask in self._open.values():
-            ask.fail(fault, detail, ask.wall_us(now_us))
-        self._open.clear()
+        share_us = self._shared.at(self._clock.now_us())
+        met, self._open = list(self._open.values()), {}
         self._outbox.clear()
         if self._alarm is not None:
             self._alarm.cancel()
         if self._handler is not None:
             self._handler.cancel()
         self.ended.set_result(None)
+        for ask in met:
+            us = 0 if ask.began_us is None else round(share_us - ask.share_us)
+            ask.heard(BotFault(fault, detail, us))
 
-    def _put(self, message: pb.RefereeMessage, ask: _Ask | None) -> None:
-        self._outbox.append((message.SerializeToString(deterministic=True), ask))
+    def _put(self, message: bytes, ask: _Ask | None) -> None:
+        self._outbox.append((message, ask))
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -232,27 +235,30 @@ class Session:
                 _refuse("it said hello twice")
             if not message.decisions:
                 _refuse("it sent a message without a decision")
-            for decision in message.decisions:
-                self._take(decision, now_us)
+            heard = [self._take(decision, now_us) for decision in message.decisions]
+            if not self._open:
+                self._pause(now_us)
+            for ask, what in filter(None, heard):
+                ask.heard(what)
 
-    def _take(self, decision: pb.Decision, now_us: int) -> None:
+    def _take(self, decision: pb.Decision, now_us: int) -> tuple[_Ask, Answer | BotFault] | None:
+        """What an answer is worth; None if it comes too late."""
         request_id = decision.request_id
         ask = self._open.get(request_id)
-        if ask is None or ask.started_us is None:
+        if ask is None or ask.began_us is None:
             if request_id not in self._late:
                 _refuse(f"it answered request {request_id}, which is not open")
             self._late.remove(request_id)
-            return
+            return None
         if decision.game_id != ask.game_id:
             _refuse(f"it answered request {request_id} for a game that the request is not of")
+        reading = self._reading() if ask.looked else None
+        us = ask.charged_us(now_us, self._shared.at(now_us), reading, answered=True)
         del self._open[request_id]
-        elapsed_us = ask.elapsed_us(now_us, self._reading() if ask.before else None, answered=True)
-        if elapsed_us > ask.limit_us:
-            ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
-        elif not ask.future.done():
-            ask.future.set_result(Answer(decision.action, elapsed_us))
-        if not self._open:
-            self._pause(now_us)
+        self._shared.close(now_us)
+        if us > ask.limit_us:
+            return ask, BotFault(Fault.TIMEOUT, _timeout(ask), us)
+        return ask, Answer(decision.action, us)
 
     async def _write(self, stream: Stream) -> None:
         while self._end is None:
@@ -266,8 +272,10 @@ class Session:
             if asks:
                 self._go_on(self._clock.now_us())
             now_us = self._clock.now_us()
+            share_us = self._shared.open(len(asks), now_us)
             for ask in asks:
-                ask.started_us = now_us
+                ask.began_us = now_us
+                ask.share_us = share_us
                 self._ring_by(now_us + (ask.look_us or ask.limit_us))
             self._write_by_us = now_us + self._write_limit_us
             self._ring_by(self._write_by_us)
@@ -304,42 +312,52 @@ class Session:
         late_us = now_us - self._alarm_us
         if late_us > STALL_US:
             self._forgive(late_us + STALL_US)
-        reading = self._reading() if self._open else None
-        for request_id, ask in list(self._open.items()):
-            if ask.started_us is not None:
-                self._look_at(request_id, ask, now_us, reading)
+        share_us = self._shared.at(now_us)
+        due = []
+        for ask in self._open.values():
+            if ask.began_us is not None:
+                # Shared time is never faster than the clock: it cannot be due before that.
+                early_us = (ask.look_us or 0) - round(share_us - ask.share_us)
+                if ask.looked is None and early_us > 0:
+                    self._ring_by(now_us + early_us)
+                else:
+                    due.append(ask)
+        if due:
+            reading = self._reading()
+            for ask in due:
+                self._look_at(ask, now_us, share_us, reading)
         if self._write_by_us is not None:
             if now_us > self._write_by_us:
                 self.fail(Fault.CRASH, "it does not read what it is sent")
             else:
                 self._ring_by(self._write_by_us)
 
-    def _look_at(self, request_id: int, ask: _Ask, now_us: int, reading: Reading | None) -> None:
+    def _look_at(self, ask: _Ask, now_us: int, share_us: float, reading: Reading | None) -> None:
         """Decide about a question that is still open."""
-        wall_us = ask.wall_us(now_us)
-        if ask.look_us is not None and reading is not None and ask.before is None:
-            if wall_us < ask.look_us:
-                self._ring_by(now_us + ask.look_us - wall_us)
-                return
-            ask.before = (now_us, reading)
+        if ask.looked is None and reading is not None:
+            ask.looked = (now_us, share_us, reading)
             ask.looks = (reading.referee_waited_us, reading.referee_waited_us)
-        elapsed_us = ask.elapsed_us(now_us, reading, answered=False)
-        if elapsed_us > ask.limit_us and reading is not None and not ask.graced:
+        us = ask.charged_us(now_us, share_us, reading, answered=False)
+        if us > ask.limit_us and reading is not None and not ask.graced:
             ask.graced = True
             if reading.referee_waited_us - ask.looks[0] > BUSY_US:
                 self._ring_by(now_us + GRACE_US)
                 return
         if reading is not None:
             ask.looks = (ask.looks[1], reading.referee_waited_us)
-        if elapsed_us <= ask.limit_us:
-            if not host_is_hopeless(wall_us, ask.limit_us):
-                self._ring_by(now_us + ask.limit_us - elapsed_us)
-                return
-            ask.end(RefereeError(f"the host was too busy for {wall_us} us to time a decision"))
+        wall_us = round(share_us - ask.share_us)
+        came: BotFault | RefereeError
+        if us > ask.limit_us:
+            came = BotFault(Fault.TIMEOUT, _timeout(ask), us)
+        elif host_is_hopeless(wall_us, ask.limit_us):
+            came = RefereeError(f"the host was too busy for {wall_us} us to time a decision")
         else:
-            ask.fail(Fault.TIMEOUT, _timeout(ask), elapsed_us)
-        del self._open[request_id]
-        self._late.add(request_id)
+            self._ring_by(now_us + ask.limit_us - us)
+            return
+        del self._open[ask.request_id]
+        self._shared.close(now_us)
+        self._late.add(ask.request_id)
+        ask.heard(came)
 
     def _reading(self) -> Reading | None:
         return self.gauge() if self.gauge is not None else None
@@ -363,7 +381,7 @@ class Session:
         An answer that has come meanwhile is read before the alarm rings again.
         """
         for ask in self._open.values():
-            if ask.started_us is not None and ask.started_us < self._alarm_us and not ask.credit_us:
+            if ask.began_us is not None and ask.began_us < self._alarm_us and not ask.credit_us:
                 ask.credit_us = us
 
 

@@ -108,6 +108,11 @@ class EndEvent(TypedDict):
 Event = DiveEvent | TurnEvent | CleanupEvent | EndEvent
 
 
+def is_alike_for_all(happening: Happening) -> bool:
+    """Whether the event is the same whatever its viewer knows."""
+    return not isinstance(happening, CleanedUp)
+
+
 def event_for(happening: Happening, known: Mapping[int, int]) -> Event:
     """The event that a viewer gets who knows the values `known`, by chip id."""
     match happening:

@@ -16,9 +16,11 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 
 from deepsea_referee.clock import ManualClock
+from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.server import SeatServer
-from deepsea_referee.session import Session
+from deepsea_referee.session import Answer, Session
 from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import TimeLeft
 
 T = TypeVar("T")
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"
@@ -39,6 +41,29 @@ def run(test: Coroutine[Any, Any, T]) -> T:
 async def one_pass() -> None:
     """Let the event loop run once; no time passes."""
     await asyncio.sleep(0)  # noqa: TID251
+
+
+def ask(
+    session: Session, request: pb.DecisionRequest, limit_us: int, bank_us: int = 0
+) -> asyncio.Future[Answer]:
+    """Ask a question without a game; what came of it is the future's result or exception.
+
+    limit_us  for everything, `bank_us` of it from the bank
+    """
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def heard(came: Answer | BotFault | RefereeError) -> None:
+        if future.done():
+            assert future.cancelled()
+        elif isinstance(came, Answer):
+            future.set_result(came)
+        else:
+            future.set_exception(came)
+            future.exception()  # not every test waits for it
+
+    time_left = TimeLeft(limit_us - bank_us, bank_us)
+    session.ask(request.game_id, request.SerializeToString(), time_left, heard)
+    return future
 
 
 class Peer:

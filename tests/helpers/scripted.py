@@ -166,12 +166,18 @@ def start_of(game: Game, game_id: str, seat: int = 0) -> pb.GameStart:
     return wire.start_to_wire(info)
 
 
-def request_of(game: Game, game_id: str, request_id: int) -> pb.DecisionRequest:
-    """The pending question, without events."""
+def request_of(
+    game: Game, game_id: str, request_id: int, since: int | None = None, bank_us: int = 2_000_000
+) -> pb.DecisionRequest:
+    """The pending question, with the events after the first `since`, or without any."""
     question = game.pending()
     assert question is not None
     view = game.view(question.seat)
-    return wire.request_to_wire(game_id, view, (), TimeLeft(100_000, 2_000_000), request_id)
+    mark = len(game.events) if since is None else since
+    events = wire.EventLog(game.events).since(mark, view.known)
+    data = wire.request_to_wire(game_id, view, events, TimeLeft(100_000, bank_us))
+    (request,) = pb.RefereeMessage.FromString(wire.numbered(data, request_id)).requests
+    return request
 
 
 def end_of(game: Game, game_id: str, seat: int) -> GameEnd:
@@ -194,15 +200,9 @@ async def play_with_itself(peer: Peer, game: Game, game_id: str) -> None:
     marks = [0] * game.players
     while (question := game.pending()) is not None:
         seat = question.seat
-        events = game.events_for(seat, marks[seat])
+        number = len(game.decisions)
+        request = request_of(game, ids[seat], number + 1, marks[seat], number)
         marks[seat] = len(game.events)
-        request = wire.request_to_wire(
-            ids[seat],
-            game.view(seat),
-            events,
-            TimeLeft(100_000, len(game.decisions)),
-            len(game.decisions) + 1,
-        )
         await peer.send(requests=[request])
         (answer,) = await peer.answers()
         assert answer[:2] == (ids[seat], request.request_id)

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.clock import Bank, ManualClock, SystemClock, TimeControl, time_limit
+from deepsea_referee.clock import (
+    Bank,
+    ManualClock,
+    SharedTime,
+    SystemClock,
+    TimeControl,
+    time_limit,
+)
 from deepsea_referee.errors import UserError
 from helpers.peers import run
 
@@ -165,3 +172,35 @@ def test_a_time_limit_ends_the_block_by_its_clock() -> None:
         assert clock.alarms == 0
 
     run(test())
+
+
+def test_time_is_shared_by_what_is_open() -> None:
+    time = SharedTime()
+    assert time.at(1_000) == 0  # nothing is open, nothing is charged
+    began = time.open(1, 2_000)
+    assert time.at(2_600) - began == 600
+    time.open(2, 2_600)
+    assert time.at(2_900) - began == 700  # 300 for three
+    time.close(2_900)
+    time.close(2_900)
+    assert time.at(3_000) - began == 800
+    time.close(3_000)
+    assert time.at(9_000) - began == 800
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.booleans()), max_size=30))
+def test_what_is_charged_adds_up_to_the_time_that_something_was_open(
+    steps: list[tuple[int, bool]],
+) -> None:
+    time, now_us, busy_us, charged = SharedTime(), 0, 0, 0.0
+    began: list[float] = []
+    for us, opens in steps:
+        busy_us += us if began else 0
+        now_us += us
+        if opens:
+            began.append(time.open(1, now_us))
+        elif began:
+            charged += time.at(now_us) - began.pop()
+            time.close(now_us)
+    charged += sum(time.at(now_us) - share_us for share_us in began)
+    assert charged == pytest.approx(busy_us)

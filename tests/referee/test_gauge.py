@@ -11,7 +11,7 @@ from deepsea_referee.gauge import OffTurn, Reading, charged_us, host_is_hopeless
 from deepsea_referee.session import Answer
 from deepsea_rules.faults import Fault
 from deepsea_sdk._pb import deepsea_pb2 as pb
-from helpers.peers import Peer, Seat, one_pass, run, seat
+from helpers.peers import Peer, Seat, ask, one_pass, run, seat
 
 BUDGET_US = 100_000
 NOTHING = Reading(0, 0, 0)
@@ -74,7 +74,7 @@ def test_past_the_wall_clock_the_reading_decides(
         async with seat(tmp_path) as it, it.peer() as peer:
             host = Host()
             it.session.gauge = host.gauge
-            asked = it.session.ask(question(), BUDGET_US)
+            asked = ask(it.session, question(), BUDGET_US)
             request = await peer.request()
             it.clock.jump(BUDGET_US // 4 + 1)  # the first look
             host.reading = after
@@ -97,7 +97,7 @@ def test_a_busy_host_gives_a_sleeper_no_time(tmp_path: Path) -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             host = Host()
             it.session.gauge = host.gauge
-            asked = it.session.ask(question(), BUDGET_US)
+            asked = ask(it.session, question(), BUDGET_US)
             await peer.request()
             await one_pass()
             for _ in range(40):  # the referee waits for a CPU at every look, in vain
@@ -117,7 +117,7 @@ def test_a_quick_answer_is_never_measured(tmp_path: Path) -> None:
             it.session.gauge = host.gauge
             await answered(it, peer)
             measured = host.readings  # a pause between turns is, now and then
-            asked = it.session.ask(question(), BUDGET_US)
+            asked = ask(it.session, question(), BUDGET_US)
             request = await peer.request()
             it.clock.jump(BUDGET_US // 4 - 1)
             await peer.answer(request, "turn")
@@ -132,7 +132,7 @@ def test_a_host_that_takes_everything_voids_the_game(tmp_path: Path) -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             host = Host()
             it.session.gauge = host.gauge
-            asked = it.session.ask(question(), BUDGET_US)
+            asked = ask(it.session, question(), BUDGET_US)
             await peer.request()
             await one_pass()  # the write has ended
             for _ in range(300):
@@ -169,7 +169,7 @@ def test_two_questions_at_once_freeze_only_after_the_second_answer(tmp_path: Pat
         async with seat(tmp_path) as it, it.peer() as peer:
             frozen: list[bool] = []
             it.session.freeze = lambda: frozen.append(True)
-            asked = [it.session.ask(question(), BUDGET_US) for _ in range(2)]
+            asked = [ask(it.session, question(), BUDGET_US) for _ in range(2)]
             message = await peer.next()
             await peer.answer(message.requests[0], "down")
             await asked[0]
@@ -197,7 +197,7 @@ def test_what_a_bot_does_between_its_turns_is_measured_now_and_then() -> None:
 
 
 async def answered(it: Seat, peer: Peer) -> None:
-    asked = it.session.ask(question(), BUDGET_US)
+    asked = ask(it.session, question(), BUDGET_US)
     request = await peer.request()
     await peer.answer(request, "down")
     await asked

@@ -20,6 +20,7 @@ from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.view import View
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from helpers.peers import run
 from helpers.streams import Decide, Table, first_legal, last_legal
@@ -226,6 +227,20 @@ def test_to_use_up_budget_and_bank_exactly_is_in_time() -> None:
     run(test())
 
 
+def test_an_answer_that_is_not_legal_costs_its_time_once() -> None:
+    async def test() -> None:
+        def slow_and_wrong(request: pb.DecisionRequest) -> str:
+            table.clock.jump(400)
+            return "fly"
+
+        table = Table([slow_and_wrong, last_legal])
+        await table.play(new_game(2), TimeControl(100, 1_000))
+        requests = [r for message in table.streams[0].messages() for r in message.requests]
+        assert [request.bank_us for request in requests] == [1_000, 700, 400]
+
+    run(test())
+
+
 def test_a_crash_forfeits_at_once_and_the_others_play_on() -> None:
     async def test() -> None:
         game = new_game(3)
@@ -267,10 +282,10 @@ def test_later_forfeits_rank_above_earlier_ones() -> None:
 def test_trouble_on_the_referees_side_voids_the_game_and_nobody_is_at_fault() -> None:
     async def test() -> None:
         class Broken(Game):
-            def events_for(self, viewer: int | None, since: int = 0) -> list:  # type: ignore[type-arg]
+            def view(self, seat: int | None) -> View:
                 if len(self.decisions) == 7:
                     raise ZeroDivisionError("a bug")
-                return super().events_for(viewer, since)
+                return super().view(seat)
 
         game = Broken(MANUAL, 2, SEED)
         table = Table([last_legal, last_legal])

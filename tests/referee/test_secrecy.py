@@ -89,11 +89,12 @@ def test_hidden_values_change_no_byte_until_a_rule_reveals_them(name: str, seed:
     for seat in range(PLAYERS):
         messages = [pb.RefereeMessage.FromString(data) for data in sent[seat]]
         asked = [number for number, message in enumerate(messages) if message.requests]
-        revealed += len(messages[asked[-1]].requests[0].view.known)
+        revealed += len(messages[asked[-1]].requests[0].view.known) // 2
         for stop in asked[:: len(asked) // 4]:
             view = messages[stop].requests[0].view
-            assert set(view.known) == revealed_to(rules, view)
-            values = dealt_anew(seed, set(view.known))
+            known = set(view.known[::2])
+            assert known == revealed_to(rules, view)
+            values = dealt_anew(seed, known)
             assert values != Game(rules, PLAYERS, seed).state.values
             again = play(rules, seed, values)
             assert again[seat][: stop + 1] == sent[seat][: stop + 1]

@@ -17,7 +17,7 @@ from deepsea_referee.errors import RefereeError
 from deepsea_referee.server import SeatServer
 from deepsea_referee.session import Session
 from deepsea_sdk._pb import deepsea_pb2 as pb
-from helpers.peers import PLAY, TOKEN, Call, Peer, run, seat
+from helpers.peers import PLAY, TOKEN, Call, Peer, ask, run, seat
 
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + " ", TOKEN[:-1], TOKEN.upper(), "ü" * 50])
@@ -46,7 +46,7 @@ def test_a_token_opens_its_seat_once(tmp_path: Path) -> None:
             await second.hello()
             assert (await second.status())[0] is grpc.StatusCode.ALREADY_EXISTS
             # The first is not touched by it ...
-            asked = it.session.ask(pb.DecisionRequest(game_id="g"), 1000)
+            asked = ask(it.session, pb.DecisionRequest(game_id="g"), 1000)
             await first.answer(await first.request(), "down")
             assert (await asked).action == "down"
             # ... and nobody takes its place when it is gone.
@@ -249,7 +249,7 @@ def test_two_hundred_streams_do_not_keep_the_bot_out(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer, it.channel() as channel:
             idle: list[Call] = [channel.stream_stream(PLAY)() for _ in range(200)]
-            asked = it.session.ask(pb.DecisionRequest(game_id="g"), 1000)
+            asked = ask(it.session, pb.DecisionRequest(game_id="g"), 1000)
             await peer.answer(await peer.request(), "down")
             assert (await asked).action == "down"
             for call in idle:

@@ -12,7 +12,7 @@ from deepsea_referee.errors import BotFault
 from deepsea_referee.session import MESSAGE_BYTES, Answer
 from deepsea_rules.faults import Fault
 from deepsea_sdk._pb import deepsea_pb2 as pb
-from helpers.peers import one_pass, run, seat
+from helpers.peers import ask, one_pass, run, seat
 
 LIMIT_US = 100_000
 
@@ -24,7 +24,7 @@ def question(game_id: str = "g") -> pb.DecisionRequest:
 def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = it.session.ask(question(), LIMIT_US)
+            asked = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
             it.clock.jump(1_234)
             await peer.answer(request, "turn")
@@ -36,7 +36,7 @@ def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: 
 def test_what_is_ready_in_one_pass_goes_out_as_one_message(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = [it.session.ask(question(f"g{i}"), LIMIT_US) for i in range(5)]
+            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(5)]
             it.session.send(pb.RefereeMessage(overs=[pb.GameOver(game_id="old")]))
             message = await peer.next()
             assert [request.game_id for request in message.requests] == [f"g{i}" for i in range(5)]
@@ -56,7 +56,7 @@ def test_messages_are_put_together_up_to_their_limit(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             for i in range(100):
-                it.session.ask(pb.DecisionRequest(game_id=f"{i:02000}", legal=["down"]), LIMIT_US)
+                ask(it.session, pb.DecisionRequest(game_id=f"{i:02000}", legal=["down"]), LIMIT_US)
             games: list[int] = []
             while len(games) < 100:
                 message = await peer.next()
@@ -73,7 +73,7 @@ def test_request_ids_are_never_used_twice(tmp_path: Path) -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             ids = set()
             for _ in range(5):
-                asked = it.session.ask(question(), LIMIT_US)
+                asked = ask(it.session, question(), LIMIT_US)
                 request = await peer.request()
                 await peer.answer(request, "down")
                 await asked
@@ -89,7 +89,7 @@ def test_the_whole_limit_may_be_used_and_not_a_microsecond_more(
 ) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = it.session.ask(question(), LIMIT_US)
+            asked = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
             it.clock.jump(elapsed_us)
             assert asked.done() is not in_time
@@ -107,17 +107,65 @@ def test_the_whole_limit_may_be_used_and_not_a_microsecond_more(
 def test_each_question_has_its_own_clock(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            slow = it.session.ask(question("slow"), LIMIT_US)
+            slow = ask(it.session, question("slow"), LIMIT_US)
             await peer.request()
             it.clock.jump(LIMIT_US - 10)
-            quick = it.session.ask(question("quick"), LIMIT_US)
+            quick = ask(it.session, question("quick"), LIMIT_US)
             request = await peer.request()
-            it.clock.jump(11)
-            assert slow.done()
+            it.clock.jump(20)  # ten for each of them
+            assert not slow.done()
+            it.clock.jump(2)
             assert isinstance(slow.exception(), BotFault)
             assert not quick.done()
             await peer.answer(request, "down")
             assert await quick == Answer("down", 11)
+
+    run(test())
+
+
+def test_a_message_with_n_questions_has_n_times_the_budget(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(4)]
+            message = await peer.next()
+            it.clock.jump(4 * LIMIT_US)
+            assert not any(one.done() for one in asked)
+            decisions = [
+                pb.Decision(game_id=r.game_id, request_id=r.request_id, action="down")
+                for r in message.requests
+            ]
+            await peer.send(pb.BotMessage(decisions=decisions))
+            assert [(await one).us for one in asked] == [LIMIT_US] * 4
+
+    run(test())
+
+
+def test_one_of_n_questions_that_takes_all_the_time_is_a_timeout_of_all(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(4)]
+            await peer.next()
+            await it.alarm_is_set()
+            it.clock.jump(4 * LIMIT_US + 4)
+            for one in asked:
+                fault = one.exception()
+                assert isinstance(fault, BotFault)
+                assert (fault.fault, fault.us) == (Fault.TIMEOUT, LIMIT_US + 1)
+
+    run(test())
+
+
+def test_answers_one_by_one_are_charged_what_has_passed_and_no_more(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(2)]
+            first, second = (await peer.next()).requests
+            it.clock.jump(1_000)
+            await peer.answer(first, "down")
+            assert (await asked[0]).us == 500
+            it.clock.jump(1_000)
+            await peer.answer(second, "down")
+            assert (await asked[1]).us == 1_500
 
     run(test())
 
@@ -127,11 +175,11 @@ def test_a_late_answer_is_passed_over_and_never_taken_for_the_next_question(
 ) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            first = it.session.ask(question(), LIMIT_US)
+            first = ask(it.session, question(), LIMIT_US)
             late = await peer.request()
             it.clock.jump(LIMIT_US + 1)
             assert isinstance(first.exception(), BotFault)
-            second = it.session.ask(question(), LIMIT_US)
+            second = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
             await peer.answer(late, "turn")
             await peer.answer(request, "down")
@@ -143,10 +191,10 @@ def test_a_late_answer_is_passed_over_and_never_taken_for_the_next_question(
 def test_an_answer_for_a_game_that_was_broken_off_is_passed_over(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            broken_off = it.session.ask(question("void"), LIMIT_US)
+            broken_off = ask(it.session, question("void"), LIMIT_US)
             request = await peer.request()
             broken_off.cancel()
-            other = it.session.ask(question("other"), LIMIT_US)
+            other = ask(it.session, question("other"), LIMIT_US)
             await peer.answer(request, "down")
             await peer.answer(await peer.request(), "turn")
             assert (await other).action == "turn"
@@ -190,7 +238,7 @@ def test_the_first_word_that_nobody_asked_for_ends_the_stream(
 ) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = it.session.ask(question(), LIMIT_US)
+            asked = ask(it.session, question(), LIMIT_US)
             await peer.request()
             await peer.raw(data)
             with pytest.raises(BotFault, match=why) as caught:
@@ -201,7 +249,7 @@ def test_the_first_word_that_nobody_asked_for_ends_the_stream(
             assert why in details
             # It is not asked again: whatever is asked meets the same fault.
             with pytest.raises(BotFault, match=why):
-                await it.session.ask(question(), LIMIT_US)
+                await ask(it.session, question(), LIMIT_US)
             assert not it.session.usable
 
     run(test())
@@ -210,7 +258,7 @@ def test_the_first_word_that_nobody_asked_for_ends_the_stream(
 def test_a_second_answer_to_one_question_ends_the_stream(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = it.session.ask(question(), LIMIT_US)
+            asked = ask(it.session, question(), LIMIT_US)
             for data in answered_twice(await peer.request()):
                 await peer.raw(data)
             assert (await asked).action == "down"  # the first one counts
@@ -227,7 +275,7 @@ def test_a_question_that_was_not_sent_yet_cannot_be_answered(tmp_path: Path) -> 
             await peer.raw(decision("g", 1))  # a guess of the first id
             await it.session.ended
             with pytest.raises(BotFault):
-                await it.session.ask(question(), LIMIT_US)
+                await ask(it.session, question(), LIMIT_US)
 
     run(test())
 
@@ -244,7 +292,7 @@ def test_a_flood_is_cut_at_its_first_message(tmp_path: Path) -> None:
                 await flood()
             assert (await peer.status())[0] is not grpc.StatusCode.OK
             with pytest.raises(BotFault, match="request 1, which is not open"):
-                await it.session.ask(question(), LIMIT_US)
+                await ask(it.session, question(), LIMIT_US)
 
     run(test())
 
@@ -253,7 +301,7 @@ def test_a_flood_is_cut_at_its_first_message(tmp_path: Path) -> None:
 def test_a_stream_that_ends_is_a_crash_at_once(tmp_path: Path, how: str) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.channel() as channel, it.peer() as peer:
-            asked = [it.session.ask(question(f"g{i}"), LIMIT_US) for i in range(3)]
+            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(3)]
             await peer.next()
             it.clock.jump(50)
             if how == "half-close":
@@ -266,7 +314,7 @@ def test_a_stream_that_ends_is_a_crash_at_once(tmp_path: Path, how: str) -> None
             for one in asked:
                 with pytest.raises(BotFault) as caught:
                     await one
-                assert (caught.value.fault, caught.value.us) == (Fault.CRASH, 50)
+                assert (caught.value.fault, caught.value.us) == (Fault.CRASH, 17)  # a third of 50
 
     run(test())
 
@@ -274,7 +322,7 @@ def test_a_stream_that_ends_is_a_crash_at_once(tmp_path: Path, how: str) -> None
 def test_a_message_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = it.session.ask(question(), LIMIT_US)
+            asked = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
             await peer.answer(request, "x" * MESSAGE_BYTES)
             with pytest.raises(BotFault) as caught:
@@ -289,7 +337,7 @@ def test_whoever_does_not_read_is_ended_after_the_write_limit(tmp_path: Path) ->
     async def test() -> None:
         async with seat(tmp_path, write_limit_us=1_000) as it, it.peer():
             big = pb.RefereeMessage(overs=[pb.GameOver(game_id="x" * 60_000)])
-            waiting = it.session.ask(question(), 10**9)
+            waiting = ask(it.session, question(), 10**9)
             while it.session._outbox or it.session._write_by_us is None:
                 it.session.send(big)  # until flow control holds the writer
                 await one_pass()
@@ -320,7 +368,7 @@ def test_goodbye_comes_last_and_ends_the_stream(tmp_path: Path) -> None:
 def test_the_loops_own_stall_is_not_charged(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = it.session.ask(question(), LIMIT_US)
+            asked = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
             # The alarm that was due at the limit rings half a second late.
             alarm = it.clock._alarms[0]
@@ -339,7 +387,7 @@ def test_the_loops_own_stall_is_not_charged(tmp_path: Path) -> None:
 def test_a_stall_gives_no_second_reprieve(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            asked = it.session.ask(question(), LIMIT_US)
+            asked = ask(it.session, question(), LIMIT_US)
             await peer.request()
             alarm = it.clock._alarms[0]
             it.clock._alarms.clear()

@@ -17,6 +17,7 @@ from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.view import View, view_for
 from deepsea_sdk import FaultNotice, GameEnd, GameInfo, TimeLeft, Unit, WireError, wire
 from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.wire import framing
 from helpers import games
 from helpers.positions import ALL, at, custom
 
@@ -36,7 +37,8 @@ def sent(message: M) -> M:
 
 
 def view_sent(view: View) -> View:
-    return wire.view_from_wire(sent(wire.view_to_wire(view)), view.rules, view.legal)
+    message = pb.View.FromString(wire.view_to_wire(view))
+    return wire.view_from_wire(message, view.rules, view.legal)
 
 
 def events_sent(events: list[Event]) -> list[Event]:
@@ -127,7 +129,7 @@ def test_the_seats_view_alone_decides_what_is_sent() -> None:
     rules = PRESETS["guide"]
     deals = [at(text, rules), at(text, rules)]
     deals[1].values = tuple(reversed(deals[0].values))
-    a, b = (wire.view_to_wire(view_for(state, 0)).SerializeToString() for state in deals)
+    a, b = (wire.view_to_wire(view_for(state, 0)) for state in deals)
     assert a == b
 
 
@@ -155,7 +157,7 @@ def test_unknown_events_are_refused(message: pb.Event) -> None:
 
 @pytest.mark.parametrize("phase", [0, 6, 77])
 def test_unknown_phases_are_refused(phase: int) -> None:
-    message = wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0))
+    message = pb.View.FromString(wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0)))
     message.phase = pb.Phase.ValueType(phase)
     with pytest.raises(WireError, match=f"phase {phase}"):
         wire.view_from_wire(message, PRESETS["manual"], ())
@@ -164,6 +166,52 @@ def test_unknown_phases_are_refused(phase: int) -> None:
 def test_a_view_without_divers_is_refused() -> None:
     with pytest.raises(WireError, match="divers"):
         wire.view_from_wire(pb.View(phase=pb.PHASE_TURN), PRESETS["manual"], ())
+
+
+@pytest.mark.parametrize(
+    ("field", "data"),
+    [
+        pytest.param("trail", b"\x01\x82", id="a stack without its last chip"),
+        pytest.param("trail", b"\x21", id="chip 33"),
+        pytest.param("trail", b"\x80\x01", id="a blank in a stack"),
+        pytest.param("known", b"\x01\x02\x03", id="a chip without its value"),
+    ],
+)
+def test_bytes_that_are_no_units_are_refused(field: str, data: bytes) -> None:
+    message = pb.View.FromString(wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0)))
+    setattr(message, field, data)
+    with pytest.raises(WireError):
+        wire.view_from_wire(message, PRESETS["manual"], ())
+
+
+@whole_games
+@given(games.rule_sets, games.players, games.salts, games.choosers)
+def test_a_log_tells_each_seat_its_events(
+    rules: RuleSet, players: int, salt: str, chooser: games.Chooser
+) -> None:
+    game = Game(rules, players, seed_from_text(salt))
+    log = wire.EventLog(game.events)
+    marks = [0] * players
+
+    def look(game: Game) -> None:
+        if game.state.phase == "over":
+            return  # its end is told by another message
+        for seat in range(players):
+            data = log.since(marks[seat], game.view(seat).known)
+            request = pb.DecisionRequest.FromString(data)
+            assert wire.events_from_wire(request.events) == game.events_for(seat, marks[seat])
+            if len(game.events) % (seat + 2) == 0:
+                marks[seat] = len(game.events)
+
+    games.play_out(game, chooser, look)
+
+
+@examples
+@given(st.integers(0, 2**64 - 1))
+def test_numbers_are_written_as_protobuf_does(number: int) -> None:
+    message = pb.DecisionRequest(budget_us=number) if number else pb.DecisionRequest()
+    written = framing.tag(pb.DecisionRequest.DESCRIPTOR, "budget_us", 0) + framing.varint(number)
+    assert pb.DecisionRequest.FromString(written) == message
 
 
 # A game's start and end
@@ -220,7 +268,8 @@ def test_a_void_game_has_no_result() -> None:
 )
 def test_request(text: str, kind: int) -> None:
     view = view_for(at(text), 0)
-    message = sent(wire.request_to_wire("g", view, (), TimeLeft(5, 7), 2**40))
+    data = wire.numbered(wire.request_to_wire("g", view, b"", TimeLeft(5, 7)), 2**40)
+    (message,) = pb.RefereeMessage.FromString(data).requests
     assert message.kind == kind
     assert tuple(message.legal) == view.legal
     assert wire.request_from_wire(message, view.rules) == ("g", 2**40, view, (5, 7))
@@ -229,7 +278,7 @@ def test_request(text: str, kind: int) -> None:
 def test_nothing_is_asked_where_nothing_is_to_be_decided() -> None:
     view = replace_legal(view_for(at("1 | *A1v B0v | d1 a20 roll"), 0))
     with pytest.raises(KeyError):
-        wire.request_to_wire("g", view, (), TimeLeft(5, 7))
+        wire.request_to_wire("g", view, b"", TimeLeft(5, 7))
 
 
 def replace_legal(view: View) -> View:
@@ -278,7 +327,7 @@ def test_hello_names_the_protocol_and_what_the_bot_is_built_with() -> None:
 def test_changes_of_a_view_change_its_message() -> None:
     # Remembered bytes must not make different divers alike.
     view = view_for(at("1 x 3 | *A3v:2 B1v | d2 a20 search"), 0)
-    seen = {wire.view_to_wire(view).SerializeToString()}
+    seen = {wire.view_to_wire(view)}
     for name, value in (
         ("homeward", (True, False)),
         ("barred", (True, False)),
@@ -289,6 +338,6 @@ def test_changes_of_a_view_change_its_message() -> None:
     ):
         changed = view_for(at("1 x 3 | *A3v:2 B1v | d2 a20 search"), 0)
         setattr(changed, name, value)
-        seen.add(wire.view_to_wire(changed).SerializeToString())
+        seen.add(wire.view_to_wire(changed))
         assert view_sent(changed) == changed
     assert len(seen) == 7

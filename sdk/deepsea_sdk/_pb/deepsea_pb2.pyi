@@ -585,29 +585,16 @@ Global___Goodbye: _TypeAlias = Goodbye  # noqa: Y015
 
 @_typing.final
 class View(_message.Message):
-    """What one seat may know of a position. Nothing else about the game is ever sent."""
+    """What one seat may know of a position. Nothing else about the game is ever sent.
+
+    Units (what lies on a space or is carried as one) are written into bytes, one byte per chip: the
+    lower six bits are the chip's id, 1 to 32, or 0 for a blank. 0x80 is added if the next byte
+    belongs to the same unit (a stack), 0x40 to the last byte of a pile that stranded divers laid and
+    nobody has carried since. So a byte up to 32 is all there is to say about most spaces. A chip's
+    level is (id - 1) / 8 + 1, rounded down; its id says nothing about its value.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class KnownEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.int
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.int = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     SEAT_FIELD_NUMBER: _builtins.int
     DIVE_FIELD_NUMBER: _builtins.int
@@ -631,10 +618,10 @@ class View(_message.Message):
     """The seat whose decision or roll is next."""
     quiet: _builtins.int
     """Consecutive turns in which nothing changed; a full round of them ends the dive."""
-    @_builtins.property
-    def trail(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrailSpace]:
-        """The trail from the submarine outward, space 1 first."""
-
+    trail: _builtins.bytes
+    """The units on the trail from the submarine outward, space 1 first."""
+    known: _builtins.bytes
+    """The values that this seat knows, two bytes each: a chip's id and its value."""
     @_builtins.property
     def divers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diver]:
         """The divers, seat A first."""
@@ -642,10 +629,6 @@ class View(_message.Message):
     @_builtins.property
     def home_order(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Seats that got home in this dive, in order of return."""
-
-    @_builtins.property
-    def known(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
-        """The values that this seat knows, by chip id."""
 
     def __init__(
         self,
@@ -656,10 +639,10 @@ class View(_message.Message):
         phase: Global___Phase.ValueType = ...,
         to_move: _builtins.int = ...,
         quiet: _builtins.int = ...,
-        trail: _abc.Iterable[Global___TrailSpace] | None = ...,
+        trail: _builtins.bytes = ...,
         divers: _abc.Iterable[Global___Diver] | None = ...,
         home_order: _abc.Iterable[_builtins.int] | None = ...,
-        known: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+        known: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -668,60 +651,6 @@ class View(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___View: _TypeAlias = View  # noqa: Y015
-
-@_typing.final
-class TrailSpace(_message.Message):
-    """One space of the trail."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CHIPS_FIELD_NUMBER: _builtins.int
-    LAID_FIELD_NUMBER: _builtins.int
-    laid: _builtins.bool
-    """True if stranded divers laid this pile and nobody has carried it since."""
-    @_builtins.property
-    def chips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The chips lying here; none = a blank, several = a stack. Chip ids are 1 to 32, and a chip's
-        level is (id - 1) / 8 + 1, rounded down. The id says nothing about the value.
-        """
-
-    def __init__(
-        self,
-        *,
-        chips: _abc.Iterable[_builtins.int] | None = ...,
-        laid: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "laid", b"laid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___TrailSpace: _TypeAlias = TrailSpace  # noqa: Y015
-
-@_typing.final
-class Unit(_message.Message):
-    """One unit of cargo: a chip, or a stack that counts as one."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CHIPS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def chips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The ids of its chips."""
-
-    def __init__(
-        self,
-        *,
-        chips: _abc.Iterable[_builtins.int] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Unit: _TypeAlias = Unit  # noqa: Y015
 
 @_typing.final
 class Diver(_message.Message):
@@ -742,26 +671,22 @@ class Diver(_message.Message):
     """True once the diver has turned back in this dive."""
     home: _builtins.bool
     """True if the diver got home in this dive."""
+    cargo: _builtins.bytes
+    """The units it carries, in the order in which they were picked up; see `View`."""
+    bank: _builtins.bytes
+    """The ids of the chips it brought home in this game, one byte each, in order of return."""
     barred: _builtins.bool
     """True if the diver was stopped outside the submarine and may not enter it in this dive."""
     hauled: _builtins.int
     """How many of the chips in `bank` are from earlier dives."""
-    @_builtins.property
-    def cargo(self) -> _containers.RepeatedCompositeFieldContainer[Global___Unit]:
-        """Units carried, in the order in which they were picked up."""
-
-    @_builtins.property
-    def bank(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Chips brought home in this game, in order of return."""
-
     def __init__(
         self,
         *,
         place: _builtins.int = ...,
         homeward: _builtins.bool = ...,
         home: _builtins.bool = ...,
-        cargo: _abc.Iterable[Global___Unit] | None = ...,
-        bank: _abc.Iterable[_builtins.int] | None = ...,
+        cargo: _builtins.bytes = ...,
+        bank: _builtins.bytes = ...,
         barred: _builtins.bool = ...,
         hauled: _builtins.int = ...,
     ) -> None: ...

@@ -1,0 +1,83 @@
+"""Questions and answers on the wire."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.view import View
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import TimeLeft
+
+from .framing import framed, tag, varint
+from .numbers import KINDS
+from .views import view_from_wire, view_to_wire
+
+LONGEST_ACTION: Final = 1000
+"""No action is as long as this; the referee's limit for a message is far above it."""
+
+_VARINT: Final = 0
+_REQUESTS: Final = tag(pb.RefereeMessage.DESCRIPTOR, "requests")
+_REQUEST_ID: Final = tag(pb.DecisionRequest.DESCRIPTOR, "request_id", _VARINT)
+_VIEW: Final = tag(pb.DecisionRequest.DESCRIPTOR, "view")
+
+
+class Request(NamedTuple):
+    """A decision to make, as a bot reads it. Its events are read by `events_from_wire`."""
+
+    game_id: str
+    request_id: int
+    view: View
+    time_left: TimeLeft
+
+
+def request_to_wire(game_id: str, view: View, events: bytes, time_left: TimeLeft) -> bytes:
+    """Ask the view's seat for its decision: the bytes of a `pb.DecisionRequest` without its id.
+
+    events  what happened since the seat's last request, from `EventLog.since`
+    """
+    rest = pb.DecisionRequest(
+        game_id=game_id,
+        kind=KINDS[view.kind],
+        legal=view.legal,
+        budget_us=time_left.budget_us,
+        bank_us=time_left.bank_us,
+    )
+    return rest.SerializeToString() + framed(_VIEW, view_to_wire(view)) + events
+
+
+def numbered(request: bytes, request_id: int) -> bytes:
+    """The bytes of a `pb.RefereeMessage` that asks this with an id; such bytes in a row ask all."""
+    return framed(_REQUESTS, request + _REQUEST_ID + varint(request_id))
+
+
+def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> Request:
+    """The request; the rules are those of the game's start."""
+    return Request(
+        message.game_id,
+        message.request_id,
+        view_from_wire(message.view, rules, message.legal),
+        TimeLeft(message.budget_us, message.bank_us),
+    )
+
+
+class Answer(NamedTuple):
+    """A decision that was made, as the referee reads it."""
+
+    game_id: str
+    request_id: int
+    action: str
+
+
+def decision_to_wire(answer: Answer) -> pb.Decision:
+    """The answer to a request. An action may be any text: the referee judges it, not the wire."""
+    action = answer.action
+    if not action.isascii() or len(action) > LONGEST_ACTION:
+        # No action looks like this, but its text must not break the stream.
+        action = action[:LONGEST_ACTION].encode(errors="replace").decode()
+    return pb.Decision(game_id=answer.game_id, request_id=answer.request_id, action=action)
+
+
+def decision_from_wire(message: pb.Decision) -> Answer:
+    """The answer to a request."""
+    return Answer(message.game_id, message.request_id, message.action)
