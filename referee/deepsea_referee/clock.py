@@ -111,6 +111,11 @@ class SharedTime:
         self._share_us = 0.0
         self._at_us = 0
 
+    @property
+    def idle(self) -> bool:
+        """Whether no decision is open."""
+        return not self._open
+
     def at(self, now_us: int) -> float:
         """What one decision would be charged that was open from the beginning until now.
 

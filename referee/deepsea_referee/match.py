@@ -314,9 +314,10 @@ class _Play:
         self._sessions[seat].send(pb.RefereeMessage(faults=(wire.fault_to_wire(notice),)))
 
     def _end(self) -> None:
+        end = _end_of(self._game, self._game_id)
         for seat, session in enumerate(self._sessions):
-            end = _end_of(self._game, self._game_id, seat)
-            over = wire.over_to_wire(end, self._game.events_for(seat, self._marks[seat]))
+            events = self._game.events_for(seat, self._marks[seat])
+            over = wire.over_to_wire(replace(end, seat=seat), events)
             session.send(pb.RefereeMessage(overs=(over,)))
         self.over.set_result(None)
 
@@ -345,11 +346,12 @@ def _count(game: Game, question: Question, fault: BotFault) -> FaultReport:
     )
 
 
-def _end_of(game: Game, game_id: str, seat: int) -> GameEnd:
+def _end_of(game: Game, game_id: str) -> GameEnd:
+    """How it ended, for seat A."""
     result = game.result()
     return GameEnd(
         game_id=game_id,
-        seat=seat,
+        seat=0,
         scores=result.scores,
         placements=result.placements,
         seed=game.seed,

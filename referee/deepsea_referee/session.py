@@ -1,9 +1,10 @@
 """One bot's stream: questions out, answers in, each on its own clock.
 
-A session serves many games at once. What is ready in one pass of the event loop goes out as one
-message. Time runs from just before the write to just after the read and is shared by the questions
-that are open at once; gauge.py says what of it the host took. A bot speaks only when asked: the
-first word nobody asked for ends its stream; an answer that comes too late is passed over.
+A session serves many games at once. What is ready when a bot has answered everything goes out as
+one message: messages cost more than what is in them, and a bot works on one thing at a time. Time
+runs from just before the write to just after the read and is shared by the questions of a message;
+gauge.py says what of it the host took. A bot speaks only when asked: the first word nobody asked
+for ends its stream; an answer that comes too late is passed over.
 """
 
 from __future__ import annotations
@@ -185,8 +186,18 @@ class Session:
 
     def _put(self, message: bytes, ask: _Ask | None) -> None:
         self._outbox.append((message, ask))
+        self._wake_writer()
+
+    def _wake_writer(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+    def _done(self, ask: _Ask, now_us: int) -> None:
+        """It is open no more."""
+        del self._open[ask.request_id]
+        self._shared.close(now_us)
+        if self._shared.idle:
+            self._wake_writer()
 
     # ------------------------------------------------------------------------ the stream's side
 
@@ -254,20 +265,20 @@ class Session:
             _refuse(f"it answered request {request_id} for a game that the request is not of")
         reading = self._reading() if ask.looked else None
         us = ask.charged_us(now_us, self._shared.at(now_us), reading, answered=True)
-        del self._open[request_id]
-        self._shared.close(now_us)
+        self._done(ask, now_us)
         if us > ask.limit_us:
             return ask, BotFault(Fault.TIMEOUT, _timeout(ask), us)
         return ask, Answer(decision.action, us)
 
     async def _write(self, stream: Stream) -> None:
         while self._end is None:
-            if not self._outbox:
-                if self._closing and self._handler is not None:
-                    self._handler.cancel()
-                    return
+            if not self._outbox and self._closing and self._handler is not None:
+                self._handler.cancel()
+                return
+            if not self._outbox or not self._shared.idle:
                 self._wake = self._loop.create_future()
                 await self._wake
+                continue
             data, asks = self._next_batch()
             if asks:
                 self._go_on(self._clock.now_us())
@@ -354,8 +365,7 @@ class Session:
         else:
             self._ring_by(now_us + ask.limit_us - us)
             return
-        del self._open[ask.request_id]
-        self._shared.close(now_us)
+        self._done(ask, now_us)
         self._late.add(ask.request_id)
         ask.heard(came)
 

@@ -108,9 +108,11 @@ class EndEvent(TypedDict):
 Event = DiveEvent | TurnEvent | CleanupEvent | EndEvent
 
 
-def is_alike_for_all(happening: Happening) -> bool:
-    """Whether the event is the same whatever its viewer knows."""
-    return not isinstance(happening, CleanedUp)
+def banked_chips(happening: Happening) -> tuple[int, ...]:
+    """The chips whose values, where they are known, are in the event."""
+    if isinstance(happening, CleanedUp):
+        return tuple(chip for chips in happening.banked for chip in chips)
+    return ()
 
 
 def event_for(happening: Happening, known: Mapping[int, int]) -> Event:

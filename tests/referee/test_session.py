@@ -61,6 +61,8 @@ def test_messages_are_put_together_up_to_their_limit(tmp_path: Path) -> None:
             while len(games) < 100:
                 message = await peer.next()
                 games += [int(request.game_id) for request in message.requests]
+                for request in message.requests:
+                    await peer.answer(request, "down")
             assert games == list(range(100))
             assert len(peer.seen[1:]) == 4  # after the welcome
             assert all(len(data) <= MESSAGE_BYTES for data in peer.seen)
@@ -104,21 +106,38 @@ def test_the_whole_limit_may_be_used_and_not_a_microsecond_more(
     run(test())
 
 
-def test_each_question_has_its_own_clock(tmp_path: Path) -> None:
+def test_what_is_asked_while_a_bot_thinks_waits_and_its_clock_too(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            slow = ask(it.session, question("slow"), LIMIT_US)
-            await peer.request()
-            it.clock.jump(LIMIT_US - 10)
-            quick = ask(it.session, question("quick"), LIMIT_US)
+            first = ask(it.session, question("first"), LIMIT_US)
             request = await peer.request()
-            it.clock.jump(20)  # ten for each of them
-            assert not slow.done()
-            it.clock.jump(2)
-            assert isinstance(slow.exception(), BotFault)
-            assert not quick.done()
+            others = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(2)]
+            await one_pass()
+            it.clock.jump(LIMIT_US)
             await peer.answer(request, "down")
-            assert await quick == Answer("down", 11)
+            assert await first == Answer("down", LIMIT_US)
+            requests = (await peer.next()).requests
+            assert [request.game_id for request in requests] == ["g0", "g1"]
+            it.clock.jump(20)
+            for request in requests:
+                await peer.answer(request, "down")
+            assert [await other for other in others] == [Answer("down", 10)] * 2
+
+    run(test())
+
+
+def test_after_a_timeout_the_next_question_is_asked(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            first = ask(it.session, question("first"), LIMIT_US)
+            await peer.request()
+            other = ask(it.session, question("other"), LIMIT_US)
+            await it.alarm_is_set()
+            it.clock.jump(LIMIT_US + 1)
+            assert isinstance(first.exception(), BotFault)
+            request = await peer.request()
+            await peer.answer(request, "down")
+            assert await other == Answer("down", 0)
 
     run(test())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from deepsea_rules.constants import SEAT_LETTERS
-from deepsea_rules.events import EndReason, Event, Happening, event_for, is_alike_for_all
+from deepsea_rules.events import EndReason, Event, Happening, banked_chips, event_for
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.errors import WireError
 
@@ -17,26 +17,27 @@ _EVENTS: Final = tag(pb.DecisionRequest.DESCRIPTOR, "events")
 
 
 class EventLog:
-    """The events of one game as the bytes of requests; what all see alike is made once.
+    """The events of one game as the bytes of requests; what seats see alike is made once.
 
     happenings  the game's own list, which grows
     """
 
     def __init__(self, happenings: Sequence[Happening]) -> None:
         self._happenings = happenings
-        self._alike: list[bytes | None] = []
+        self._made: dict[tuple[int, ...], bytes] = {}
 
     def since(self, mark: int, known: Mapping[int, int]) -> bytes:
         """The field `events` of a request, without the first `mark`; `known` as in its view."""
-        alike = self._alike
-        for happening in self._happenings[len(alike) :]:
-            alike.append(_field(happening, {}) if is_alike_for_all(happening) else None)
-        return b"".join(
-            [
-                _field(self._happenings[number], known) if data is None else data
-                for number, data in enumerate(alike[mark:], mark)
-            ]
-        )
+        parts = []
+        for number in range(mark, len(self._happenings)):
+            happening = self._happenings[number]
+            # Only what was banked can look different to those who know different values.
+            key = (number, *[known.get(chip, -1) for chip in banked_chips(happening)])
+            data = self._made.get(key)
+            if data is None:
+                data = self._made[key] = _field(happening, known)
+            parts.append(data)
+        return b"".join(parts)
 
 
 def _field(happening: Happening, known: Mapping[int, int]) -> bytes:
@@ -46,19 +47,23 @@ def _field(happening: Happening, known: Mapping[int, int]) -> bytes:
 def event_to_wire(event: Event) -> pb.Event:
     """An event as the seat may know it."""
     if event["event"] == "turn":
-        turn = pb.TurnEvent(
-            dive=event["dive"],
-            seat=event["seat"],
-            declare=event["declare"],
-            dice=event["dice"],
-            to=event["to"],
-            home=event["home"],
-            search=event["search"],
-            air=event["air"],
-        )
+        # Field by field: keywords and putting a finished message into another cost thrice as much.
+        message = pb.Event()
+        turn = message.turn
+        turn.dive = event["dive"]
+        turn.seat = event["seat"]
+        turn.to = event["to"]
+        turn.home = event["home"]
+        turn.air = event["air"]
+        if event["declare"] is not None:
+            turn.declare = event["declare"]
+        if event["dice"]:
+            turn.dice.extend(event["dice"])
         if event["from"]:
             setattr(turn, "from", event["from"])  # a keyword of Python
-        return pb.Event(turn=turn)
+        if event["search"] is not None:
+            turn.search = event["search"]
+        return message
     if event["event"] == "dive":
         dive = pb.DiveEvent(
             dive=event["dive"], starter=event["starter"], air=event["air"], trail=event["trail"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from deepsea_rules.ruleset import RuleSet
@@ -17,6 +18,7 @@ LONGEST_ACTION: Final = 1000
 """No action is as long as this; the referee's limit for a message is far above it."""
 
 _VARINT: Final = 0
+_GAME_ID: Final = tag(pb.DecisionRequest.DESCRIPTOR, "game_id")
 _REQUESTS: Final = tag(pb.RefereeMessage.DESCRIPTOR, "requests")
 _REQUEST_ID: Final = tag(pb.DecisionRequest.DESCRIPTOR, "request_id", _VARINT)
 _VIEW: Final = tag(pb.DecisionRequest.DESCRIPTOR, "view")
@@ -36,14 +38,17 @@ def request_to_wire(game_id: str, view: View, events: bytes, time_left: TimeLeft
 
     events  what happened since the seat's last request, from `EventLog.since`
     """
-    rest = pb.DecisionRequest(
-        game_id=game_id,
-        kind=KINDS[view.kind],
-        legal=view.legal,
-        budget_us=time_left.budget_us,
-        bank_us=time_left.bank_us,
-    )
-    return rest.SerializeToString() + framed(_VIEW, view_to_wire(view)) + events
+    name = framed(_GAME_ID, game_id.encode())
+    rest = _rest_of_request(KINDS[view.kind], view.legal, *time_left)
+    return b"".join((name, rest, framed(_VIEW, view_to_wire(view)), events))
+
+
+@lru_cache(maxsize=4096)
+def _rest_of_request(
+    kind: pb.DecisionKind.ValueType, legal: tuple[str, ...], budget_us: int, bank_us: int
+) -> bytes:
+    rest = pb.DecisionRequest(kind=kind, legal=legal, budget_us=budget_us, bank_us=bank_us)
+    return rest.SerializeToString()
 
 
 def numbered(request: bytes, request_id: int) -> bytes:

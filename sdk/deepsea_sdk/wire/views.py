@@ -1,13 +1,14 @@
-"""Views on the wire: the hot path. How a trail or a diver looks is remembered, both ways."""
+"""Views on the wire: the hot path. What parts of a view look like is remembered, both ways."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from deepsea_rules.constants import HOME
 from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.state import Phase
 from deepsea_rules.units import BLANK, CHIPS, Unit
 from deepsea_rules.view import View
 from deepsea_sdk._pb import deepsea_pb2 as pb
@@ -17,6 +18,7 @@ from .framing import framed, tag
 from .numbers import PHASE_NAMES, PHASES, known
 
 _DIVERS: Final = tag(pb.View.DESCRIPTOR, "divers")
+_KNOWN: Final = tag(pb.View.DESCRIPTOR, "known")
 _TRAIL: Final = tag(pb.View.DESCRIPTOR, "trail")
 
 _CHIP: Final = 0x3F
@@ -25,6 +27,7 @@ _MORE: Final = 0x80
 _LAID: Final = 0x40
 _SINGLES: Final = (BLANK, *(Unit((chip,)) for chip in CHIPS))
 """What bytes without a mark stand for."""
+_BYTE_OF: Final = {unit: byte for byte, unit in enumerate(_SINGLES)}
 _NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
 
 
@@ -32,28 +35,24 @@ def view_to_wire(view: View) -> bytes:
     """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `request_to_wire`."""
     if view.seat is None:
         raise ValueError("a watcher's view is not sent to bots")
-    rest = pb.View(
-        seat=view.seat,
-        dive=view.dive,
-        air=view.air,
-        phase=PHASES[view.phase],
-        to_move=view.to_move,
-        quiet=view.quiet,
-    )
-    if view.home_order:
-        rest.home_order.extend(view.home_order)
+    parts = [
+        _rest_of_view(
+            view.seat, view.dive, view.air, view.phase, view.to_move, view.quiet, view.home_order
+        ),
+        _trail_field(view.trail, view.laid),
+        *map(
+            _diver_field,
+            view.place,
+            view.homeward,
+            view.barred,
+            view.cargo,
+            view.bank,
+            view.hauled,
+        ),
+    ]
     if view.known:
-        rest.known = bytes([byte for pair in view.known.items() for byte in pair])
-    divers = map(
-        _diver_field,
-        view.place,
-        view.homeward,
-        view.barred,
-        view.cargo,
-        view.bank,
-        view.hauled,
-    )
-    return b"".join((rest.SerializeToString(), _trail_field(view.trail, view.laid), *divers))
+        parts.append(framed(_KNOWN, bytes([byte for pair in view.known.items() for byte in pair])))
+    return b"".join(parts)
 
 
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
@@ -87,6 +86,28 @@ def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> Vi
         known=dict(zip(pairs[::2], pairs[1::2], strict=True)),
         legal=tuple(legal),
     )
+
+
+@lru_cache(maxsize=4096)
+def _rest_of_view(
+    seat: int,
+    dive: int,
+    air: int,
+    phase: Phase,
+    to_move: int,
+    quiet: int,
+    home_order: tuple[int, ...],
+) -> bytes:
+    rest = pb.View(
+        seat=seat,
+        dive=dive,
+        air=air,
+        phase=PHASES[phase],
+        to_move=to_move,
+        quiet=quiet,
+        home_order=home_order,
+    )
+    return rest.SerializeToString()
 
 
 @lru_cache(maxsize=4096)
@@ -138,7 +159,12 @@ def _diver_of(
     )
 
 
-def _units_to_wire(units: Iterable[Unit], laid: frozenset[Unit]) -> bytes:
+def _units_to_wire(units: Sequence[Unit], laid: frozenset[Unit]) -> bytes:
+    if not laid:
+        try:
+            return bytes([_BYTE_OF[unit] for unit in units])
+        except KeyError:  # a stack
+            pass
     data = bytearray()
     for unit in units:
         data += bytes([chip | _MORE for chip in unit[:-1]])
