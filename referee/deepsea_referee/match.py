@@ -235,7 +235,7 @@ class _Play:
         self._sessions = sessions
         self._control = control
         self._banks = [Bank(control) for _ in sessions]
-        self._log = wire.EventLog(game.events)
+        self._writer = wire.RequestWriter(game_id, game.events)
         self._marks = [0] * len(sessions)
         """How many of the game's events each seat has been sent."""
         self._question: Question | None = None
@@ -271,11 +271,9 @@ class _Play:
             self._end()
             return
         seat = question.seat
-        view = game.view(seat)
-        events = self._log.since(self._marks[seat], view.known)
-        self._marks[seat] = len(game.events)
         time_left = TimeLeft(self._control.budget_us, self._banks[seat].left_us)
-        request = wire.request_to_wire(self._game_id, view, events, time_left)
+        request = self._writer.write(game.view(seat), self._marks[seat], time_left)
+        self._marks[seat] = len(game.events)
         self._request_id = self._sessions[seat].ask(self._game_id, request, time_left, self._hear)
 
     def _hear(self, came: Answer | BotFault | RefereeError) -> None:

@@ -172,10 +172,9 @@ def request_of(
     """The pending question, with the events after the first `since`, or without any."""
     question = game.pending()
     assert question is not None
-    view = game.view(question.seat)
     mark = len(game.events) if since is None else since
-    events = wire.EventLog(game.events).since(mark, view.known)
-    data = wire.request_to_wire(game_id, view, events, TimeLeft(100_000, bank_us))
+    writer = wire.RequestWriter(game_id, game.events)
+    data = writer.write(game.view(question.seat), mark, TimeLeft(100_000, bank_us))
     (request,) = pb.RefereeMessage.FromString(wire.numbered(data, request_id)).requests
     return request
 

@@ -186,22 +186,23 @@ def test_bytes_that_are_no_units_are_refused(field: str, data: bytes) -> None:
 
 @whole_games
 @given(games.rule_sets, games.players, games.salts, games.choosers)
-def test_a_log_tells_each_seat_its_events(
+def test_the_requests_of_a_game_are_each_as_if_it_were_the_only_one(
     rules: RuleSet, players: int, salt: str, chooser: games.Chooser
 ) -> None:
     game = Game(rules, players, seed_from_text(salt))
-    log = wire.EventLog(game.events)
+    writer = wire.RequestWriter("g", game.events)
     marks = [0] * players
 
     def look(game: Game) -> None:
-        if game.state.phase == "over":
-            return  # its end is told by another message
-        for seat in range(players):
-            data = log.since(marks[seat], game.view(seat).known)
-            request = pb.DecisionRequest.FromString(data)
-            assert wire.events_from_wire(request.events) == game.events_for(seat, marks[seat])
-            if len(game.events) % (seat + 2) == 0:
-                marks[seat] = len(game.events)
+        question = game.pending()
+        if question is None:
+            return
+        seat, view = question.seat, game.view(question.seat)
+        data = writer.write(view, marks[seat], TimeLeft(5, 7))
+        request = pb.DecisionRequest.FromString(data)
+        assert wire.request_from_wire(request, rules).view == view
+        assert wire.events_from_wire(request.events) == game.events_for(seat, marks[seat])
+        marks[seat] = len(game.events)
 
     games.play_out(game, chooser, look)
 
@@ -268,7 +269,7 @@ def test_a_void_game_has_no_result() -> None:
 )
 def test_request(text: str, kind: int) -> None:
     view = view_for(at(text), 0)
-    data = wire.numbered(wire.request_to_wire("g", view, b"", TimeLeft(5, 7)), 2**40)
+    data = wire.numbered(wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7)), 2**40)
     (message,) = pb.RefereeMessage.FromString(data).requests
     assert message.kind == kind
     assert tuple(message.legal) == view.legal
@@ -278,7 +279,7 @@ def test_request(text: str, kind: int) -> None:
 def test_nothing_is_asked_where_nothing_is_to_be_decided() -> None:
     view = replace_legal(view_for(at("1 | *A1v B0v | d1 a20 roll"), 0))
     with pytest.raises(KeyError):
-        wire.request_to_wire("g", view, b"", TimeLeft(5, 7))
+        wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7))
 
 
 def replace_legal(view: View) -> View:

@@ -4,12 +4,12 @@ Laws: what is written and read again is equal; a message is built from a view or
 never from a state, so nothing can reach the wire that the seat may not know; what cannot be
 understood raises `WireError`.
 
-For each thing there is a pair, `THING_to_wire` and `THING_from_wire`. Requests and the views in
-them are written as bytes (framing.py says why); everything else is written as a message, and
-everything is read as one.
+For each thing there is a pair, `THING_to_wire` and `THING_from_wire`. Views and requests, the hot
+path, are written as bytes (framing.py says why), and a game's requests by a `RequestWriter`;
+everything else is written as a message, and everything is read as one.
 """
 
-from .events import EventLog, event_from_wire, event_to_wire, events_from_wire
+from .events import event_from_wire, event_to_wire, events_from_wire
 from .games import (
     fault_from_wire,
     fault_to_wire,
@@ -25,19 +25,19 @@ from .numbers import PROTOCOL_VERSION
 from .questions import (
     Answer,
     Request,
+    RequestWriter,
     decision_from_wire,
     decision_to_wire,
     numbered,
     request_from_wire,
-    request_to_wire,
 )
 from .views import view_from_wire, view_to_wire
 
 __all__ = [
     "PROTOCOL_VERSION",
     "Answer",
-    "EventLog",
     "Request",
+    "RequestWriter",
     "decision_from_wire",
     "decision_to_wire",
     "event_from_wire",
@@ -50,7 +50,6 @@ __all__ = [
     "over_from_wire",
     "over_to_wire",
     "request_from_wire",
-    "request_to_wire",
     "rules_from_wire",
     "rules_to_wire",
     "start_from_wire",

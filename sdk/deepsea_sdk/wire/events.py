@@ -24,20 +24,32 @@ class EventLog:
 
     def __init__(self, happenings: Sequence[Happening]) -> None:
         self._happenings = happenings
-        self._made: dict[tuple[int, ...], bytes] = {}
+        self._alike: list[bytes | None] = []
+        """None where seats that know different values see it differently."""
+        self._told: dict[tuple[int | None, ...], bytes] = {}
 
     def since(self, mark: int, known: Mapping[int, int]) -> bytes:
         """The field `events` of a request, without the first `mark`; `known` as in its view."""
-        parts = []
-        for number in range(mark, len(self._happenings)):
-            happening = self._happenings[number]
-            # Only what was banked can look different to those who know different values.
-            key = (number, *[known.get(chip, -1) for chip in banked_chips(happening)])
-            data = self._made.get(key)
-            if data is None:
-                data = self._made[key] = _field(happening, known)
-            parts.append(data)
-        return b"".join(parts)
+        alike = self._alike
+        for happening in self._happenings[len(alike) :]:
+            alike.append(None if banked_chips(happening) else _field(happening, known))
+        new = alike[mark:]
+        if None in new:
+            return b"".join(
+                [
+                    self._as_known(number, known) if data is None else data
+                    for number, data in enumerate(new, mark)
+                ]
+            )
+        return b"".join(cast(list[bytes], new))
+
+    def _as_known(self, number: int, known: Mapping[int, int]) -> bytes:
+        happening = self._happenings[number]
+        key = (number, *map(known.get, banked_chips(happening)))
+        data = self._told.get(key)
+        if data is None:
+            data = self._told[key] = _field(happening, known)
+        return data
 
 
 def _field(happening: Happening, known: Mapping[int, int]) -> bytes:

@@ -17,10 +17,13 @@ _NESTED: Final = 2
 """The wire type of messages, bytes and texts: their length, then they themselves."""
 
 
+_SHORT: Final = tuple(bytes((number,)) for number in range(0x80))
+
+
 def varint(number: int) -> bytes:
     """A number from 0 up: seven bits a byte, lowest first, the eighth says that more come."""
     if number < 0x80:
-        return bytes((number,))
+        return _SHORT[number]
     data = bytearray()
     while number >= 0x80:
         data.append(number & 0x7F | 0x80)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from deepsea_rules.events import Happening
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.view import View
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
 
+from .events import EventLog
 from .framing import framed, tag, varint
 from .numbers import KINDS
-from .views import view_from_wire, view_to_wire
+from .views import ViewWriter, view_from_wire
 
 LONGEST_ACTION: Final = 1000
 """No action is as long as this; the referee's limit for a message is far above it."""
@@ -33,14 +36,25 @@ class Request(NamedTuple):
     time_left: TimeLeft
 
 
-def request_to_wire(game_id: str, view: View, events: bytes, time_left: TimeLeft) -> bytes:
-    """Ask the view's seat for its decision: the bytes of a `pb.DecisionRequest` without its id.
+class RequestWriter:
+    """Writes the requests of one game, with what happened in between.
 
-    events  what happened since the seat's last request, from `EventLog.since`
+    happenings  the game's own list, which grows
     """
-    name = framed(_GAME_ID, game_id.encode())
-    rest = _rest_of_request(KINDS[view.kind], view.legal, *time_left)
-    return b"".join((name, rest, framed(_VIEW, view_to_wire(view)), events))
+
+    def __init__(self, game_id: str, happenings: Sequence[Happening]) -> None:
+        self._name = framed(_GAME_ID, game_id.encode())
+        self._views = ViewWriter()
+        self._log = EventLog(happenings)
+
+    def write(self, view: View, since: int, time_left: TimeLeft) -> bytes:
+        """Ask the view's seat for its decision: the bytes of a `pb.DecisionRequest` without its id.
+
+        since  how many happenings the seat has been told
+        """
+        rest = _rest_of_request(KINDS[view.kind], view.legal, *time_left)
+        events = self._log.since(since, view.known)
+        return b"".join((self._name, rest, framed(_VIEW, self._views.write(view)), events))
 
 
 @lru_cache(maxsize=4096)

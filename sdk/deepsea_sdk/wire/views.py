@@ -31,28 +31,55 @@ _BYTE_OF: Final = {unit: byte for byte, unit in enumerate(_SINGLES)}
 _NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
 
 
-def view_to_wire(view: View) -> bytes:
-    """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `request_to_wire`."""
-    if view.seat is None:
-        raise ValueError("a watcher's view is not sent to bots")
-    parts = [
-        _rest_of_view(
+class ViewWriter:
+    """Writes the views of one game; what has not changed since the last one is not written anew."""
+
+    __slots__ = ("_diver_fields", "_divers", "_laid", "_trail", "_trail_field")
+
+    def __init__(self) -> None:
+        self._trail: tuple[Unit, ...] | None = None
+        self._laid = _NOTHING_LAID
+        self._trail_field = b""
+        self._divers: list[object] = []
+        self._diver_fields: list[bytes] = []
+
+    def write(self, view: View) -> bytes:
+        """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `questions`."""
+        if view.seat is None:
+            raise ValueError("a watcher's view is not sent to bots")
+        if view.trail != self._trail or view.laid != self._laid:
+            self._trail, self._laid = view.trail, view.laid
+            self._trail_field = framed(_TRAIL, _units_to_wire(view.trail[1:], view.laid))
+        divers = list(
+            zip(
+                view.place,
+                view.homeward,
+                view.barred,
+                view.cargo,
+                view.bank,
+                view.hauled,
+                strict=True,
+            )
+        )
+        if len(divers) != len(self._divers):
+            self._divers, self._diver_fields = [None] * len(divers), [b""] * len(divers)
+        for seat, diver in enumerate(divers):
+            if diver != self._divers[seat]:
+                self._divers[seat] = diver
+                self._diver_fields[seat] = _diver_field(*diver)
+        rest = _rest_of_view(
             view.seat, view.dive, view.air, view.phase, view.to_move, view.quiet, view.home_order
-        ),
-        _trail_field(view.trail, view.laid),
-        *map(
-            _diver_field,
-            view.place,
-            view.homeward,
-            view.barred,
-            view.cargo,
-            view.bank,
-            view.hauled,
-        ),
-    ]
-    if view.known:
-        parts.append(framed(_KNOWN, bytes([byte for pair in view.known.items() for byte in pair])))
-    return b"".join(parts)
+        )
+        data = b"".join((rest, self._trail_field, *self._diver_fields))
+        if view.known:
+            pairs = bytes([byte for pair in view.known.items() for byte in pair])
+            data += framed(_KNOWN, pairs)
+        return data
+
+
+def view_to_wire(view: View) -> bytes:
+    """The bytes of a `pb.View`."""
+    return ViewWriter().write(view)
 
 
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
@@ -108,11 +135,6 @@ def _rest_of_view(
         home_order=home_order,
     )
     return rest.SerializeToString()
-
-
-@lru_cache(maxsize=4096)
-def _trail_field(trail: tuple[Unit, ...], laid: frozenset[Unit]) -> bytes:
-    return framed(_TRAIL, _units_to_wire(trail[1:], laid))
 
 
 @lru_cache(maxsize=4096)
