@@ -19,8 +19,8 @@ SEED_BYTES: Final = 32
 class NumberSource(Protocol):
     """Somebody else's chance, such as a bot's `random.Random`."""
 
-    def randrange(self, stop: int, /) -> int:
-        """A number from 0 to `stop` - 1."""
+    def random(self) -> float:
+        """A number from 0 up to, but not including, 1."""
 
 
 def seed_from_text(text: str) -> bytes:
