@@ -211,8 +211,8 @@ class View:
         values = [0]
         for level in LEVELS:
             dealt = shuffled(self.unseen(level), lambda n: int(random() * n))
-            for chip in chips_of_level(level):
-                values.append(known[chip] if chip in known else dealt.pop())
+            chips = chips_of_level(level)
+            values += [known[chip] if chip in known else dealt.pop() for chip in chips]
         state = GameState(self.rules, tuple(values), self.players)
         state.dive = self.dive
         state.air = self.air
