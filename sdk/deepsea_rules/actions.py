@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Literal
 
 from .errors import InvalidAction
@@ -27,6 +28,7 @@ _DROP = re.compile(rf"drop:{_ITEM}\Z")
 _ORDER = re.compile(rf"order:{_ITEM}(?:,{_ITEM})*\Z")
 
 
+@lru_cache(maxsize=4096)
 def drop(unit: Unit) -> str:
     """Lay down a unit like this one."""
     return DROP + unit.name
@@ -34,7 +36,12 @@ def drop(unit: Unit) -> str:
 
 def order(items: Iterable[Unit]) -> str:
     """Lay the items of a stranded diver in this order."""
-    return ORDER + ",".join(item.name for item in items)
+    return order_by_name(item.name for item in items)
+
+
+def order_by_name(names: Iterable[str]) -> str:
+    """Lay the items with these names in this order."""
+    return ORDER + ",".join(names)
 
 
 def kind_of(action: str) -> Kind:

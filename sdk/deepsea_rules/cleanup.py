@@ -3,182 +3,192 @@
 Laws: stranded cargo goes past the end of the trail, in piles of up to three items that continue
 across divers; nothing on the trail is ever re-sorted; while orders are being chosen nothing has
 moved yet, so a position in phase "order" says all there is to know.
+
+Items go one by one on the first pile with room, and a full pile stays full: so while they are laid,
+all there is to know is the pile that is next and the room on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
+from .actions import order_by_name
 from .constants import HOME, PILE_ITEMS
+from .position import Position
 from .ruleset import RuleSet
 from .units import BLANK, Unit
-
-if TYPE_CHECKING:
-    from .state import GameState
 
 LISTED_ORDERS: Final = 64
 """How many orders are listed at most; six single items never have more, long stacks may."""
 
 
-@dataclass(slots=True)
-class Pile:
-    """A pile that items are laid on."""
+class _Laid(NamedTuple):
+    """What one stranded diver lays where."""
 
-    chips: tuple[int, ...]
-    items: int
-    topped_up: bool
-    """An older pile: it takes items while it has fewer than three chips."""
-
-    def has_room(self) -> bool:
-        """Whether the next item goes here."""
-        return (len(self.chips) if self.topped_up else self.items) < PILE_ITEMS
+    seat: int
+    items: tuple[Unit, ...]
+    piles: list[int]
+    """Which pile each item goes to; piles count from 0, the nearest one."""
+    room: int
+    """How much room the first of these piles had: see `_next_pile`."""
 
 
-def laying_sequence(state: GameState) -> list[int]:
+def laying_sequence(state: Position) -> list[int]:
     """The stranded seats with cargo, in the order in which they lay it."""
-    seats = [seat for seat in range(state.players) if state.cargo[seat]]
+    seats = [seat for seat, cargo in enumerate(state.cargo) if cargo]
     farthest_first = state.rules.drop_sequence == "farthest_first"
-    return sorted(seats, key=lambda seat: state.place[seat], reverse=farthest_first)
+    return sorted(seats, key=state.place.__getitem__, reverse=farthest_first)
 
 
 def items_of(rules: RuleSet, cargo: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """What a stranded diver lays one by one: its units, or the chips of its units."""
     if rules.relost_stack == "unit":
         return cargo
-    return tuple(Unit((chip,)) for unit in cargo for chip in unit)
+    return tuple([Unit((chip,)) for unit in cargo for chip in unit])
 
 
-def in_order(state: GameState, seat: int, names: Sequence[str]) -> tuple[Unit, ...]:
+def in_order(state: Position, seat: int, names: Sequence[str]) -> tuple[Unit, ...]:
     """The seat's items in the order of these names; a name means the first such item."""
     items = list(items_of(state.rules, state.cargo[seat]))
+    left = [item.name for item in items]
     ordered = []
     for name in names:
-        item = next(item for item in items if item.name == name)
-        items.remove(item)
-        ordered.append(item)
+        index = left.index(name)
+        del left[index]
+        ordered.append(items.pop(index))
     return tuple(ordered)
 
 
-def has_choice(state: GameState, seat: int) -> bool:
-    """Whether the seat is asked: only if the rules let it and orders lead to different piles.
+def has_choice(state: Position, seat: int) -> bool:
+    """Whether the seat is asked: only if the rules let it and orders lead to different piles."""
+    return state.rules.drop_order == "owner_choice" and any(
+        laid.seat == seat and _orders_differ(laid) for laid in _laying(state)
+    )
+
+
+def next_choice(state: Position, after: int | None = None) -> int | None:
+    """The next stranded seat that has a choice, after the one that has just made its own."""
+    if state.rules.drop_order == "owner_choice":
+        for laid in _laying(state):
+            if after is None and _orders_differ(laid):
+                return laid.seat
+            if after == laid.seat:
+                after = None
+    return None
+
+
+def _orders_differ(laid: _Laid) -> bool:
+    """Whether orders lead to different piles.
 
     They do as soon as there are two kinds of items and two piles to lay them on: some two items of
     different kinds lie on different piles, and could change places.
     """
-    if state.rules.drop_order == "pickup_order":
-        return False
-    items = items_of(state.rules, state.cargo[seat])
-    if len({item.name for item in items}) < 2:
-        return False
-    return len(set(_lay(_piles_before(state, seat), items))) > 1
+    return laid.piles[0] != laid.piles[-1] and len({item.name for item in laid.items}) > 1
 
 
-def listed_orders(state: GameState, seat: int) -> list[tuple[Unit, ...]]:
-    """Orders that lead to different piles, pick-up order first; at most `LISTED_ORDERS`."""
-    items = items_of(state.rules, state.cargo[seat])
-    piles = _piles_before(state, seat)
-    default = _outcome(piles, items)
-    others = (
-        ordered for ordered in _different_orders(state, seat) if _outcome(piles, ordered) != default
+def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
+    """Actions that lead to different piles, pick-up order first; at most `LISTED_ORDERS`.
+
+    One for every way in which the piles can come out: within a pile items are taken in the order of
+    their names' first appearance in the cargo, so that all permutations need not be tried.
+    """
+    laid = next(laid for laid in _laying(state) if laid.seat == seat)
+    names = [item.name for item in laid.items]
+    units = dict(zip(names, laid.items, strict=True))
+    kinds = list(dict.fromkeys(names))
+    left = [names.count(name) for name in kinds]
+    rooms = _rooms(state)
+    course: list[tuple[int, int]] = []
+
+    def extend(pile: int, room: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        """All ways to go on from here, as the pile and the kind of each item."""
+        if len(course) == len(names):
+            yield tuple(course)
+            return
+        first = course[-1][1] if course and course[-1][0] == pile else 0
+        for kind in range(first, len(kinds)):
+            if left[kind]:
+                left[kind] -= 1
+                course.append((pile, kind))
+                yield from extend(*_next_pile(rooms, pile, room, units[kinds[kind]]))
+                course.pop()
+                left[kind] += 1
+
+    default = tuple(sorted(zip(laid.piles, map(kinds.index, names), strict=True)))
+    others = (way for way in extend(laid.piles[0], laid.room) if way != default)
+    return (
+        order_by_name(names),
+        *[
+            order_by_name([kinds[kind] for _, kind in way])
+            for way in islice(others, LISTED_ORDERS - 1)
+        ],
     )
-    return [items, *islice(others, LISTED_ORDERS - 1)]
 
 
-def next_starter(state: GameState) -> int:
+def next_starter(state: Position) -> int:
     """The seat that begins the next dive: the farthest stranded, or who came home last."""
-    out = [seat for seat in range(state.players) if state.place[seat] != HOME]
+    out = [seat for seat, place in enumerate(state.place) if place != HOME]
     if not out or (state.home_order and state.rules.starter == "last_home_else_farthest"):
         return state.home_order[-1]
-    return max(out, key=lambda seat: state.place[seat])
+    return max(out, key=state.place.__getitem__)
 
 
-def lay_and_close_gaps(state: GameState) -> None:
+def lay_and_close_gaps(state: Position) -> None:
     """Lay all stranded cargo, remove the blanks and close the gaps."""
     tail = _tail_piles(state)
-    piles = [*tail]
-    for seat in laying_sequence(state):
-        _lay(piles, items_of(state.rules, state.cargo[seat]))
+    piles: list[tuple[int, ...]] = [*tail]
+    for laid in _laying(state):
+        for pile, item in zip(laid.piles, laid.items, strict=True):
+            if pile == len(piles):
+                piles.append(item)
+            else:
+                piles[pile] += item
     kept = [unit for unit in state.trail if unit]
-    laid = [Unit(pile.chips) for pile in piles]
-    state.trail = [BLANK, *kept[: len(kept) - len(tail)], *laid]
-    state.laid = frozenset(state.laid.intersection(state.trail).union(laid))
+    new = [Unit(pile) for pile in piles]
+    state.trail = [BLANK, *kept[: len(kept) - len(tail)], *new]
+    state.laid = frozenset(state.laid.intersection(state.trail).union(new))
 
 
-def _tail_piles(state: GameState) -> list[Pile]:
+def _laying(state: Position) -> Iterator[_Laid]:
+    """What the stranded divers lay where, one after the other, each in its pick-up order."""
+    rooms = _rooms(state)
+    pile, room = _next_pile(rooms, -1, 0, BLANK)
+    for seat in laying_sequence(state):
+        items = items_of(state.rules, state.cargo[seat])
+        room_before = room
+        piles = []
+        for item in items:
+            piles.append(pile)
+            pile, room = _next_pile(rooms, pile, room, item)
+        yield _Laid(seat, items, piles, room_before)
+
+
+def _next_pile(rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
+    """The pile that comes next, and its room, when an item is laid on this one with this room.
+
+    Room counts items, but chips on the older piles, whose rooms come first.
+    """
+    room -= len(item) if pile < len(rooms) else 1
+    while room <= 0:
+        pile += 1
+        room = rooms[pile] if pile < len(rooms) else PILE_ITEMS
+    return pile, room
+
+
+def _rooms(state: Position) -> list[int]:
+    """How many chips each of the older piles takes that are topped up."""
+    return [PILE_ITEMS - len(unit) for unit in _tail_piles(state)]
+
+
+def _tail_piles(state: Position) -> list[Unit]:
     """The older piles that are topped up: those with only blanks and such piles after them."""
-    tail: list[Pile] = []
+    tail: list[Unit] = []
     if state.rules.top_up_tail_piles:
         for unit in reversed(state.trail):
             if unit in state.laid:
-                tail.append(Pile(unit, 1, topped_up=True))
+                tail.append(unit)
             elif unit:
                 break
     return tail[::-1]
-
-
-def _piles_before(state: GameState, seat: int) -> list[Pile]:
-    """The piles as they are when this seat begins to lay."""
-    piles = _tail_piles(state)
-    for other in laying_sequence(state):
-        if other == seat:
-            break
-        _lay(piles, items_of(state.rules, state.cargo[other]))
-    return piles
-
-
-def _lay(piles: list[Pile], items: Sequence[Unit]) -> list[int]:
-    """Lay items one by one on the first pile with room; returns which pile each went to."""
-    return [_lay_one(piles, item) for item in items]
-
-
-def _lay_one(piles: list[Pile], item: Unit) -> int:
-    index = next((i for i, pile in enumerate(piles) if pile.has_room()), len(piles))
-    if index == len(piles):
-        piles.append(Pile((), 0, topped_up=False))
-    piles[index].chips += item
-    piles[index].items += 1
-    return index
-
-
-def _copy(piles: Sequence[Pile]) -> list[Pile]:
-    return [Pile(pile.chips, pile.items, pile.topped_up) for pile in piles]
-
-
-def _outcome(piles: Sequence[Pile], items: Sequence[Unit]) -> list[tuple[int, str]]:
-    """Which pile gets which kinds of items; equal where nobody could tell the piles apart."""
-    indices = _lay(_copy(piles), items)
-    return sorted((index, item.name) for index, item in zip(indices, items, strict=True))
-
-
-def _different_orders(state: GameState, seat: int) -> Iterator[tuple[Unit, ...]]:
-    """One order for every way in which the piles can come out.
-
-    Within a pile items are taken in the order of their names' first appearance in the cargo, so
-    that each filling is made once, without trying all permutations.
-    """
-    by_name: dict[str, list[Unit]] = {}
-    for item in items_of(state.rules, state.cargo[seat]):
-        by_name.setdefault(item.name, []).append(item)
-    kinds = list(by_name.values())
-
-    def extend(
-        done: tuple[Unit, ...], used: tuple[int, ...], piles: list[Pile], pile: int, rank: int
-    ) -> Iterator[tuple[Unit, ...]]:
-        if sum(used) == sum(map(len, kinds)):
-            yield done
-            return
-        for kind, items in enumerate(kinds):
-            if used[kind] == len(items):
-                continue
-            item = items[used[kind]]
-            grown = _copy(piles)
-            index = _lay_one(grown, item)
-            if index == pile and kind < rank:
-                continue
-            now_used = (*used[:kind], used[kind] + 1, *used[kind + 1 :])
-            yield from extend((*done, item), now_used, grown, index, kind)
-
-    yield from extend((), (0,) * len(kinds), _piles_before(state, seat), -1, 0)

@@ -19,6 +19,11 @@ class Result(NamedTuple):
     placements: tuple[int, ...]
 
 
+def points(banks: Sequence[Sequence[int]], values: Sequence[int]) -> tuple[int, ...]:
+    """What the chips in each bank are worth together."""
+    return tuple([sum([values[chip] for chip in bank]) for bank in banks])
+
+
 def final_result(
     tiebreak: str,
     banks: Sequence[Sequence[int]],
@@ -32,7 +37,7 @@ def final_result(
     values    the value of each chip, indexed by chip id
     forfeits  the seats that forfeited, first one first: the later, the better its rank
     """
-    scores = tuple(sum(values[chip] for chip in bank) for bank in banks)
+    scores = points(banks, values)
     keys: list[tuple[bool, int, tuple[int, ...]]] = []
     for seat, score in enumerate(scores):
         if seat in forfeits:

@@ -7,7 +7,7 @@ id, its value never does. A unit is what is carried and laid as one: a chip, or 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 LEVELS: Final = (1, 2, 3, 4)
@@ -22,6 +22,12 @@ def level_of(chip: int) -> int:
     return LEVEL_OF[chip]
 
 
+def chips_of_level(level: int) -> range:
+    """The ids of the eight chips of a level."""
+    return range(CHIPS_PER_LEVEL * (level - 1) + 1, CHIPS_PER_LEVEL * level + 1)
+
+
+@cache
 def values_of_level(level: int) -> tuple[int, ...]:
     """The eight values of a level, ascending: 4(L-1) .. 4(L-1)+3, two of each."""
     lowest = 4 * (level - 1)

@@ -17,7 +17,7 @@ from .constants import HOME
 from .randomness import NumberSource, shuffled
 from .ruleset import RuleSet
 from .state import GameState, Phase
-from .units import CHIPS, LEVEL_OF, LEVELS, Unit, values_of_level
+from .units import LEVEL_OF, LEVELS, Unit, chips_of_level, values_of_level
 
 KIND_OF_PHASE: Final[dict[Phase, Kind]] = {"turn": "declare", "search": "search", "order": "order"}
 
@@ -204,16 +204,15 @@ class View:
         """A full position that this view allows, with all unseen values dealt at random.
 
         Every deal is as likely as it is in the real game; look ahead on it as you like. `rng` is
-        a `random.Random`, or whatever has its `randrange`.
+        a `random.Random`, or whatever has its `random()`.
         """
-        values = [0] * (CHIPS[-1] + 1)
-        for chip, value in self.known.items():
-            values[chip] = value
+        random = rng.random
+        known = self.known
+        values = [0]
         for level in LEVELS:
-            dealt = iter(shuffled(self.unseen(level), rng.randrange))
-            for chip in CHIPS:
-                if LEVEL_OF[chip] == level and chip not in self.known:
-                    values[chip] = next(dealt)
+            dealt = shuffled(self.unseen(level), lambda n: int(random() * n))
+            chips = chips_of_level(level)
+            values += [known[chip] if chip in known else dealt.pop() for chip in chips]
         state = GameState(self.rules, tuple(values), self.players)
         state.dive = self.dive
         state.air = self.air

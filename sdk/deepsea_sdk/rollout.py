@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from deepsea_rules.constants import FACES
 from deepsea_rules.randomness import NumberSource
 from deepsea_rules.state import GameState
+
+_ROLLS: Final = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
 
 
 def roll_out(state: GameState, rng: NumberSource) -> tuple[int, ...]:
@@ -11,10 +16,18 @@ def roll_out(state: GameState, rng: NumberSource) -> tuple[int, ...]:
 
     The state is used up: pass a `clone()` of what is still needed, as a rule of `view.sample(rng)`.
     """
-    while state.phase != "over":
-        legal = state.legal_actions()
-        if legal:
-            state.apply(legal[rng.randrange(len(legal))])
+    random = rng.random
+    while (phase := state.phase) != "over":
+        if phase == "search":
+            legal = state.searches()
+            state.search(legal[int(random() * len(legal))])
+        elif phase == "order":
+            legal = state.orders()
+            state.choose_order(legal[int(random() * len(legal))])
         else:
-            state.roll(1 + rng.randrange(3), 1 + rng.randrange(3))
-    return state.result().scores
+            if phase == "turn":
+                legal = state.declarations()
+                state.declare(legal[int(random() * len(legal))] if legal else None)
+            d1, d2 = _ROLLS[int(random() * len(_ROLLS))]
+            state.move(d1, d2)
+    return state.points()

@@ -17,6 +17,7 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Game, Question
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
+from deepsea_rules.scoring import Result
 
 from .bot import NO_CLOCK, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
 
@@ -99,7 +100,6 @@ class _Table:
         self.game_id = game_id
         self.raises = on_error == "raise"
         self.timer = timer
-        self.now_us = timer.now_us if timer else lambda: 0
         self.opening = opening
         self.on_fault = on_fault
         self.chairs = [_Chair(bot, timer.bank_us if timer else 0) for bot in bots]
@@ -110,56 +110,65 @@ class _Table:
             self._call(chair, partial(chair.bot.on_game_start, self._info(seat)))
         while (question := game.pending()) is not None:
             self._ask(question)
+        result = game.result()
         for seat, chair in enumerate(self.chairs):
-            self._call(chair, partial(self._tell_end, seat))
+            self._call(chair, partial(self._tell_end, seat, result))
         return game
 
     def _ask(self, question: Question) -> None:
+        game = self.game
+        timer = self.timer
         chair = self.chairs[question.seat]
-        began = self.now_us()
-        answer = self._call(chair, partial(self._answer, question.seat))
-        us = self.now_us() - began
-        number = len(self.game.decisions)
+        began = timer.now_us() if timer else 0
+        answer = self._answer(chair, question.seat)
+        us = timer.now_us() - began if timer else 0
+        number = len(game.decisions)
         if number < len(self.opening):
             self._play_as_given(self.opening[number])
             return
-        in_time, limit_us = self._spend(chair, us)
-        if chair.crash is not None:
-            self._count(question, Fault.CRASH, us, chair.crash)
-        elif not in_time:
+        limit_us = self._spend(timer, chair, us) if timer else 0
+        if answer is None:
+            self._count(question, Fault.CRASH, us, chair.crash or "")
+        elif us > limit_us:
             self._count(question, Fault.TIMEOUT, us, f"it had {limit_us} us for the decision")
         else:
-            assert answer is not None
             try:
-                self.game.decide(answer, us=us)
+                game.decide(answer, us=us)
             except RulesError:
                 came = f"it answered {_shown(answer)}, which is not legal"
                 self._count(question, Fault.ILLEGAL_ACTION, us, came)
 
-    def _answer(self, seat: int) -> str:
-        chair = self.chairs[seat]
-        self._tell(seat)
-        chair.bot.time_left = NO_CLOCK
-        if self.timer is not None:
-            chair.bot.time_left = TimeLeft(self.timer.budget_us, chair.bank_us)
-        answer: object = chair.bot.decide(self.game.view(seat))
-        if not isinstance(answer, str):
-            raise TypeError(f"decide() returned {answer!r:.60}, which is no action")
-        return answer
+    def _answer(self, chair: _Chair, seat: int) -> str | None:
+        """What the bot decides; None if it raised, now or before."""
+        if chair.crash is not None:
+            return None
+        try:
+            if chair.listens:
+                self._tell(seat)
+            timer = self.timer
+            bot = chair.bot
+            bot.time_left = TimeLeft(timer.budget_us, chair.bank_us) if timer else NO_CLOCK
+            answer: object = bot.decide(self.game.view(seat))
+            if not isinstance(answer, str):
+                raise TypeError(f"decide() returned {answer!r:.60}, which is no action")
+            return answer
+        except (Exception, SystemExit) as error:
+            if self.raises:
+                raise
+            chair.crash = _told(error)
+            return None
 
     def _play_as_given(self, given: Decision) -> None:
         action = given.action if given.fault is None else None
         self.game.decide(action, us=given.us, fault=given.fault, came=given.came)
-        if self.timer is not None:
-            self._spend(self.chairs[given.seat], given.us)
+        if self.timer:
+            self._spend(self.timer, self.chairs[given.seat], given.us)
 
-    def _spend(self, chair: _Chair, us: int) -> tuple[bool, int]:
-        """Draw on the bank; whether it was in time, and how much time there was."""
-        if self.timer is None:
-            return True, 0
-        limit_us = self.timer.budget_us + chair.bank_us
-        chair.bank_us = max(0, chair.bank_us - max(0, us - self.timer.budget_us))
-        return us <= limit_us, limit_us
+    def _spend(self, timer: Timer, chair: _Chair, us: int) -> int:
+        """Draw on the bank; returns how much time there was."""
+        limit_us = timer.budget_us + chair.bank_us
+        chair.bank_us = max(0, chair.bank_us - max(0, us - timer.budget_us))
+        return limit_us
 
     def _count(self, question: Question, fault: Fault, us: int, came: str) -> None:
         seat = question.seat
@@ -185,8 +194,7 @@ class _Table:
         except (Exception, SystemExit) as error:
             if self.raises:
                 raise
-            name = type(error).__name__
-            chair.crash = " ".join(f"it raised {name}: {error}".split())[:_LONGEST_TOLD]
+            chair.crash = _told(error)
             return None
 
     def _tell(self, seat: int) -> None:
@@ -196,9 +204,9 @@ class _Table:
                 chair.bot.on_event(event)
             chair.seen = len(self.game.events)
 
-    def _tell_end(self, seat: int) -> None:
+    def _tell_end(self, seat: int, result: Result) -> None:
         self._tell(seat)
-        self.chairs[seat].bot.on_game_end(self._end(seat))
+        self.chairs[seat].bot.on_game_end(self._end(seat, result))
 
     def _info(self, seat: int) -> GameInfo:
         game = self.game
@@ -212,9 +220,8 @@ class _Table:
             commitment=game.commitment,
         )
 
-    def _end(self, seat: int) -> GameEnd:
+    def _end(self, seat: int, result: Result) -> GameEnd:
         game = self.game
-        result = game.result()
         return GameEnd(
             game_id=self.game_id,
             seat=seat,
@@ -225,6 +232,11 @@ class _Table:
             forfeits=tuple(game.forfeits),
             void=False,
         )
+
+
+def _told(error: BaseException) -> str:
+    """What a bot raised, in one line."""
+    return " ".join(f"it raised {type(error).__name__}: {error}".split())[:_LONGEST_TOLD]
 
 
 def _shown(action: str) -> str:

@@ -1,0 +1,275 @@
+"""How a position changes: the turn, its legal actions and its moves, and the step to the next dive.
+
+Laws: nothing here asks whether a move is legal, that is `GameState`'s part; trail, cargo and banks
+together are the same chips at all times; whoever knows that a move is legal, such as a roll-out
+that has just chosen it, may make it here directly.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from . import cleanup
+from .actions import DOWN, LEAVE, TAKE, TURN, drop, split_order
+from .constants import ABOARD, DIVES, FULL_AIR, HOME
+from .events import CleanedUp, DiveBegan, EndReason, TurnPlayed
+from .position import Position
+from .units import BLANK
+
+_NOTHING: Final[tuple[str, ...]] = ()
+_DOWN: Final = (DOWN,)
+_TURN: Final = (TURN,)
+_DOWN_TURN: Final = (DOWN, TURN)
+_LEAVE: Final = (LEAVE,)
+_LEAVE_TAKE: Final = (LEAVE, TAKE)
+
+
+class Moves(Position):
+    """A position and its moves, unchecked. Each belongs to one phase, see `Position.phase`."""
+
+    __slots__ = ()
+
+    # Phase "turn": breathe and declare
+
+    def declarations(self) -> tuple[str, ...]:
+        """How the diver to move may face; empty if it has turned back already."""
+        seat = self.to_move
+        if self.homeward[seat]:
+            return _NOTHING
+        place = self.place[seat]
+        if place == ABOARD:
+            return _DOWN
+        rules = self.rules
+        if rules.forced_turn == "when_cannot_advance" and not self._free_space_below(place):
+            return _TURN
+        if rules.turn_needs_treasure and not self.cargo[seat]:
+            return _DOWN
+        return _DOWN_TURN
+
+    def _free_space_below(self, place: int) -> bool:
+        taken = self.place
+        return any(space not in taken for space in range(place + 1, len(self.trail)))
+
+    def declare(self, action: str | None) -> None:
+        """Use the turn's air, and turn back or keep facing; None for a diver that has turned."""
+        seat = self.to_move
+        self.air -= len(self.cargo[seat])
+        if action == TURN:
+            self.homeward[seat] = True
+        elif self.log is None or len(self.legal_actions()) < 2:
+            # To go on is only worth a note if there was a choice.
+            action = None
+        self._declared = action
+        self._legal = None
+        self.phase = "roll"
+
+    # Phase "roll": roll and move
+
+    def move(self, d1: int, d2: int) -> None:
+        """Move the diver by what the dice show."""
+        seat = self.to_move
+        place = self.place
+        origin = space = place[seat]
+        load = len(self.cargo[seat])
+        steps = d1 + d2 - load
+        if steps > 0:
+            space = self._up(seat, steps) if self.homeward[seat] else self._down(seat, steps)
+            place[seat] = space
+        self.quiet = self.quiet + 1 if space == origin and not load else 0
+        self._dice = (d1, d2)
+        self._origin = origin
+        self._legal = None
+        if space > ABOARD:
+            self.phase = "search"
+        else:
+            if space == HOME:
+                self._bank_cargo(seat)
+            self._end_turn(None)
+
+    def _down(self, seat: int, steps: int) -> int:
+        """Where `steps` free spaces deeper lead a diver; the deep end stops it."""
+        taken = self.place
+        place = space = taken[seat]
+        last = len(self.trail) - 1
+        while steps and space < last:
+            space += 1
+            if space not in taken:
+                place = space
+                steps -= 1
+        return place
+
+    def _up(self, seat: int, steps: int) -> int:
+        """Where `steps` free spaces homeward lead; the submarine stops a diver or keeps it out."""
+        taken = self.place
+        place = space = taken[seat]
+        while steps:
+            space -= 1
+            if space == ABOARD:
+                return place if self._kept_out(seat) else HOME
+            if space not in taken:
+                place = space
+                steps -= 1
+        return place
+
+    def _kept_out(self, seat: int) -> bool:
+        """Whether the submarine stays shut for a diver that reaches it now."""
+        if self.rules.home_empty_handed == "allowed":
+            return False
+        if not self.cargo[seat]:
+            self.barred[seat] = self.rules.barred_release == "never_this_dive"
+            return True
+        return self.barred[seat]
+
+    def _bank_cargo(self, seat: int) -> None:
+        self.bank[seat] += tuple([chip for unit in self.cargo[seat] for chip in unit])
+        self.cargo[seat] = ()
+        self.home_order += (seat,)
+
+    # Phase "search": leave, take or drop
+
+    def searches(self) -> tuple[str, ...]:
+        """What the diver to move may do on its space."""
+        seat = self.to_move
+        if self.trail[self.place[seat]]:
+            return _LEAVE_TAKE
+        cargo = self.cargo[seat]
+        if not cargo:
+            return _LEAVE
+        if len(cargo) == 1 and self.homeward[seat] and not self.rules.drop_last_after_turn:
+            return _LEAVE
+        return (LEAVE, *dict.fromkeys(map(drop, cargo)))
+
+    def search(self, action: str) -> None:
+        """Leave, take or drop; the turn ends."""
+        if action == TAKE:
+            seat = self.to_move
+            space = self.place[seat]
+            unit = self.trail[space]
+            self.trail[space] = BLANK
+            self.cargo[seat] += (unit,)
+            if unit in self.laid:
+                self.laid -= {unit}
+            self.quiet = 0
+        elif action != LEAVE:
+            seat = self.to_move
+            cargo = self.cargo[seat]
+            index = [*map(drop, cargo)].index(action)
+            self.trail[self.place[seat]] = cargo[index]
+            self.cargo[seat] = cargo[:index] + cargo[index + 1 :]
+            self.quiet = 0
+        self._legal = None
+        self._end_turn(action)
+
+    def _end_turn(self, search: str | None) -> None:
+        seat = self.to_move
+        place = self.place
+        if self.log is not None:
+            space = place[seat]
+            self.log.append(
+                TurnPlayed(
+                    self.dive,
+                    seat,
+                    self._declared,
+                    self._dice,
+                    self._origin,
+                    max(space, ABOARD),
+                    space == HOME,
+                    search,
+                    self.air,
+                )
+            )
+        players = self.players
+        out = players - len(self.home_order)
+        if not out:
+            self._end_dive("home")
+        elif self.air <= 0:
+            self._end_dive("air")
+        elif self.quiet >= out:
+            self._end_dive("stall")
+        else:
+            while True:
+                seat += 1
+                if seat == players:
+                    seat = 0
+                if place[seat] != HOME:
+                    break
+            self.to_move = seat
+            self.phase = "turn"
+
+    # Phase "order", and on to the next dive
+
+    def orders(self) -> tuple[str, ...]:
+        """In which orders the stranded diver may lay its items; see `cleanup.listed_orders`."""
+        return cleanup.listed_orders(self, self.to_move)
+
+    def choose_order(self, action: str) -> None:
+        """Lay the diver's items in this order."""
+        seat = self.to_move
+        # The chosen order becomes the cargo's order, so that a position says all there is to say.
+        self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
+        self._legal = None
+        self._ask_order(cleanup.next_choice(self, after=seat))
+
+    def _end_dive(self, reason: EndReason) -> None:
+        self._ending = reason
+        self._ask_order(cleanup.next_choice(self))
+
+    def _ask_order(self, seat: int | None) -> None:
+        """Ask this stranded seat for its order, or go on to the next dive."""
+        if seat is None:
+            self._next_dive()
+        else:
+            self.to_move = seat
+            self.phase = "order"
+
+    def _next_dive(self) -> None:
+        starter = cleanup.next_starter(self)
+        cleanup.lay_and_close_gaps(self)
+        last = self.dive == DIVES or len(self.trail) == 1
+        if self.log is not None:
+            self.log.append(
+                CleanedUp(
+                    self.dive,
+                    self._ending,
+                    tuple(self.trail),
+                    self.laid,
+                    tuple([bank[old:] for bank, old in zip(self.bank, self.hauled, strict=True)]),
+                    None if last else starter,
+                )
+            )
+        self._everybody_boards()
+        if last:
+            self.phase = "over"
+        else:
+            self.dive += 1
+            self._begin_dive(starter)
+
+    def _begin_dive(self, starter: int) -> None:
+        self.air = FULL_AIR
+        self.phase = "turn"
+        self.to_move = starter
+        if self.log is not None:
+            self.log.append(DiveBegan(self.dive, starter, self.air, tuple(self.trail), self.laid))
+
+    # Whatever the phase
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """What the seat to move may do, the default action first.
+
+        Empty where it has nothing to decide: before the dice, when the game is over, and before
+        the declaration of a diver that has turned back already. In phase "order" at most
+        `cleanup.LISTED_ORDERS` are listed, one for each way in which the piles can come out.
+        """
+        legal = self._legal
+        if legal is None:
+            phase = self.phase
+            if phase == "search":
+                legal = self.searches()
+            elif phase == "turn":
+                legal = self.declarations()
+            elif phase == "order":
+                legal = self.orders()
+            else:
+                legal = _NOTHING
+            self._legal = legal
+        return legal

@@ -1,0 +1,153 @@
+"""A position of a game: what lies where, who is where, and what is due.
+
+Laws: a position says all that the rest of the game depends on, but for choices and dice; all of it
+but `values` is public knowledge, and `view.py` decides who may see a value; a clone and its
+original share nothing that changes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from .constants import ABOARD, FULL_AIR
+from .events import EndReason, Happening
+from .ruleset import RuleSet
+from .units import BLANK, Unit
+
+Phase = Literal["turn", "roll", "search", "order", "over"]
+
+
+class Position:
+    """One position. Seats count from 0; lists have one entry per seat.
+
+    rules       the rule set
+    players     the number of seats
+    dive, air   1 to 3; the true air, which may fall below 0
+    phase       "turn" before the declaration (this turn's air is not used yet), "roll" before the
+                dice, "search" after the move, "order" while stranded divers order their items,
+                "over" at the end
+    to_move     the seat whose declaration, roll, search or order is next
+    quiet       consecutive turns in which air, positions and cargo stayed as they were
+    trail       `trail[n]` is the unit on space n, `BLANK` if there is none; index 0 stands for the
+                submarine
+    laid        the piles that stranded divers laid and nobody has carried since
+    place       `ABOARD`, the number of a space, or `HOME`
+    homeward    who has turned back
+    barred      who was stopped outside the submarine and stays out for this dive
+    cargo       units in pick-up order
+    bank        chips brought home, in order of return
+    hauled      how many chips of `bank` are from earlier dives
+    home_order  seats that got home in this dive, first one first
+    values      the secret value of each chip, indexed by chip id
+    log         where finished turns and dives are noted, or None
+    """
+
+    __slots__ = (
+        "_declared",
+        "_dice",
+        "_ending",
+        "_legal",
+        "_origin",
+        "air",
+        "bank",
+        "barred",
+        "cargo",
+        "dive",
+        "hauled",
+        "home_order",
+        "homeward",
+        "laid",
+        "log",
+        "phase",
+        "place",
+        "players",
+        "quiet",
+        "rules",
+        "to_move",
+        "trail",
+        "values",
+    )
+
+    phase: Phase
+    log: list[Happening] | None
+    place: list[int]
+    homeward: list[bool]
+    barred: list[bool]
+    cargo: list[tuple[Unit, ...]]
+    home_order: tuple[int, ...]
+    hauled: tuple[int, ...]
+    # How the turn in hand began, for the log, and why the dive in hand ended.
+    _declared: str | None
+    _dice: tuple[int, int] | None
+    _origin: int | None
+    _ending: EndReason
+    # What `legal_actions` found for this position, until it changes.
+    _legal: tuple[str, ...] | None
+
+    def __init__(self, rules: RuleSet, values: tuple[int, ...], players: int) -> None:
+        """An empty sea, everybody aboard; `GameState.opening` gives the start of a game."""
+        self.rules = rules
+        self.values = values
+        self.players = players
+        self.dive = 1
+        self.air = FULL_AIR
+        self.phase = "turn"
+        self.to_move = 0
+        self.trail: list[Unit] = [BLANK]
+        self.laid: frozenset[Unit] = frozenset()
+        self.bank: list[tuple[int, ...]] = [()] * players
+        self.log = None
+        self._ending = "home"
+        self._legal = None
+        self._declared = None
+        self._dice = None
+        self._origin = None
+        self._everybody_boards()
+
+    def _everybody_boards(self) -> None:
+        players = self.players
+        self.place = [ABOARD] * players
+        self.homeward = [False] * players
+        self.barred = [False] * players
+        self.cargo = [()] * players
+        self.home_order = ()
+        self.hauled = tuple(map(len, self.bank))
+        self.quiet = 0
+
+    def clone(self) -> Self:
+        """An independent copy without a log."""
+        new = object.__new__(type(self))
+        new.rules = self.rules
+        new.values = self.values
+        new.players = self.players
+        new.dive = self.dive
+        new.air = self.air
+        new.phase = self.phase
+        new.to_move = self.to_move
+        new.quiet = self.quiet
+        new.trail = self.trail.copy()
+        new.laid = self.laid
+        new.place = self.place.copy()
+        new.homeward = self.homeward.copy()
+        new.barred = self.barred.copy()
+        new.cargo = self.cargo.copy()
+        new.bank = self.bank.copy()
+        new.hauled = self.hauled
+        new.home_order = self.home_order
+        new.log = None
+        new._ending = self._ending
+        new._legal = self._legal
+        new._declared = self._declared
+        new._dice = self._dice
+        new._origin = self._origin
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_COMPARED = tuple(name for name in Position.__slots__ if not name.startswith("_") and name != "log")
