@@ -24,6 +24,9 @@ from deepsea_referee.errors import UserError
 
 MANIFEST: Final = "bot.toml"
 COMMAND_PREFIX: Final = "cmd:"
+LEFT_BEHIND: Final = frozenset({"__pycache__", "__MACOSX", ".DS_Store", ".git"})
+"""What systems and tools leave in a folder; it is no part of a bot. The ladder skips the same
+(`deepsea_ladder.bundle.SKIPPED`; no arrow leads from here to there, so a test compares the two)."""
 _LONGEST_NAME: Final = 40
 _KINDS: Final = "a Python file, a folder with bot.toml, a sample's name or cmd:COMMAND LINE"
 
@@ -176,7 +179,7 @@ def _tree_digest(folder: Path) -> str:
 
 def _files(folder: Path) -> Iterator[Path]:
     for entry in folder.iterdir():
-        if entry.name == "__pycache__":
+        if entry.name in LEFT_BEHIND:
             continue
         if entry.is_dir() and not entry.is_symlink():
             yield from _files(entry)

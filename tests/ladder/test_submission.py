@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_ladder.bundle import Limits
+from deepsea_ladder.bundle import SKIPPED, Limits
 from deepsea_ladder.errors import StoreDamaged, SubmissionError
 from deepsea_ladder.manifest import Manifest
 from deepsea_ladder.submission import read_submission, submission_of
 from deepsea_ladder.unpacked import BotFolders, unpack
-from deepsea_referee.bots import resolve
+from deepsea_referee.bots import LEFT_BEHIND, resolve
 
 MANIFEST = 'name = "Nemo"\ncommand = ["python3", "bot.py"]\n'
 
@@ -51,6 +51,15 @@ def test_the_digest_is_the_one_that_the_referee_computes(folder: Path, tmp_path:
     assert submission.digest == resolve(str(folder)).digest
     unpack(submission.archive, submission.digest, tmp_path / "unpacked")
     assert resolve(str(tmp_path / "unpacked")).digest == submission.digest
+
+
+@pytest.mark.parametrize("name", sorted(SKIPPED))
+def test_what_tools_leave_behind_is_no_part_of_a_bot_for_both(folder: Path, name: str) -> None:
+    digest = resolve(str(folder)).digest
+    (folder / "lib" / name).mkdir()
+    (folder / "lib" / name / "something").write_text("else")
+    assert resolve(str(folder)).digest == read_submission(folder).digest == digest
+    assert SKIPPED == LEFT_BEHIND
 
 
 def test_times_modes_and_leftovers_make_no_difference(folder: Path) -> None:
