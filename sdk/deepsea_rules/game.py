@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from . import randomness
-from .actions import DOWN, TURN, Kind
+from .actions import Kind
 from .constants import DIVES, MAX_PLAYERS, MIN_PLAYERS
 from .errors import IllegalAction
 from .events import Event, Happening, end_event, event_for
@@ -21,9 +21,6 @@ from .ruleset import RuleSet
 from .scoring import Result, final_result
 from .state import GameState
 from .view import KIND_OF_PHASE, View, known_values, view_for
-
-_SAID_BY_ROLLING = ((DOWN,), (TURN,))
-"""Declarations without a choice: the roll implies them."""
 
 
 class Question(NamedTuple):
@@ -78,6 +75,7 @@ class Game:
         self.state = GameState.opening(
             rules, randomness.deal(seed), players, starter, log=self.events
         )
+        self._question: Question | None = None
         self._forfeited = [False] * players
         self._faults: list[list[Fault]] = [[] for _ in range(players)]
         self._turns = {(dive, seat): 0 for dive in range(1, DIVES + 1) for seat in range(players)}
@@ -88,22 +86,33 @@ class Game:
         On the way dice are rolled, single legal actions played, and seats that have forfeited
         play default actions. Calling it again without a decision gives the same question.
         """
+        if self._question is None:
+            self._question = self._advance()
+        return self._question
+
+    def _advance(self) -> Question | None:
         state = self.state
-        while state.phase != "over":
+        while (phase := state.phase) != "over":
             legal = state.legal_actions()
             seat = state.to_move
             if len(legal) > 1 and not self._forfeited[seat]:
-                return Question(seat, KIND_OF_PHASE[state.phase], legal)
-            if not legal or legal in _SAID_BY_ROLLING:
-                self._roll(seat)
+                # A third of the time of the named tuple's own way.
+                return tuple.__new__(Question, (seat, KIND_OF_PHASE[phase], legal))
+            if phase == "search":
+                state.search(legal[0])
+            elif phase == "order":
+                state.choose_order(legal[0])
+            elif phase == "turn":
+                state.declare(legal[0] if legal else None)
             else:
-                state.apply(legal[0])
+                self._roll(seat)
         return None
 
     def _roll(self, seat: int) -> None:
-        key = (self.state.dive, seat)
-        self._turns[key] += 1
-        self.state.roll(*randomness.dice(self.seed, *key, self._turns[key]))
+        dive = self.state.dive
+        turn = self._turns[dive, seat] = self._turns[dive, seat] + 1
+        d1, d2 = randomness.dice(self.seed, dive, seat, turn)
+        self.state.move(d1, d2)
 
     def decide(
         self,
@@ -128,7 +137,8 @@ class Game:
         elif action is None:
             raise IllegalAction("only a fault is answered with the default action")
         self.state.apply(action)
-        decision = Decision(question.seat, action, us, fault, came)
+        self._question = None
+        decision = tuple.__new__(Decision, (question.seat, action, us, fault, came))
         self.decisions.append(decision)
         if fault is not None:
             self._count(fault, question.seat)
