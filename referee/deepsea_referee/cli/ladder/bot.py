@@ -35,7 +35,7 @@ LOOKED_AT: Final = 500
 """among so many of the newest games."""
 
 
-@click.command("bot", short_help="Show everything about a bot.")
+@click.command("bot")
 @click.argument("name", metavar="NAME")
 @click.option("--version", "version_number", metavar="N", type=int, help="A former version.")
 @season_option

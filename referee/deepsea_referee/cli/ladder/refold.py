@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store, StoredSeason
 
 
-@click.command("refold", short_help="Make the ratings again from the games, and compare.")
+@click.command("refold")
 @season_option
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
 @click.option("--records", is_flag=True, help="Play every record again too, and compare.")
