@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import day, open_store, store_option
 from deepsea_referee.cli.output import print_json
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import (
     chosen_season,
     count,

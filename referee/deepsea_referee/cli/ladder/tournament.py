@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from deepsea_ladder.errors import PairingError
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import (
     chosen_season,
     count,
