@@ -76,6 +76,19 @@ def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str])
     assert not loaded & heavy
 
 
+def test_it_ends_without_looking_for_garbage() -> None:
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "from deepsea_referee.cli import main\n"
+        "main(['--version'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout.splitlines()[-1] == "True"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -7,6 +7,8 @@ and exit status 2, a negative answer exits 1; errors.py is the only place that s
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -61,6 +63,8 @@ class CommandLine(LazyGroup):
                 args, PROGRAM, complete_var, standalone_mode=False, **extra
             )
 
+        # At the end the system takes everything back at once: no looking for garbage before that.
+        atexit.register(gc.freeze)
         raise SystemExit(exit_status(run))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deepsea_referee.isolation import proctree
 from deepsea_referee.isolation.contract import Contained, Isolation, Launch, Limits
 
 PIPE_BYTES = 65536
@@ -33,16 +33,7 @@ class Outcome:
 
 def wait_for(contained: Contained, milliseconds: int) -> bool:
     """Whether the program ends within this time."""
-    try:
-        handle = os.pidfd_open(contained.pid)
-    except ProcessLookupError:
-        return True
-    try:
-        waiting = select.poll()
-        waiting.register(handle, select.POLLIN)
-        return bool(waiting.poll(milliseconds))
-    finally:
-        os.close(handle)
+    return proctree.wait_for_end(contained.pid, milliseconds)
 
 
 def run(
