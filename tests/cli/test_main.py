@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -50,18 +48,45 @@ def test_version(run: Run) -> None:
     assert run("--version") == (0, f"deepsea-referee {__version__}\n", "")
 
 
-def test_help_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "own"),
+    [
+        (("--help",), {"cli.errors", "cli.lazy"}),
+        (("ladder", "--help"), {"cli.errors", "cli.lazy", "cli.ladder"}),
+    ],
+)
+def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str]) -> None:
     code = (
-        "import sys; sys.argv = ['deepsea-referee', '--help']\n"
+        f"import sys; sys.argv = ['deepsea-referee', *{arguments}]\n"
         "from deepsea_referee.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print([name for name in ('grpc', 'google.protobuf', 'rich') if name in sys.modules])"
+        "print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
     )
-    assert done.stdout.splitlines()[-1] == "[]"
+    loaded = set(done.stdout.splitlines()[-1].split())
+    ours = {name for name in loaded if name.startswith("deepsea_")}
+    assert ours == {f"deepsea_referee.{name}" for name in own} | {
+        "deepsea_referee",
+        "deepsea_referee.cli",
+    }
+    heavy = {"asyncio", "google.protobuf", "grpc", "importlib.metadata", "logging", "rich"}
+    assert not loaded & heavy
+
+
+def test_it_ends_without_looking_for_garbage() -> None:
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "from deepsea_referee.cli import main\n"
+        "main(['--version'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout.splitlines()[-1] == "True"
 
 
 @pytest.mark.parametrize(
@@ -127,20 +152,14 @@ def test_an_error_in_the_program_itself_is_not_hidden() -> None:
 
 
 def test_two_distributions_in_one_environment_are_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def installed(*names: str) -> Callable[[str], object]:
-        def distribution(name: str) -> object:
-            if name not in names:
-                raise importlib.metadata.PackageNotFoundError(name)
-            return object()
-
-        return distribution
-
-    monkeypatch.setattr(importlib.metadata, "distribution", installed("deepsea-referee"))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(tmp_path / "missing")])
+    (tmp_path / "deepsea_referee-0.1.0.dist-info").mkdir()
+    (tmp_path / "deepsea_sdk-0.1.0").mkdir()
+    (tmp_path / "deepsea_sdk_extras-0.1.0.dist-info").mkdir()
     assert run("rules").status == 0
-    both = installed("deepsea-referee", "deepsea-sdk")
-    monkeypatch.setattr(importlib.metadata, "distribution", both)
+    (tmp_path / "deepsea_sdk-0.1.0.dist-info").mkdir()
     for arguments in (("rules",), ("--help",), ()):
         done = run(*arguments)
         assert (done.status, done.out) == (2, "")

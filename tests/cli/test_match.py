@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.settings: MatchSettings | None = None
+        self.looked: str | None = None
         self.level: str | None = None
 
     def run_match(self, settings: MatchSettings, on_game: OnGame) -> MatchResult:
@@ -49,7 +51,12 @@ class Asked:
             voids=[void],
         )
 
-    def choose(self, level: str) -> object:
+    def look(self, level: str) -> AbstractContextManager[None]:
+        self.looked = level
+        return nullcontext()
+
+    def choose(self, level: str, begun: None) -> object:
+        assert self.looked == level
         self.level = level
         return object()
 
@@ -58,6 +65,7 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     stand_in = Asked()
     monkeypatch.setattr(referee, "run_match", stand_in.run_match)
+    monkeypatch.setattr(probe, "look", stand_in.look)
     monkeypatch.setattr(probe, "choose", stand_in.choose)
     return stand_in
 
@@ -121,7 +129,7 @@ def test_all_games_void_is_a_negative_answer(run: Run, asked: Asked) -> None:
 def test_a_sandbox_that_does_not_work_is_bad_input(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def choose(level: str) -> object:
+    def choose(level: str, begun: object) -> object:
         raise UserError("no sandbox here: install bubblewrap")
 
     monkeypatch.setattr(probe, "choose", choose)

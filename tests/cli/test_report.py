@@ -75,7 +75,7 @@ def test_the_best_bot_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
         (100, "bot games wins place score faults median slowest"),
         (80, "bot games wins place score faults median slowest"),
         (60, "bot games wins place score faults median"),
-        (50, "bot wins place score faults"),
+        (50, "bot games wins place score faults"),
         (40, "bot wins place score faults"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,8 @@ from click.testing import CliRunner
 
 from deepsea_referee.cli.doctor import command
 from deepsea_referee.errors import UserError
-from deepsea_referee.isolation import inside, launcher, probe
+from deepsea_referee.isolation import inside, launcher, probe, trial
+from deepsea_referee.isolation.bwrap import Sandbox
 from deepsea_referee.isolation.contract import Limits
 
 
@@ -46,6 +48,38 @@ def test_with_it_auto_takes_the_sandbox() -> None:
 
 def test_a_plain_process_needs_no_probe(no_bubblewrap: None) -> None:
     assert probe.choose("process").name == "process"
+
+
+def test_a_look_that_was_begun_early_is_the_one_that_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needs_sandbox()
+    with probe.look("auto") as begun:
+        assert begun is not None
+        monkeypatch.setattr(probe, "_look_inside", None)  # no second one
+        assert probe.choose("auto", begun).name == "sandbox"
+
+
+def test_a_look_that_shows_a_hole_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_sandbox()
+    hole = "import json, sys; json.dump({}, sys.stdout)"
+    with trial.Trial(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
+        assert probe.choose("auto", begun).name == "process"
+
+
+def test_a_look_that_nobody_asks_about_is_ended() -> None:
+    needs_sandbox()
+    with probe.look("sandbox") as begun:
+        assert begun is not None
+    assert begun._contained is not None
+    assert begun._contained.returncode is not None
+    begun.close()
+
+
+def test_where_no_sandbox_is_wanted_or_possible_nobody_looks(no_bubblewrap: None) -> None:
+    for level in ("process", "auto"):
+        with probe.look(level) as begun:
+            assert begun is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord, verify
 
 
-@click.command("branch", short_help="Play a recorded game on from one of its decisions.")
+@click.command("branch")
 @click.argument("record", type=click.Path(path_type=Path))
 @click.argument("bots", metavar="[BOT]...", nargs=-1)
 @click.option(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GAMES = 31
 
 
-@click.command("check", short_help="Put a bot through everything that happens in matches.")
+@click.command("check")
 @click.argument("bot", metavar="BOT")
 @click.option(
     "--clock",

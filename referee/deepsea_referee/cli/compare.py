@@ -33,7 +33,7 @@ BLOCKS = 100
 BLOCKS_UNTIL_DECIDED = 2000
 
 
-@click.command("compare", short_help="Say which of two bots is stronger, as soon as that is sure.")
+@click.command("compare")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--field", metavar="C,D,...", default="", help="Bots on the other seats.")

@@ -26,7 +26,7 @@ class BotRaised(Exception):
     """The bot's own exception, of a kind that the command line would take for a user's mistake."""
 
 
-@click.command("debug", short_help="Feed a recorded game to your bot and show what it does now.")
+@click.command("debug")
 @click.argument("record", type=click.Path(path_type=Path))
 @click.argument("bot", metavar="BOT")
 @click.option("--seat", metavar="LETTER", type=SEAT, required=True, help="The seat to sit in.")

@@ -13,7 +13,7 @@ from deepsea_referee.cli.errors import DONE, NEGATIVE
 from deepsea_referee.cli.output import print_json, say
 
 
-@click.command("doctor", short_help="Say whether the sandbox works here, and what is missing.")
+@click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:

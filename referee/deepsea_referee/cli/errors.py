@@ -13,10 +13,6 @@ from collections.abc import Callable
 
 import click
 
-from deepsea_ladder.errors import LadderError, StoreDamaged, StoreUnavailable
-from deepsea_referee.errors import RefereeError, UserError
-from deepsea_rules.errors import IllegalAction, RulesError
-
 DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
 
@@ -39,18 +35,6 @@ def exit_status(run: Callable[[], object]) -> int:
         return _say(f"{_one_line(error.format_message()).removesuffix('.')}{hint}", BAD_INPUT)
     except click.ClickException as error:
         return _say(_one_line(error.format_message()), BAD_INPUT)
-    except UserError as error:
-        return _say(_one_line(str(error)), BAD_INPUT)
-    except (StoreUnavailable, StoreDamaged) as error:
-        return _say(_one_line(str(error)), NEGATIVE)
-    except LadderError as error:
-        return _say(_one_line(str(error)), BAD_INPUT)
-    except IllegalAction as error:
-        return _say(_one_line(str(error)), NEGATIVE)
-    except RulesError as error:
-        return _say(_one_line(str(error)), BAD_INPUT)
-    except RefereeError as error:
-        return _say(f"the referee failed, no bot is to blame: {_one_line(str(error))}", NEGATIVE)
     except (Interrupted, KeyboardInterrupt, click.Abort) as error:
         return _say(f"interrupted {error}".rstrip(), INTERRUPTED)
     except (ClosedPipe, BrokenPipeError):
@@ -59,7 +43,30 @@ def exit_status(run: Callable[[], object]) -> int:
         _drop_output(NEGATIVE)
         where = f" {error.filename!r}" if error.filename else ""
         return _say(f"the system refused{where}: {error.strerror or error}", NEGATIVE)
+    except Exception as error:
+        known = _ours(error)
+        if known is None:
+            raise
+        return _say(*known)
     return status if isinstance(status, int) else DONE
+
+
+def _ours(error: Exception) -> tuple[str, int] | None:
+    """What is said about an error of this project, and the status; None for any other."""
+    # Here, because `--help` needs none of it and nearly all of its time would go into that.
+    from deepsea_ladder.errors import LadderError, StoreDamaged, StoreUnavailable
+    from deepsea_referee.errors import RefereeError, UserError
+    from deepsea_rules.errors import IllegalAction, RulesError
+
+    line = _one_line(str(error))
+    match error:
+        case RefereeError():
+            return f"the referee failed, no bot is to blame: {line}", NEGATIVE
+        case StoreUnavailable() | StoreDamaged() | IllegalAction():
+            return line, NEGATIVE
+        case UserError() | LadderError() | RulesError():
+            return line, BAD_INPUT
+    return None
 
 
 def _open_missing_streams() -> None:

@@ -28,11 +28,7 @@ ROLLS = tuple(f"r{total}" for total in range(2 * FACES[0], 2 * FACES[-1] + 1))
 
 # Steps and positions may begin with a minus or be anything at all; only the command's own options
 # are taken for options.
-@click.command(
-    "explain",
-    context_settings={"ignore_unknown_options": True},
-    short_help="Print what is legal in a position and what steps do to it.",
-)
+@click.command("explain", context_settings={"ignore_unknown_options": True})
 @click.argument("position")
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)

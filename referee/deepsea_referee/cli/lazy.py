@@ -1,31 +1,48 @@
 """Groups of commands whose modules are imported when they are called.
 
-Law: naming the commands costs nothing; a command's module is imported for its help or its call.
+Law: naming the commands and listing them costs nothing; a command's module is imported for its own
+help or its call. So the line that stands for a command in the list is written with the group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 
-class LazyGroup(click.Group):
-    """A group; `modules` has for each command's name its module and the attribute in it."""
+class Entry(NamedTuple):
+    """A command of a group."""
 
-    def __init__(self, *args: Any, modules: Mapping[str, str], **extra: Any) -> None:
+    place: str
+    """MODULE:ATTRIBUTE, where it is."""
+    line: str
+    """What the list of commands says about it."""
+
+
+class LazyGroup(click.Group):
+    """A group; `entries` has its commands by name, in the order of help."""
+
+    def __init__(self, *args: Any, entries: Mapping[str, Entry], **extra: Any) -> None:
         super().__init__(*args, **extra)
-        self._modules = modules
+        self._entries = entries
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._modules)
+        return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._modules:
+        if cmd_name not in self._entries:
             return None
-        module, _, attribute = self._modules[cmd_name].partition(":")
+        entry = self._entries[cmd_name]
+        module, _, attribute = entry.place.partition(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        command.short_help = entry.line
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # click's own asks every command, which would import them all.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.line) for name, entry in self._entries.items()])

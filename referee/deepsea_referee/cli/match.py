@@ -24,7 +24,6 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT
 
 if TYPE_CHECKING:
-    from deepsea_referee.isolation.contract import Isolation
     from deepsea_referee.isolation.probe import Level
     from deepsea_referee.results import GameResult
     from deepsea_rules.record import GameRecord
@@ -114,22 +113,31 @@ def command(
     rules = load_rules(rules_text)
     if in_process:
         _refuse_with_in_process(ctx)
+    level = _level("process" if in_process else isolation, tcp)
     from deepsea_referee.bots import resolve
-    from deepsea_referee.clock import TimeControl
-    from deepsea_referee.in_process import run_match as run_in_process
-    from deepsea_referee.match import MatchSettings, run_match
-    from deepsea_referee.process import Hosting
-    from deepsea_referee.random import fresh_seed
-    from deepsea_referee.results import ResultsFolder
+    from deepsea_referee.isolation import probe
+
+    specs = [resolve(bot) for bot in bots]
+    # A process of its own looks at the sandbox while this one imports gRPC.
+    with probe.look(level) as begun:
+        from deepsea_referee.clock import TimeControl
+        from deepsea_referee.match import MatchSettings, run_match
+        from deepsea_referee.process import Hosting
+        from deepsea_referee.random import fresh_seed
+        from deepsea_referee.results import ResultsFolder
+
+        chosen = probe.choose(level, begun)
+    if in_process:
+        from deepsea_referee.in_process import run_match
 
     # Void games are reported with the results, so that JSON and quiet runs stay what they are.
     logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     # A seed in letters even if none is given: what was seen can be repeated.
     seed_text = fresh_seed().hex() if seed is None else seed
     settings = MatchSettings(
-        bots=[resolve(bot) for bot in bots],
+        bots=specs,
         hosting=Hosting(
-            isolation=_isolation("process" if in_process else isolation, tcp),
+            isolation=chosen,
             freeze=freeze,
             tcp_host="127.0.0.1" if tcp else None,
         ),
@@ -150,7 +158,7 @@ def command(
                 folder.add(outcome, record)
             tick()
 
-        result = (run_in_process if in_process else run_match)(settings, on_game)
+        result = run_match(settings, on_game)
         if folder is not None:
             folder.finish(result)
 
@@ -167,12 +175,10 @@ def command(
         ctx.exit(NEGATIVE)
 
 
-def _isolation(level: Level, tcp: bool) -> Isolation:
-    from deepsea_referee.isolation.probe import choose
-
+def _level(level: Level, tcp: bool) -> Level:
     if tcp and level == "sandbox":
         raise UserError("--tcp needs --isolation process: a sandbox has no network")
-    return choose("process" if tcp else level)
+    return "process" if tcp else level
 
 
 def _refuse_with_in_process(ctx: click.Context) -> None:

@@ -10,7 +10,7 @@ from deepsea_referee.cli.output import say, shown
 from deepsea_referee.scaffold import create
 
 
-@click.command("new", short_help="Write a folder with a working bot and its test.")
+@click.command("new")
 @click.argument("name", metavar="NAME")
 def command(name: str) -> None:
     """Make the folder NAME with a bot that plays, its bot.toml and a test.

@@ -1,7 +1,6 @@
 """What a match came to, for people.
 
-Laws: the numbers are `MatchResult`'s, nothing is computed here; a table never wraps: it shortens
-long names, and drops its least telling columns before it makes names unreadable.
+Law: the numbers are `MatchResult`'s, nothing is computed here.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 import click
-from rich.cells import cell_len
-from rich.table import Table
 
-from deepsea_referee.cli.output import draw, fit, say, shown, width
+from deepsea_referee.cli.grid import Column, grid
+from deepsea_referee.cli.output import say, shown
 from deepsea_referee.results import BotSummary, GameResult, MatchResult, log_name, record_name
 from deepsea_rules.constants import SEAT_LETTERS
 
@@ -25,11 +23,6 @@ PONDERING: Final = 0.5
 """A bot that works for more than this share of others' turns is mentioned."""
 SHORT_SEED: Final = 24
 """A longer seed, such as one that was drawn, is told at the end alone."""
-READABLE_NAME: Final = 16
-SHORTEST_NAME: Final = 8
-GAP: Final = 2
-DISPENSABLE: Final = ("slowest", "median", "games")
-"""Columns that may be left out, first one first."""
 
 
 def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
@@ -44,7 +37,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     told = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
     say(f"{games}, {rules} rules, clock {clock}, {result.isolation}{told}")
     click.echo()
-    draw(table(result.summaries(), width()))
+    grid(columns(result.summaries()))
     click.echo()
     if result.games_asked == 1 and result.games:
         say(_winner(result, result.games[0]))
@@ -56,36 +49,22 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     _say_where(result, seed, out, again)
 
 
-def table(rows: Sequence[BotSummary], columns: int) -> Table:
-    """The results, best bot first, in that many columns."""
+def columns(rows: Sequence[BotSummary]) -> list[Column]:
+    """The results, best bot first."""
     ranked = sorted(
         rows,
         key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_score or 0)),
     )
-    cells = {
-        "bot": [shown(row.name) for row in ranked],
-        "games": [str(row.games) for row in ranked],
-        "wins": [str(row.wins) for row in ranked],
-        "place": [_mean(row.mean_placement, 2) for row in ranked],
-        "score": [_mean(row.mean_score, 1) for row in ranked],
-        "faults": [str(row.faults) for row in ranked],
-        "median": [_time(row.median_us) for row in ranked],
-        "slowest": [_time(row.slowest_us) for row in ranked],
-    }
-    sizes = {head: max(map(cell_len, (head, *column))) + GAP for head, column in cells.items()}
-    longest = sizes.pop("bot") - GAP
-    for head in DISPENSABLE:
-        if min(longest, READABLE_NAME) + sum(sizes.values()) > columns:
-            del sizes[head]
-    for_names = max(SHORTEST_NAME, columns - sum(sizes.values()))
-    drawn = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    heads = ("bot", *sizes)
-    for head in heads:
-        drawn.add_column(head, justify="left" if head == "bot" else "right", no_wrap=True)
-    cells["bot"] = [fit(name, for_names) for name in cells["bot"]]
-    for row in zip(*(cells[head] for head in heads), strict=True):
-        drawn.add_row(*row)
-    return drawn
+    return [
+        Column("bot", [row.name for row in ranked], text=True),
+        Column("games", [str(row.games) for row in ranked], spare=1),
+        Column("wins", [str(row.wins) for row in ranked]),
+        Column("place", [_mean(row.mean_placement, 2) for row in ranked]),
+        Column("score", [_mean(row.mean_score, 1) for row in ranked]),
+        Column("faults", [str(row.faults) for row in ranked]),
+        Column("median", [_time(row.median_us) for row in ranked], spare=2),
+        Column("slowest", [_time(row.slowest_us) for row in ranked], spare=3),
+    ]
 
 
 def _mean(value: float | None, digits: int) -> str:

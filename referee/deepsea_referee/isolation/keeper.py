@@ -18,11 +18,11 @@ import threading
 from pathlib import Path
 from typing import Literal
 
-from deepsea_referee.isolation import reaper
+from deepsea_referee.isolation import proctree, reaper
 
 Kind = Literal["mark", "session", "group", "folder"]
 
-_STOP_S = 3.0
+_STOP_MS = 3_000
 
 
 class Keeper:
@@ -55,10 +55,9 @@ class Keeper:
             return
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
-            self._process.wait(timeout=_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        if self._process.poll() is None:
+            if not proctree.wait_for_end(self._process.pid, _STOP_MS):
+                self._process.kill()
             self._process.wait()
 
     def _tell(self, sign: str, kind: Kind, value: str, extra: int) -> bool:

@@ -2,7 +2,8 @@
 
 Laws: nothing is believed because a program or a file exists; every check that can be made inside
 a sandbox is made inside one. `choose` accepts a sandbox only after one was looked at from within,
-once for each process. Each check says what it means and, if it failed, what to do.
+once for each process; `look` begins that early, beside other work. Each check says what it means
+and, if it failed, what to do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import json
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -51,14 +53,24 @@ class Check:
     """Whether a complete sandbox needs it; the rest is advice."""
 
 
-def choose(level: Level) -> Isolation:
+def look(level: Level) -> AbstractContextManager[trial.Trial | None]:
+    """Begin to look at a sandbox, for `choose(level, LOOK)` in the context that this is."""
+    if level == "process" or not all(basic.ok for basic in (_platform(), _programs())):
+        return nullcontext()
+    try:
+        return _look_inside(Limits())
+    except OSError:  # `choose` will meet it too, and tell
+        return nullcontext()
+
+
+def choose(level: Level, begun: trial.Trial | None = None) -> Isolation:
     """The isolation for a level; `auto` is the best that works here, and its name says which.
 
     Raises UserError with the remedy if `sandbox` is asked for and does not work.
     """
     if level == "process":
         return PlainProcess()
-    trouble = sandbox_trouble()
+    trouble = sandbox_trouble() if begun is None else _first_trouble(begun)
     if trouble is None:
         return Sandbox()
     if level == "sandbox":
@@ -69,25 +81,29 @@ def choose(level: Level) -> Isolation:
 @cache
 def sandbox_trouble() -> Check | None:
     """The first thing that keeps this machine from confining a bot; None if nothing does."""
-    return next((check for check in confinement() if not check.ok), None)
+    return _first_trouble()
 
 
-def confinement() -> Iterator[Check]:
+def _first_trouble(begun: trial.Trial | None = None) -> Check | None:
+    return next((check for check in confinement(begun) if not check.ok), None)
+
+
+def confinement(begun: trial.Trial | None = None) -> Iterator[Check]:
     """The checks without which nothing counts as a sandbox; stops at the first basic failure."""
     for basic in (_platform(), _programs()):
         yield basic
         if not basic.ok:
             return
     limits = Limits()
-    # Without site-packages: what is looked at is the sandbox, not the Python environment.
-    command = (sys.executable, "-I", "-S", "-B", inside.__file__, str(2 * limits.processes))
-    looked = _try_in_sandbox(command, limits)
+    looked = _outcome(lambda: begun or _look_inside(limits))
     try:
         facts = json.loads(looked.stdout)
     except ValueError:
         facts = None
     # If the look failed, is it the sandbox or is it Python?
-    starts = _starts(looked if facts else _try_in_sandbox(("true",), limits))
+    starts = _starts(
+        looked if facts else _outcome(lambda: trial.Trial(Sandbox(), ("true",), limits=limits))
+    )
     yield starts
     if facts:
         yield from _judge(facts, limits)
@@ -102,9 +118,16 @@ def confinement() -> Iterator[Check]:
         )
 
 
-def _try_in_sandbox(command: tuple[str, ...], limits: Limits) -> trial.Outcome:
+def _look_inside(limits: Limits) -> trial.Trial:
+    # Without site-packages: what is looked at is the sandbox, not the Python environment.
+    command = (sys.executable, "-I", "-S", "-B", inside.__file__, str(2 * limits.processes))
+    return trial.Trial(Sandbox(), command, limits=limits)
+
+
+def _outcome(begin: Callable[[], trial.Trial]) -> trial.Outcome:
     try:
-        return trial.run(Sandbox(), command, limits=limits)
+        with begin() as begun:
+            return begun.outcome()
     except OSError as error:
         return trial.Outcome(False, None, "", str(error), None, str(error))
 

@@ -7,6 +7,7 @@ Works for another user's processes too (stat, status, schedstat and children are
 from __future__ import annotations
 
 import os
+import select
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -135,6 +136,20 @@ def exact_memory_bytes(pids: list[int]) -> int | None:
             if os.path.exists(f"/proc/{pid}"):
                 return None
     return kib * 1024
+
+
+def wait_for_end(pid: int, milliseconds: int) -> bool:
+    """Whether a process ends within this time; wakes with its end, not some pause later."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        return bool(waiting.poll(milliseconds))
+    finally:
+        os.close(handle)
 
 
 def is_stopped(pid: int) -> bool:

@@ -63,6 +63,8 @@ def belongs(pid: int, marks: Iterable[bytes], sessions: Mapping[int, int]) -> bo
 def members(marks: Iterable[bytes], sessions: Mapping[int, int]) -> list[int]:
     """Every living process of these bots that this user may see."""
     marks = list(marks)
+    if not marks and not sessions:
+        return []
     me = os.getpid()
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if pid != me and belongs(pid, marks, sessions)]

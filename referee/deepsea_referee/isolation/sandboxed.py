@@ -141,10 +141,9 @@ class SandboxedProcess:
         self.cpu_us()
         self.over_limit()
         self.kill()
-        try:
-            self._process.wait(timeout=_END_MS / 1000)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        if self._process.poll() is None:
+            if not proctree.wait_for_end(self._process.pid, _END_MS):
+                self._process.kill()
             self._process.wait()
         with self._lock:
             if self._first_handle >= 0:

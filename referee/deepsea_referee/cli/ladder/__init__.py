@@ -12,38 +12,40 @@ from typing import Final
 import click
 
 from deepsea_referee.cli.errors import BAD_INPUT
-from deepsea_referee.cli.lazy import LazyGroup
+from deepsea_referee.cli.lazy import Entry, LazyGroup
 
 COMMANDS: Final = {
-    "init": "seasons",
-    "season": "seasons",
-    "close": "seasons",
-    "submit": "submit",
-    "withdraw": "bots",
-    "disable": "bots",
-    "enable": "bots",
-    "run": "run",
-    "tournament": "tournament",
-    "standings": "standings",
-    "bot": "bot",
-    "games": "games",
-    "record": "games",
-    "export": "games",
-    "refold": "refold",
-    "status": "status",
-    "requeue": "status",
-    "backup": "keeping",
-    "restore": "keeping",
-    "upgrade": "keeping",
+    "init": ("seasons", "Make a ladder, with one season."),
+    "season": ("seasons", "Open another season."),
+    "close": ("seasons", "Close a season, and show the seed of its games."),
+    "submit": ("submit", "Check a bot, let it play, and take it in."),
+    "withdraw": ("bots", "Take a bot out for its author."),
+    "disable": ("bots", "Take a bot out for the ladder."),
+    "enable": ("bots", "Give a bot games again."),
+    "run": ("run", "Play rated games."),
+    "tournament": ("tournament", "Play a tournament in a season of its own."),
+    "standings": ("standings", "Show who stands where."),
+    "bot": ("bot", "Show everything about a bot."),
+    "games": ("games", "List the newest games."),
+    "record": ("games", "Print the record of a game."),
+    "export": ("games", "Print all results."),
+    "refold": ("refold", "Make the ratings again from the games, and compare."),
+    "status": ("status", "Show the queue, who plays, and what went wrong."),
+    "requeue": ("status", "Try a game again that was set aside."),
+    "backup": ("keeping", "Copy the ladder while it runs."),
+    "restore": ("keeping", "Make a ladder from a backup."),
+    "upgrade": ("keeping", "Bring a ladder of an older program up to this one."),
 }
-"""The commands in the order of help, and the modules that they are in."""
+"""The commands in the order of help: the module that each is in, and what help says about it."""
 
 
 @click.group(
     "ladder",
     cls=LazyGroup,
-    modules={name: f"{__name__}.{module}:{name}" for name, module in COMMANDS.items()},
-    short_help="Rate bots on a ladder of rated games.",
+    entries={
+        name: Entry(f"{__name__}.{module}:{name}", line)
+        for name, (module, line) in COMMANDS.items()
+    },
     invoke_without_command=True,
 )
 @click.pass_context

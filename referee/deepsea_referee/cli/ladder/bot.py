@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import (
     chosen_season,
     count,
@@ -35,7 +35,7 @@ LOOKED_AT: Final = 500
 """among so many of the newest games."""
 
 
-@click.command("bot", short_help="Show everything about a bot.")
+@click.command("bot")
 @click.argument("name", metavar="NAME")
 @click.option("--version", "version_number", metavar="N", type=int, help="A former version.")
 @season_option

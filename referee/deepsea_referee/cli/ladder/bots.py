@@ -8,7 +8,7 @@ from deepsea_referee.cli.ladder.options import open_store, store_option
 from deepsea_referee.cli.output import say
 
 
-@click.command("withdraw", short_help="Take a bot out for its author.")
+@click.command("withdraw")
 @click.argument("name", metavar="NAME")
 @click.option("--reason", metavar="TEXT", default="withdrawn by its author", help="Said with it.")
 @store_option
@@ -22,7 +22,7 @@ def withdraw(*, store_text: str, name: str, reason: str) -> None:
     say(f"{bot.name} is withdrawn: {bot.reason}")
 
 
-@click.command("disable", short_help="Take a bot out for the ladder.")
+@click.command("disable")
 @click.argument("name", metavar="NAME")
 @click.option("--reason", metavar="TEXT", required=True, help="Said to its author.")
 @store_option
@@ -33,7 +33,7 @@ def disable(*, store_text: str, name: str, reason: str) -> None:
     say(f"{bot.name} is disabled: {bot.reason}")
 
 
-@click.command("enable", short_help="Give a bot games again.")
+@click.command("enable")
 @click.argument("name", metavar="NAME")
 @store_option
 def enable(*, store_text: str, name: str) -> None:

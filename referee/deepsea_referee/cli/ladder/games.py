@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import day, open_store, store_option
 from deepsea_referee.cli.output import print_json
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import PlayedGame
 
 
-@click.command("games", short_help="List the newest games.")
+@click.command("games")
 @click.option("--season", "season_name", metavar="NAME", help="Of one season only.")
 @click.option("--bot", metavar="NAME", help="Of one bot only.")
 @click.option(
@@ -77,7 +77,7 @@ def _document(game: PlayedGame) -> dict[str, object]:
     }
 
 
-@click.command("record", short_help="Print the record of a game.")
+@click.command("record")
 @click.argument("game_id", metavar="GAME")
 @store_option
 def record(*, store_text: str, game_id: str) -> None:
@@ -87,7 +87,7 @@ def record(*, store_text: str, game_id: str) -> None:
     click.echo(text, nl=False)
 
 
-@click.command("export", short_help="Print all results.")
+@click.command("export")
 @click.option("--season", "season_name", metavar="NAME", help="Of one season only.")
 @click.option("--csv", "as_csv", is_flag=True, help="A line for each seat, not JSON for each game.")
 @store_option

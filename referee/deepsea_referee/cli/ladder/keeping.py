@@ -11,7 +11,7 @@ from deepsea_referee.cli.ladder.options import count, open_store, store_option
 from deepsea_referee.cli.output import say
 
 
-@click.command("backup", short_help="Copy the ladder while it runs.")
+@click.command("backup")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @store_option
 def backup(*, store_text: str, file: Path) -> None:
@@ -27,7 +27,7 @@ def backup(*, store_text: str, file: Path) -> None:
     say(f"{file}: {count(games, 'game')}, ratings verified to the last bit")
 
 
-@click.command("restore", short_help="Make a ladder from a backup.")
+@click.command("restore")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--verify", is_flag=True, help="Play every record again before.")
 @click.option("--dry-run", is_flag=True, help="Only look at FILE; make nothing.")
@@ -60,7 +60,7 @@ def restore(
             say(f"a ladder with {count(games, 'game')} at {store.database}")
 
 
-@click.command("upgrade", short_help="Bring a ladder of an older program up to this one.")
+@click.command("upgrade")
 @store_option
 def upgrade(*, store_text: str) -> None:
     """Bring the ladder's tables up to what this program uses, in one transaction."""

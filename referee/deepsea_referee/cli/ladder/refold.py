@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_referee.cli.errors import NEGATIVE
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import (
     chosen_season,
     count,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store, StoredSeason
 
 
-@click.command("refold", short_help="Make the ratings again from the games, and compare.")
+@click.command("refold")
 @season_option
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
 @click.option("--records", is_flag=True, help="Play every record again too, and compare.")

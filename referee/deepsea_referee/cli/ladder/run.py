@@ -36,7 +36,7 @@ LOOKS: Final = 4
 """The order is looked at after so many games of a table each; on a large ladder less often."""
 
 
-@click.command("run", short_help="Play rated games.")
+@click.command("run")
 @season_option
 @click.option("--games", metavar="N", type=click.IntRange(1), help="Play so many games.")
 @click.option(

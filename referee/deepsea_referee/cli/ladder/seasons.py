@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import StoredSeason
 
 
-@click.command("init", short_help="Make a ladder, with one season.")
+@click.command("init")
 @store_option
 @click.option(
     "--season", "name", metavar="NAME", default="main", show_default=True, help="Its first season."
@@ -63,7 +63,7 @@ def init(
         say(f"name it to every command with --store, or in the variable {VARIABLE}")
 
 
-@click.command("season", short_help="Open another season.")
+@click.command("season")
 @click.argument("name", metavar="NAME")
 @store_option
 @settings_options
@@ -85,7 +85,7 @@ def season(
         _say_season(store.seasons.open(settings, fresh_seed()))
 
 
-@click.command("close", short_help="Close a season, and show the seed of its games.")
+@click.command("close")
 @click.argument("name", metavar="NAME")
 @store_option
 def close(*, store_text: str, name: str) -> None:

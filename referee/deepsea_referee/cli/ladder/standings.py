@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import (
     chosen_season,
     count,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Entry, Store, StoredSeason
 
 
-@click.command("standings", short_help="Show who stands where.")
+@click.command("standings")
 @season_option
 @click.option("--all", "everybody", is_flag=True, help="Former versions and bots taken out, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -17,7 +17,7 @@ LATELY: Final = 100
 LISTED: Final = 10
 
 
-@click.command("status", short_help="Show the queue, who plays, and what went wrong.")
+@click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @store_option
 def status(*, store_text: str, as_json: bool) -> None:
@@ -106,7 +106,7 @@ def _show(season: dict[str, Any]) -> None:
             say(f"  {job['game_id']} {job['note']}")
 
 
-@click.command("requeue", short_help="Try a game again that was set aside.")
+@click.command("requeue")
 @click.argument("game_id", metavar="GAME")
 @store_option
 def requeue(*, store_text: str, game_id: str) -> None:

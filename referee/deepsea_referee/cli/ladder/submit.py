@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from deepsea_referee.cli.ladder.trial import Trouble
 
 
-@click.command("submit", short_help="Check a bot, let it play, and take it in.")
+@click.command("submit")
 @click.argument("path", metavar="PATH")
 @click.option(
     "--name", metavar="NAME", help="The bot's name.  [default: bot.toml's, or the file's]"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from deepsea_ladder.errors import PairingError
-from deepsea_referee.cli.ladder.grid import Column, grid
+from deepsea_referee.cli.grid import Column, grid
 from deepsea_referee.cli.ladder.options import (
     chosen_season,
     count,
@@ -37,7 +37,7 @@ NO_SHOW: Final = -1.0
 """The share of a bot that was taken out before its games: it stands behind all others."""
 
 
-@click.command("tournament", short_help="Play a tournament in a season of its own.")
+@click.command("tournament")
 @click.argument("kind", type=click.Choice(["round-robin", "gauntlet", "elimination"]))
 @click.argument("name", metavar="NAME")
 @click.argument("bots", metavar="[BOT]...", nargs=-1)

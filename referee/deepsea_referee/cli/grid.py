@@ -1,18 +1,19 @@
 """Tables that fit.
 
 Laws: a table never wraps: it leaves out what it can do without, the last to go first named, and
-shortens names before it cuts anything else; numbers are never cut.
+shortens names before it cuts anything else; numbers are never cut. It is made without rich's
+tables, which take longer to import than a table of results should take to appear.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from deepsea_referee.cli.output import draw, fit, shown, width
+import click
+from rich.cells import cell_len
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from deepsea_referee.cli.output import fit, shown, width
 
 GAP: Final = 2
 READABLE: Final = 14
@@ -33,13 +34,14 @@ class Column(NamedTuple):
 
 def grid(columns: Sequence[Column], room: int | None = None) -> None:
     """Print a table in `room` columns, or as many as there are."""
-    draw(table(columns, width() if room is None else room))
+    head, *rows = table(columns, width() if room is None else room)
+    click.echo(click.style(head, bold=True))
+    for row in rows:
+        click.echo(row)
 
 
-def table(columns: Sequence[Column], room: int) -> Table:
-    """The table that fits."""
-    from rich.table import Table
-
+def table(columns: Sequence[Column], room: int) -> list[str]:
+    """The lines of the table that fits, the head first."""
     kept = list(columns)
     while _needed(kept, READABLE) > room and (spare := max(kept, key=lambda c: c.spare)).spare:
         kept.remove(spare)
@@ -50,21 +52,25 @@ def table(columns: Sequence[Column], room: int) -> Table:
         if not texts:
             break
         sizes[max(texts, key=lambda i: sizes[i])] -= 1
-    drawn = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    for column in kept:
-        drawn.add_column(column.head, justify="left" if column.text else "right", no_wrap=True)
     cells = [
-        [fit(cell, size) if column.text else cell for cell in column.cells]
+        _aligned([column.head, *column.cells], size if column.text else None)
         for column, size in zip(kept, sizes, strict=True)
     ]
-    for row in zip(*cells, strict=True):
-        drawn.add_row(*row)
-    return drawn
+    return [(" " * GAP).join(row).rstrip() for row in zip(*cells, strict=True)]
+
+
+def _aligned(cells: Sequence[str], most: int | None) -> list[str]:
+    """The cells of a column, all of one width: texts of at most this many columns, or numbers."""
+    if most is not None:
+        cells = [fit(cell, most) for cell in cells]
+    size = max(map(cell_len, cells))
+    rooms = [" " * (size - cell_len(cell)) for cell in cells]
+    if most is None:
+        return [room + cell for room, cell in zip(rooms, cells, strict=True)]
+    return [cell + room for room, cell in zip(rooms, cells, strict=True)]
 
 
 def _size(column: Column) -> int:
-    from rich.cells import cell_len
-
     return max(cell_len(shown(cell)) for cell in (column.head, *column.cells))
 
 
