@@ -18,7 +18,7 @@ from deepsea_referee.cli import match as command_module
 from deepsea_referee.cli.match import progress
 from deepsea_referee.errors import UserError
 from deepsea_referee.isolation import probe
-from deepsea_referee.match import MatchSettings, OnGame
+from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results import MatchResult, VoidGame
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
@@ -36,18 +36,13 @@ class Asked:
         self.settings: MatchSettings | None = None
         self.level: str | None = None
 
-    def run_match(self, settings: MatchSettings, on_game: OnGame) -> MatchResult:
+    def run_match(self, settings: MatchSettings, on_game: OnGame, on_void: OnVoid) -> MatchResult:
         self.settings = settings
         void = VoidGame(1, "x-1", "only a test")
-        return MatchResult(
-            tuple(settings.bots),
-            settings.rules,
-            settings.time_control,
-            settings.seed,
-            settings.games,
-            "process",
-            voids=[void],
-        )
+        on_void(void)
+        result = settings.result("process")
+        result.add_void(void)
+        return result
 
     def choose(self, level: str) -> object:
         self.level = level
