@@ -83,11 +83,11 @@ class Document:
             "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
             "faults": [_fields(report) for report in result.faults],
         }
-        self._games.put(result.game, _text(row))
+        self._games.put(result.game, _line(row))
 
     def add_void(self, void: VoidGame) -> None:
         """Keep a game that does not count."""
-        self._voids.put(void.game, _text(_fields(void)))
+        self._voids.put(void.game, _line(_fields(void)))
 
     def pieces(self, match: MatchResult) -> Iterator[str]:
         """The whole text."""
@@ -106,25 +106,25 @@ class Document:
             ],
         }
         for key, value in summary.items():
-            yield f' "{key}": {_indented(_text(value), 1)},\n'
+            yield f' "{key}": {_indented(value)},\n'
         for key, rows in (("games", self._games), ("void", self._voids)):
             yield f' "{key}": ['
             gap = ""
             for row in rows:
-                yield f"{gap}\n  {_indented(row, 2)}"
+                yield f"{gap}\n  {row}"
                 gap = ","
             yield "\n ],\n" if gap else "],\n"
-        logs = _text([log_name(log) for log in match.logs])
-        yield f' "logs": {_indented(logs, 1)}\n}}\n'
+        yield f' "logs": {_indented([log_name(log) for log in match.logs])}\n}}\n'
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1)
+def _line(value: object) -> str:
+    """On one line, which costs a tenth of many; there may be a hundred thousand."""
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _indented(text: str, depth: int) -> str:
-    """The text further in; a line end within a string is never written as one."""
-    return text.replace("\n", "\n" + " " * depth)
+def _indented(value: object) -> str:
+    """One step in, for people; a line end within a text is never written as one."""
+    return json.dumps(value, ensure_ascii=False, indent=1).replace("\n", "\n ")
 
 
 def _fields(row: Any) -> dict[str, Any]:
