@@ -10,12 +10,14 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from deepsea_referee import lineup
 from deepsea_referee.bots import BotSpec, resolve
 from deepsea_referee.clock import ManualClock, TimeControl
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
@@ -332,6 +334,15 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
     assert result.summaries()[0].faults == 2
 
 
+def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lineup, "LOGS_KEPT", 2)
+    result = play([program(tmp_path, "crasher", "1 / 0"), resolve("greedy")], games=3).result
+    assert result.summaries()[0].faults == 3
+    assert [log.start for log in result.logs] == [1, 2]
+
+
 def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     before = "self.asked == 2 and (setattr(self, 'x', b'1' * 300_000_000), signal.pause())"
     hosting = replace(PATIENT, limits=Limits(memory_bytes=200_000_000))
@@ -403,6 +414,26 @@ def test_what_goes_wrong_in_on_game_ends_the_match_and_leaves_nothing() -> None:
 
     with pytest.raises(OSError, match="disk full"):
         run(play_match(settings([resolve("greedy"), resolve("random")], games=5), on_game))
+
+
+def test_the_next_game_waits_for_room() -> None:
+    asked: list[Room] = []
+
+    def on_game(result: GameResult, record: GameRecord) -> object:
+        assert all(room.done() for room in asked)
+        asked.append(Room())
+        return asked[-1]
+
+    run(play_match(settings([resolve("greedy"), resolve("random")], games=3), on_game))
+    assert [room.done() for room in asked] == [True] * 3
+
+
+class Room(Future[None]):
+    """There is room as soon as somebody asks."""
+
+    def add_done_callback(self, call: Callable[[Future[None]], object]) -> None:
+        super().add_done_callback(call)
+        self.set_result(None)
 
 
 @pytest.mark.parametrize("players", [0, 1, 7])
