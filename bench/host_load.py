@@ -26,8 +26,10 @@ from deepsea_referee.clock import TimeControl
 from deepsea_referee.isolation.probe import choose
 from deepsea_referee.match import MatchSettings, run_match
 from deepsea_referee.process import Hosting
+from deepsea_referee.results import GameResult
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord
 
 CONTROL = TimeControl(100_000)
 GAMES_OF_A_CHEAT = 3
@@ -119,18 +121,17 @@ def fares(spec: BotSpec, games: int) -> Row:
         time_control=CONTROL,
         seed=seed_from_text("host load"),
     )
-    result = run_match(settings)
+    own: list[Fault] = []
+
+    def on_game(game: GameResult, _record: GameRecord) -> None:
+        own.extend(report.fault for report in game.faults if game.seats[report.seat] == 0)
+
+    result = run_match(settings, on_game)
     row = result.summaries()[0]
-    own = [
-        report.fault
-        for game in result.games
-        for report in game.faults
-        if game.seats[report.seat] == 0
-    ]
     return Row(
         bot=spec.name,
         games=row.games,
-        void=len(result.voids),
+        void=result.voids.count,
         decisions=row.decisions,
         timeouts=own.count(Fault.TIMEOUT),
         forfeits=row.forfeits,

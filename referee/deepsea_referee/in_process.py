@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Final, TextIO
 
@@ -18,7 +19,6 @@ from deepsea_referee.loading import Player, load
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results import FaultReport, GameResult, MatchResult
 from deepsea_rules.game import Decision, Game, Question
-from deepsea_rules.randomness import commitment
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.table import Timer, play
 
@@ -34,20 +34,13 @@ def run_match(
     Raises UserError for a bot that cannot be imported.
     """
     players = [load(bot) for bot in settings.bots]
-    result = MatchResult(
-        bots=tuple(with_unique_names(settings.bots)),
-        rules=settings.rules,
-        time_control=settings.time_control,
-        isolation=ISOLATION,
-        seed=settings.seed,
-        games_asked=settings.games,
-    )
+    result = settings.result(ISOLATION)
     try:
         for number in settings.numbers():
             outcome, record = play_number(settings, number, players, clock or SystemClock())
-            result.add(outcome, record)
-            if on_game is not None:
-                on_game(outcome, record)
+            result.add(outcome, record.decisions)
+            if on_game is not None and isinstance(room := on_game(outcome, record), Future):
+                room.result()
     except KeyboardInterrupt:
         result.interrupted = True
     return result
@@ -68,7 +61,7 @@ def play_number(
     seating = settings.seating(number)
     bots = with_unique_names(settings.bots)
     control = settings.time_control
-    game_id = f"{commitment(settings.seed)[:12]}-{number + 1:04}"
+    game_id = settings.game_id(number)
     faults: list[tuple[Question, int, Decision]] = []
     with redirect_stdout(output), redirect_stderr(output):
         game = play(

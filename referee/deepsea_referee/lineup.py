@@ -23,6 +23,8 @@ from deepsea_referee.results import BotLog
 from deepsea_rules.faults import Fault
 
 FAILURES_IN_A_ROW: Final = 3
+LOGS_KEPT: Final = 10
+"""Of each bot: what it printed in the first of the starts in which it did something wrong."""
 
 
 class Lineup:
@@ -110,7 +112,8 @@ class Lineup:
             return
         await process.stop()
         self.off_turn[place.number].add(process.session.off_turn)
-        if process.troubled and (text := process.log()):
+        if process.troubled and place.logs < LOGS_KEPT and (text := process.log()):
+            place.logs += 1
             self.logs.append(BotLog(place.number, place.starts, text))
 
     async def _stop_all(self) -> None:
@@ -127,4 +130,5 @@ class _Place:
         self.process: BotProcess | None = None
         self.starts = 0
         self.failures = 0
+        self.logs = 0
         self.lock = asyncio.Lock()

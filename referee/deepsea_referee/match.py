@@ -15,6 +15,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -42,6 +43,9 @@ DEFAULT_CLOCK: Final = TimeControl(budget_us=100_000, bank_us=2_000_000)
 LONGEST_SHOWN: Final = 60
 
 OnGame = Callable[[GameResult, GameRecord], object]
+"""Gets each game that counts. If it returns a future, the next game waits for that."""
+OnVoid = Callable[[VoidGame], object]
+"""Gets each game that does not count."""
 _log = logging.getLogger(__name__)
 
 
@@ -84,8 +88,25 @@ class MatchSettings:
         """The seed of a game; `game` counts from 0."""
         return game_seed(self.seed, game)
 
+    def game_id(self, game: int) -> str:
+        """The name of a game, which tells nothing about its seed; `game` counts from 0."""
+        return f"{commitment(self.seed)[:12]}-{game + 1:04}"
 
-def run_match(settings: MatchSettings, on_game: OnGame | None = None) -> MatchResult:
+    def result(self, isolation: str) -> MatchResult:
+        """What the match came to before its first game."""
+        return MatchResult(
+            bots=tuple(with_unique_names(self.bots)),
+            rules=self.rules,
+            time_control=self.time_control,
+            seed=self.seed,
+            games_asked=self.games,
+            isolation=isolation,
+        )
+
+
+def run_match(
+    settings: MatchSettings, on_game: OnGame | None = None, on_void: OnVoid | None = None
+) -> MatchResult:
     """Play a match from a program without an event loop; Ctrl-C ends it early and cleanly."""
 
     async def interruptible() -> MatchResult:
@@ -95,7 +116,7 @@ def run_match(settings: MatchSettings, on_game: OnGame | None = None) -> MatchRe
         for number in signals:
             loop.add_signal_handler(number, interrupt.set)
         try:
-            return await play_match(settings, on_game, interrupt=interrupt)
+            return await play_match(settings, on_game, on_void, interrupt=interrupt)
         finally:
             for number in signals:
                 loop.remove_signal_handler(number)
@@ -106,17 +127,18 @@ def run_match(settings: MatchSettings, on_game: OnGame | None = None) -> MatchRe
 async def play_match(
     settings: MatchSettings,
     on_game: OnGame | None = None,
+    on_void: OnVoid | None = None,
     *,
     clock: Clock | None = None,
     interrupt: asyncio.Event | None = None,
 ) -> MatchResult:
-    """Play a match; `on_game` gets each game that counts as it ends.
+    """Play a match; `on_game` and `on_void` get each game as it ends.
 
     With `interrupt` set the games under way are dropped and what is complete is returned. Raises
     BotStartError if a bot's program does not start. The same seed and bots that always decide
     alike give the same records, times aside.
     """
-    match = _Match(settings, on_game or (lambda result, record: None), clock or SystemClock())
+    match = _Match(settings, on_game, on_void, clock or SystemClock())
     playing = asyncio.create_task(match.play())
     stop = asyncio.create_task(interrupt.wait() if interrupt else asyncio.Event().wait())
     try:
@@ -129,31 +151,28 @@ async def play_match(
             await asyncio.wait((playing,))
     if not playing.cancelled():
         playing.result()
-    match.result.sort()
     return match.result
 
 
 class _Match:
     """One match under way."""
 
-    def __init__(self, settings: MatchSettings, on_game: OnGame, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: MatchSettings,
+        on_game: OnGame | None,
+        on_void: OnVoid | None,
+        clock: Clock,
+    ) -> None:
         self._settings = settings
         self._on_game = on_game
+        self._on_void = on_void
         self._clock = clock
-        self._bots = with_unique_names(settings.bots)
-        self._run_id = commitment(settings.seed)[:12]
-        self.result = MatchResult(
-            bots=tuple(self._bots),
-            rules=settings.rules,
-            time_control=settings.time_control,
-            seed=settings.seed,
-            games_asked=settings.games,
-            isolation=settings.hosting.isolation.name,
-        )
+        self.result = settings.result(settings.hosting.isolation.name)
 
     async def play(self) -> None:
         settings = self._settings
-        lineup = Lineup(self._bots, settings.hosting, self._clock)
+        lineup = Lineup(self.result.bots, settings.hosting, self._clock)
         self.result.logs = lineup.logs
         self.result.off_turn = lineup.off_turn
         numbers = iter(settings.numbers())
@@ -170,9 +189,9 @@ class _Match:
             raise failed.exceptions[0] from None
 
     async def _play_number(self, number: int, lineup: Lineup) -> None:
-        settings = self._settings
+        settings, bots = self._settings, self.result.bots
         seating = settings.seating(number)
-        game_id = f"{self._run_id}-{number + 1:04}"
+        game_id = settings.game_id(number)
         game = Game(settings.rules, len(seating), settings.game_seed(number))
         try:
             processes = [await lineup.ready(bot) for bot in seating]
@@ -180,7 +199,10 @@ class _Match:
             faults = await play_game(game, game_id, sessions, settings.time_control)
         except RefereeError as error:
             _log.error("game %s is void: %s", game_id, error, exc_info=error.__cause__)
-            self.result.voids.append(VoidGame(number + 1, game_id, str(error)))
+            void = VoidGame(number + 1, game_id, str(error))
+            self.result.add_void(void)
+            if self._on_void is not None:
+                await _room(self._on_void(void))
             return
         for bot in seating:
             lineup.finished_game(bot)
@@ -197,10 +219,18 @@ class _Match:
             game,
             game_id=game_id,
             clock=settings.time_control.format(),
-            seats=[(self._bots[bot].name, self._bots[bot].digest) for bot in seating],
+            seats=[(bots[bot].name, bots[bot].digest) for bot in seating],
         )
-        self.result.add(result, record)
-        self._on_game(result, record)
+        self.result.add(result, record.decisions)
+        if self._on_game is not None:
+            await _room(self._on_game(result, record))
+
+
+async def _room(answer: object) -> None:
+    """Wait until there is room for the next game, if whoever got this one asks for that."""
+    if isinstance(answer, Future):
+        # Shielded: a match that is broken off does not take back what it has handed over.
+        await asyncio.shield(asyncio.wrap_future(answer))
 
 
 async def _explained(report: FaultReport, process: BotProcess) -> FaultReport:

@@ -1,36 +1,29 @@
-"""What a match came to: the numbers per bot, and the files that are left of it.
+"""What a match came to: the numbers per bot, and the first of what went wrong.
 
-The numbers are derived from the games' results and nothing else. A file is complete or not there:
-it is written beside its place, synced and renamed. docs/results.md describes results.json.
+Laws: the numbers are derived from the games' results and nothing else; a game is counted and
+forgotten, so that a match of any length takes the same memory; whatever comes in which order, the
+result is the same. All games one by one are in results.json (document.py).
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import statistics
-import tempfile
-from array import array
-from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
+from bisect import insort
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Generic, TypeVar
 
 from deepsea_referee.bots import BotSpec
 from deepsea_referee.clock import TimeControl
-from deepsea_referee.errors import UserError
 from deepsea_referee.gauge import OffTurn
+from deepsea_referee.times import Times
 from deepsea_rules.actions import Kind
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Forfeit
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import Decision, Forfeit
 from deepsea_rules.ruleset import RuleSet
 
-FORMAT: Final = "deepsea-results/1"
+EXPLAINED: Final = 10
+"""How many faults and void games are kept to be explained; of the rest there is a count."""
 _LEGAL_SHOWN: Final = 6
 
 
@@ -99,6 +92,8 @@ class BotLog:
     start: int
     """Which start of its process it was, from 1."""
     text: str
+    worker: int = 0
+    """Which of several workers started it, from 1; 0 if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +115,39 @@ class BotSummary:
     """CPU seconds for each second in which it was others' turn; None if that was not measured."""
 
 
+_T = TypeVar("_T")
+
+
+class Earliest(Generic[_T]):
+    """How many things there were, and those of the first games."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept: list[tuple[int, int, _T]] = []
+
+    def add(self, game: int, thing: _T) -> None:
+        """Count a thing; those of one game come in order, games in any order."""
+        self.count += 1
+        insort(self._kept, (game, self.count, thing), key=lambda kept: kept[:2])
+        del self._kept[EXPLAINED:]
+
+    def __iter__(self) -> Iterator[_T]:
+        return (thing for _, _, thing in self._kept)
+
+
+class _Tally:
+    """The sums of one bot."""
+
+    def __init__(self) -> None:
+        self.games = 0
+        self.wins = 0
+        self.placements = 0
+        self.scores = 0
+        self.faults = 0
+        self.forfeits = 0
+        self.times = Times()
+
+
 @dataclass(slots=True)
 class MatchResult:
     """A match as far as it was played."""
@@ -131,95 +159,71 @@ class MatchResult:
     games_asked: int
     isolation: str
     """The level that the bots were kept apart with."""
-    games: list[GameResult] = field(default_factory=list)
-    voids: list[VoidGame] = field(default_factory=list)
+    games: int = 0
+    """How many count."""
+    first_game: GameResult | None = None
+    """Of those that count, the one with the lowest number."""
+    faults: Earliest[tuple[GameResult, FaultReport]] = field(default_factory=Earliest)
+    voids: Earliest[VoidGame] = field(default_factory=Earliest)
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
     interrupted: bool = False
-    times_us: list[array[int]] = field(init=False)
-    """How long each decision of each bot took."""
+    _tallies: list[_Tally] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.times_us = [array("Q") for _ in self.bots]
+        self._tallies = [_Tally() for _ in self.bots]
 
-    def add(self, result: GameResult, record: GameRecord) -> None:
+    def add(self, result: GameResult, decisions: Iterable[Decision]) -> None:
         """Count one finished game."""
-        self.games.append(result)
-        for decision in record.decisions:
-            self.times_us[result.seats[decision.seat]].append(decision.us)
+        self.games += 1
+        if self.first_game is None or result.game < self.first_game.game:
+            self.first_game = result
+        times: list[list[int]] = [[] for _ in result.seats]
+        for decision in decisions:
+            times[decision.seat].append(decision.us)
+        for seat, bot in enumerate(result.seats):
+            tally = self._tallies[bot]
+            tally.games += 1
+            tally.wins += result.placements[seat] == 1
+            tally.placements += result.placements[seat]
+            tally.scores += result.scores[seat]
+            tally.times.add(times[seat])
+        for report in result.faults:
+            self._tallies[result.seats[report.seat]].faults += 1
+            self.faults.add(result.game, (result, report))
+        for forfeit in result.forfeits:
+            self._tallies[result.seats[forfeit.seat]].forfeits += 1
 
-    def sort(self) -> None:
-        """Into the order of the games' numbers; games at several tables end in any order."""
-        self.games.sort(key=lambda result: result.game)
-        self.voids.sort(key=lambda void: void.game)
+    def add_void(self, void: VoidGame) -> None:
+        """Count one game that does not count."""
+        self.voids.add(void.game, void)
 
     def fault_lines(self) -> list[str]:
-        """Every fault in one line, for people."""
+        """The first faults, each in one line, for people."""
         return [
             f"game {result.game}, {self.bots[result.seats[report.seat]].name} in seat "
             f"{SEAT_LETTERS[report.seat]}, decision {report.decision}: {report.explanation()}"
-            for result in self.games
-            for report in result.faults
+            for result, report in self.faults
         ]
 
     def summaries(self) -> list[BotSummary]:
         """The table's rows, in the order of the bots."""
-        placements: list[list[int]] = [[] for _ in self.bots]
-        scores: list[list[int]] = [[] for _ in self.bots]
-        faults: Counter[int] = Counter()
-        forfeits: Counter[int] = Counter()
-        for result in self.games:
-            for seat, bot in enumerate(result.seats):
-                placements[bot].append(result.placements[seat])
-                scores[bot].append(result.scores[seat])
-            faults.update(result.seats[report.seat] for report in result.faults)
-            forfeits.update(result.seats[forfeit.seat] for forfeit in result.forfeits)
         return [
             BotSummary(
                 name=spec.name,
-                games=len(placements[bot]),
-                wins=placements[bot].count(1),
-                mean_placement=statistics.fmean(placements[bot]) if placements[bot] else None,
-                mean_score=statistics.fmean(scores[bot]) if scores[bot] else None,
-                faults=faults[bot],
-                forfeits=forfeits[bot],
-                decisions=len(self.times_us[bot]),
-                median_us=statistics.median_low(self.times_us[bot]) if self.times_us[bot] else None,
-                slowest_us=max(self.times_us[bot], default=None),
+                games=tally.games,
+                wins=tally.wins,
+                mean_placement=tally.placements / tally.games if tally.games else None,
+                mean_score=tally.scores / tally.games if tally.games else None,
+                faults=tally.faults,
+                forfeits=tally.forfeits,
+                decisions=tally.times.count,
+                median_us=tally.times.median_us,
+                slowest_us=tally.times.slowest_us,
                 off_turn=self.off_turn[bot].share if self.off_turn else None,
             )
-            for bot, spec in enumerate(self.bots)
+            for bot, (spec, tally) in enumerate(zip(self.bots, self._tallies, strict=True))
         ]
-
-    def to_json(self) -> str:
-        """results.json."""
-        return json.dumps(self._as_data(), ensure_ascii=False, indent=1) + "\n"
-
-    def _as_data(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "rules": {"name": self.rules.name, "options": self.rules.options()},
-            "clock": self.time_control.format(),
-            "seed": self.seed.hex(),
-            "games_asked": self.games_asked,
-            "isolation": self.isolation,
-            "interrupted": self.interrupted,
-            "bots": [
-                {"digest": spec.digest} | _fields(summary)
-                for spec, summary in zip(self.bots, self.summaries(), strict=True)
-            ],
-            "games": [
-                _fields(result)
-                | {
-                    "record": record_name(result.game),
-                    "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
-                    "faults": [_fields(report) for report in result.faults],
-                }
-                for result in self.games
-            ],
-            "void": [_fields(void) for void in self.voids],
-            "logs": [log_name(log) for log in self.logs],
-        }
 
 
 def record_name(game: int) -> str:
@@ -229,81 +233,5 @@ def record_name(game: int) -> str:
 
 def log_name(log: BotLog) -> str:
     """The file of what a bot printed."""
-    return f"bot-{log.bot + 1}-start-{log.start}.log"
-
-
-class ResultsFolder:
-    """Writes records while the match goes on, in a thread: the disk must not stop the clocks."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._thread = ThreadPoolExecutor(1, "results")
-        self._writing: list[Future[None]] = []
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            raise UserError(
-                f"cannot write to the folder {str(folder)!r}: {error.strerror or error}"
-            ) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._thread.shutdown()
-
-    def add(self, result: GameResult, record: GameRecord) -> None:
-        """Write a record. An OSError of an earlier one is raised here, or by `finish`."""
-        self._raise_what_failed()
-        path = self._folder / record_name(result.game)
-        self._writing.append(self._thread.submit(write_atomically, path, record.to_json()))
-
-    def finish(self, result: MatchResult) -> None:
-        """Write the logs, and results.json once everything that it names is there."""
-        for log in result.logs:
-            path = self._folder / log_name(log)
-            self._writing.append(self._thread.submit(write_atomically, path, log.text))
-        self._thread.shutdown()
-        self._raise_what_failed()
-        write_atomically(self._folder / "results.json", result.to_json())
-
-    def _raise_what_failed(self) -> None:
-        for writing in self._writing:
-            if writing.done():
-                writing.result()
-        self._writing = [writing for writing in self._writing if not writing.done()]
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file that is there whole or not at all, also after a power cut."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):  # a full disk, say, which does not tell where
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _fields(row: Any) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.__slots__}
+    worker = f"-worker-{log.worker}" if log.worker else ""
+    return f"bot-{log.bot + 1}{worker}-start-{log.start}.log"

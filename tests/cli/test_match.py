@@ -6,10 +6,12 @@ import json
 import os
 import select
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,10 +21,11 @@ from deepsea_referee.cli import match as command_module
 from deepsea_referee.cli.match import progress
 from deepsea_referee.errors import UserError
 from deepsea_referee.isolation import probe
-from deepsea_referee.match import MatchSettings, OnGame
+from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results import MatchResult, VoidGame
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
+from helpers.programs import soon
 
 from .conftest import Run, one_line, start
 
@@ -38,18 +41,13 @@ class Asked:
         self.looked: str | None = None
         self.level: str | None = None
 
-    def run_match(self, settings: MatchSettings, on_game: OnGame) -> MatchResult:
+    def run_match(self, settings: MatchSettings, on_game: OnGame, on_void: OnVoid) -> MatchResult:
         self.settings = settings
         void = VoidGame(1, "x-1", "only a test")
-        return MatchResult(
-            tuple(settings.bots),
-            settings.rules,
-            settings.time_control,
-            settings.seed,
-            settings.games,
-            "process",
-            voids=[void],
-        )
+        on_void(void)
+        result = settings.result("process")
+        result.add_void(void)
+        return result
 
     def look(self, level: str) -> AbstractContextManager[None]:
         self.looked = level
@@ -156,6 +154,7 @@ def test_a_sandbox_that_does_not_work_is_bad_input(
         (("greedy", "greedy", "--games", "-3"), "at least one game"),
         (("greedy", "greedy", "--games", "many"), "'--games'"),
         (("greedy", "greedy", "--tables", "0"), "one table"),
+        (("greedy", "greedy", "--jobs", "0"), "'--jobs'"),
         (("greedy", "greedy", "--seats", "swap"), "'rotate', 'fixed'"),
         (("greedy", "greedy", "--isolation", "jail"), "'sandbox'"),
         (("greedy", "greedy", "--out", "/dev/null/x"), "cannot write to the folder"),
@@ -261,6 +260,29 @@ def test_a_match_is_played_recorded_and_proven(run: Run, tmp_path: Path) -> None
     assert data.keys() == json.loads((out / "results.json").read_text()).keys()
 
 
+def test_workers_play_the_same_match(run: Run, tmp_path: Path) -> None:
+    asked = ("match", "greedy", "random", "cautious", "--games", 7, "--seed", "demo")
+    alone = run(*asked, "--in-process", "--json")
+    shared = run(*asked, "--in-process", "--jobs", 3, "--json", "--out", tmp_path / "runs")
+    assert (shared.status, shared.err) == (0, "")
+    assert shared.out == (tmp_path / "runs" / "results.json").read_text()
+    first, second = json.loads(alone.out), json.loads(shared.out)
+    for key in first.keys() - {"bots"}:
+        assert first[key] == second[key]
+    assert len(list((tmp_path / "runs").glob("game-*.json"))) == 7
+    assert run("verify", tmp_path / "runs").status == 0
+
+
+def test_a_folder_holds_one_match(run: Run, asked: Asked, tmp_path: Path) -> None:
+    words = ("match", "greedy", "greedy", "--out", tmp_path)
+    assert run(*words).status == 1
+    asked.settings = None
+    done = run(*words)
+    assert (done.status, done.out) == (2, "")
+    assert "holds an earlier match (results.json)" in one_line(done.err)
+    assert asked.settings is None
+
+
 def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Path) -> None:
     bot = tmp_path / "silly.py"
     bot.write_text(BOT.replace("run(Bot)", "Bot.decide = lambda self, view: 'jump'\nrun(Bot)"))
@@ -272,29 +294,75 @@ def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Pa
     assert "greedy (seat B) wins" in done.out
 
 
-def test_ctrl_c_is_one_line_and_the_bots_are_gone(tmp_path: Path) -> None:
-    bot = tmp_path / "sleeper.py"
-    ready = tmp_path / "ready"
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[Sleeper]:
+    bot, ready = tmp_path / "sleeper.py", tmp_path / "ready"
     bot.write_text(
         "import os, pathlib, threading\n"
         "from deepsea_sdk import Bot, run\n"
         "class Sleeper(Bot):\n"
         "    def search(self, view):\n"
-        f"        pathlib.Path({str(ready)!r}).write_text(str(os.getpid()))\n"
+        f"        pathlib.Path({str(ready)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}\\n')\n"
         "        threading.Event().wait()\n"
         "run(Sleeper)\n"
     )
     os.mkfifo(ready)
     asked = os.open(ready, os.O_RDWR)
-    process = start("match", bot, "greedy", "--clock", "600s", *PLAIN)
-    readable, _, _ = select.select([asked], [], [], 30)
-    if not readable:
-        process.kill()
-        pytest.fail(f"the bot was not asked: {process.communicate()}")
-    pid = int(os.read(asked, 16))
+    yield Sleeper(bot, asked)
     os.close(asked)
+
+
+class Sleeper(NamedTuple):
+    """A bot that says that it is asked, and never answers."""
+
+    bot: Path
+    asked: int
+
+    def wait_for(self, process: subprocess.Popen[str], count: int) -> set[int]:
+        """The numbers of so many bots that are asked, and of those that started them."""
+        told = b""
+        while told.count(b"\n") < count:
+            readable, _, _ = select.select([self.asked], [], [], 60)
+            if not readable:
+                process.kill()
+                pytest.fail(f"the bot was not asked: {process.communicate()}")
+            told += os.read(self.asked, 100)
+        return {*map(int, told.split())} - {process.pid}
+
+
+def test_ctrl_c_is_one_line_and_the_bots_are_gone(sleeper: Sleeper) -> None:
+    process = start("match", sleeper.bot, "greedy", "--clock", "600s", *PLAIN)
+    (pid,) = sleeper.wait_for(process, 1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
     assert one_line(err) == "deepsea-referee: interrupted after 0 of 1 games"
     assert not Path(f"/proc/{pid}").exists()
+
+
+WORKERS = ("--games", 9, "--jobs", 2, "--clock", "600s")
+
+
+@pytest.mark.parametrize("where", [("--in-process",), PLAIN])
+def test_ctrl_c_reaches_workers_too_and_is_still_one_line(
+    sleeper: Sleeper, where: tuple[str, ...]
+) -> None:
+    process = start("match", sleeper.bot, "greedy", *WORKERS, *where, start_new_session=True)
+    pids = sleeper.wait_for(process, 2)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (130, "")
+    assert one_line(err) == "deepsea-referee: interrupted after 0 of 9 games"
+    assert len(pids) == (2 if where == ("--in-process",) else 4)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("where", [("--in-process",), PLAIN])
+def test_workers_and_their_bots_go_with_a_match_that_is_killed(
+    sleeper: Sleeper, where: tuple[str, ...]
+) -> None:
+    process = start("match", sleeper.bot, "greedy", *WORKERS, *where)
+    pids = sleeper.wait_for(process, 2)
+    process.kill()
+    assert process.communicate() == ("", "")  # the workers had these streams too
+    assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))

@@ -13,13 +13,16 @@ from deepsea_referee.cli.report import report
 from deepsea_referee.clock import TimeControl
 from deepsea_referee.results import BotLog, FaultReport, GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault
+from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import PRESETS
 
 NAMES = ("greedy", "a bot with quite a long name", "random")
 
 
-def result(names: tuple[str, ...] = NAMES, **fields: Any) -> MatchResult:
-    """A match in which every game ended like the first."""
+def result(
+    *entries: GameResult | VoidGame, names: tuple[str, ...] = NAMES, **fields: Any
+) -> MatchResult:
+    """A match with these games; each bot made three decisions in each."""
     bots = tuple(BotSpec(name, ("true",), None, "0" * 64) for name in names)
     clock = TimeControl.parse("100ms+2s")
     match = MatchResult(
@@ -29,8 +32,12 @@ def result(names: tuple[str, ...] = NAMES, **fields: Any) -> MatchResult:
         bytes(32),
         **{"games_asked": 1, "isolation": "process", **fields},
     )
-    for times in match.times_us:
-        times.extend([250, 1_500, 2_300_000])
+    for entry in entries:
+        if isinstance(entry, VoidGame):
+            match.add_void(entry)
+            continue
+        times = (250, 1_500, 2_300_000)
+        match.add(entry, [Decision(seat, "turn", us, None) for seat in entry.seats for us in times])
     return match
 
 
@@ -63,7 +70,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_the_best_bot_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, result(games=[game()]))
+    text = said(capsys, result(game()))
     assert text.startswith("1 game, manual rules, clock 100ms+2s, process, seed demo\n\n")
     assert [row[0] for row in rows(text)] == ["bot", NAMES[1], NAMES[0], NAMES[2]]
     assert " 1.00   31.0       0  1.5 ms   2.30 s\n" in text
@@ -86,7 +93,7 @@ def test_a_narrow_table_shortens_names_and_drops_columns(
     heads: str,
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    text = said(capsys, result(games=[game()]))
+    text = said(capsys, result(game()))
     table = text.split("\n\n")[1].splitlines()
     assert len(table) == 4
     assert max(map(len, table)) <= columns
@@ -95,16 +102,16 @@ def test_a_narrow_table_shortens_names_and_drops_columns(
 
 
 def test_one_game_names_its_winner_and_how_to_see_it(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, result(games=[game()]), Path("my runs"))
+    text = said(capsys, result(game()), Path("my runs"))
     assert f"{NAMES[1]} (seat B) wins with 31 points\n" in text
     assert "my runs; to watch a game:\n  deepsea-referee show 'my runs/game-0001.json'\n" in text
-    text = said(capsys, result(games=[game()]))
+    text = said(capsys, result(game()))
     again = "deepsea-referee match greedy 'cmd:node bot.js' --seed demo --out DIR\n"
     assert text.endswith(f":\n  {again}")
 
 
 def test_a_shared_win_has_no_single_winner(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, result(games=[game(placements=(1, 1, 3))]))
+    text = said(capsys, result(game(placements=(1, 1, 3))))
     assert f"greedy (seat A) and {NAMES[1]} (seat B) share the first place with 10" in text
 
 
@@ -112,19 +119,19 @@ def test_the_first_ten_faults_are_explained_and_the_rest_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     games = [game(number, faults=3) for number in range(1, 5)]
-    text = said(capsys, result(games=games, games_asked=4))
+    text = said(capsys, result(*games, games_asked=4))
     assert "12 faults:\n" in text
     assert text.count("it answered 'jump'") == 10
     assert "  and 2 more\n" in text
     assert "(seat B) wins" not in text
-    one = said(capsys, result(games=[game(faults=1)]))
+    one = said(capsys, result(game(faults=1)))
     assert "1 fault:\n" in one
     assert "more" not in one
 
 
 def test_void_games_are_reported_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
     void = VoidGame(1, "x-1", "the disk is full")
-    text = said(capsys, result(voids=[void]), Path("runs"))
+    text = said(capsys, result(void), Path("runs"))
     assert text.startswith("0 games,")
     assert "1 void game:\n  game 1: the disk is full\n" in text
     assert [row[1:] for row in rows(text)[1:]]
@@ -133,14 +140,14 @@ def test_void_games_are_reported_and_not_counted(capsys: pytest.CaptureFixture[s
 
 
 def test_logs_are_pointed_to(capsys: pytest.CaptureFixture[str]) -> None:
-    match = result(games=[game()], logs=[BotLog(2, 1, "Traceback")])
+    match = result(game(), logs=[BotLog(2, 1, "Traceback")])
     assert "what random printed: runs/bot-3-start-1.log\n" in said(capsys, match, Path("runs"))
 
 
 def test_what_bots_say_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("a\x1b[31m", "b\u202e", "c\nd")
     void = VoidGame(1, "x-1", "evil\x1b[2J")
-    text = said(capsys, result(names=names, games=[game(faults=1)], voids=[void]))
+    text = said(capsys, result(game(faults=1), void, names=names))
     assert all(line.isprintable() for line in text.splitlines())
 
 
@@ -149,6 +156,6 @@ def test_wide_characters_keep_the_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     names = ("深海探検隊深海探検隊深海探検隊", "anna", "bob")
-    table = said(capsys, result(names=names, games=[game()])).split("\n\n")[1].splitlines()
+    table = said(capsys, result(game(), names=names)).split("\n\n")[1].splitlines()
     assert len({cell_len(line) for line in table}) == 1
     assert cell_len(table[0]) <= 60

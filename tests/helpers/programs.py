@@ -1,12 +1,14 @@
 """Real bot programs for tests, good and bad, and what must be gone after a match.
 
 A program that hangs says so first, into a pipe that the test waits for: no test waits for time.
+Only what a killed process leaves has nobody who could say that it is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -137,6 +139,16 @@ def nothing_left_behind() -> Iterator[None]:
             tempfile.tempdir = usual
         assert list(Path(name).iterdir()) == []
         assert _programs(name) == []
+
+
+def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
+    """Whether something becomes true within this time."""
+    step = 20
+    for _ in range(milliseconds // step):
+        if condition():
+            return True
+        select.poll().poll(step)
+    return condition()
 
 
 def open_descriptors() -> int:

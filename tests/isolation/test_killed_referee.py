@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,18 +13,9 @@ import pytest
 from deepsea_referee.isolation import probe, reaper
 from deepsea_referee.isolation.cgroup import hierarchies
 from deepsea_referee.random import fresh_token
+from helpers.programs import soon
 
 VICTIM = Path(__file__).with_name("victim.py")
-
-
-def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
-    """Whether something becomes true within this time."""
-    step = 20
-    for _ in range(milliseconds // step):
-        if condition():
-            return True
-        select.poll().poll(step)
-    return condition()
 
 
 def kill_referee(level: str, groups: str, *, at_once: bool) -> None:

@@ -12,14 +12,13 @@ from deepsea_referee import in_process
 from deepsea_referee.bots import BotSpec, resolve
 from deepsea_referee.clock import TimeControl
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results import GameResult, MatchResult
+from deepsea_referee.results import GameResult
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from helpers.matches import Listener, Played, without_times
 from helpers.programs import PATIENT, program
-
-Played = tuple[MatchResult, list[GameRecord]]
 
 
 def settings(*bots: BotSpec, games: int = 2, rules: str = "manual") -> MatchSettings:
@@ -34,19 +33,13 @@ def settings(*bots: BotSpec, games: int = 2, rules: str = "manual") -> MatchSett
 
 
 def here(what: MatchSettings) -> Played:
-    records: list[GameRecord] = []
-    return in_process.run_match(what, lambda _, record: records.append(record)), records
+    listener = Listener()
+    return listener.played(in_process.run_match(what, listener.on_game))
 
 
 def with_processes(what: MatchSettings) -> Played:
-    records: list[GameRecord] = []
-    done = asyncio.run(play_match(what, lambda _, record: records.append(record)))
-    return done, records
-
-
-def timeless(record: GameRecord) -> str:
-    decisions = tuple(decision._replace(us=0) for decision in record.decisions)
-    return dataclasses.replace(record, decisions=decisions).to_json()
+    listener = Listener()
+    return listener.played(asyncio.run(play_match(what, listener.on_game, listener.on_void)))
 
 
 def untimed(result: GameResult) -> GameResult:
@@ -57,11 +50,11 @@ def untimed(result: GameResult) -> GameResult:
 @pytest.mark.parametrize("rules", ["manual", "publisher"])
 def test_records_are_those_of_processes_to_the_byte(rules: str) -> None:
     what = settings(*map(resolve, ("greedy", "random", "cautious", "random")), rules=rules)
-    (result, records), (other, others) = here(what), with_processes(what)
-    assert [timeless(record) for record in records] == [timeless(record) for record in others]
-    assert result.games == other.games
-    assert [bot.name for bot in result.bots] == [bot.name for bot in other.bots]
-    for record in records:
+    ours, theirs = here(what), with_processes(what)
+    assert [*map(without_times, ours.records)] == [*map(without_times, theirs.records)]
+    assert ours.games == theirs.games
+    assert ours.result.bots == theirs.result.bots
+    for record in ours.records:
         verify(record)
 
 
@@ -73,17 +66,16 @@ def test_illegal_answers_are_counted_in_the_same_words(tmp_path: Path) -> None:
     text = text.replace("self.before(view)", "extra = 'ü!' * 40 if self.asked in (2, 5) else ''")
     Path(bad.command[1]).write_text(text, encoding="utf-8")
     what = settings(resolve(bad.command[1]), resolve("greedy"), games=1)
-    (result, records), (other, others) = here(what), with_processes(what)
-    assert [fault.fault for fault in result.games[0].faults] == [Fault.ILLEGAL_ACTION] * 2
-    assert untimed(result.games[0]).faults == untimed(other.games[0]).faults
-    assert timeless(records[0]) == timeless(others[0])
+    ours, theirs = here(what), with_processes(what)
+    assert [fault.fault for fault in ours.games[0].faults] == [Fault.ILLEGAL_ACTION] * 2
+    assert untimed(ours.games[0]).faults == untimed(theirs.games[0]).faults
+    assert without_times(ours.records[0]) == without_times(theirs.records[0])
 
 
 def test_a_crash_forfeits_as_it_does_for_a_process(tmp_path: Path) -> None:
     bad = program(tmp_path, "bad", "if self.asked == 4: raise ValueError('no idea')")
     what = settings(bad, resolve("greedy"), resolve("cautious"))
-    (result, _), (other, _) = here(what), with_processes(what)
-    for ours, theirs in zip(result.games, other.games, strict=True):
+    for ours, theirs in zip(here(what).games, with_processes(what).games, strict=True):
         assert ours.forfeits == theirs.forfeits != ()
         assert (ours.scores, ours.placements) == (theirs.scores, theirs.placements)
         assert [f.came for f in ours.faults] == ["it raised ValueError: no idea"]
@@ -107,4 +99,4 @@ def test_an_interrupt_keeps_the_games_that_are_complete() -> None:
     what = settings(resolve("greedy"), resolve("cautious"), games=5)
     result = in_process.run_match(what, stop)
     assert result.interrupted
-    assert [game.game for game in result.games] == [1, 2]
+    assert result.games == 2

@@ -10,12 +10,14 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from deepsea_referee import lineup
 from deepsea_referee.bots import BotSpec, resolve
 from deepsea_referee.clock import ManualClock, TimeControl
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
@@ -28,6 +30,7 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from helpers.matches import Listener, Played, without_times
 from helpers.peers import run
 from helpers.programs import (
     PATIENT,
@@ -57,32 +60,19 @@ def settings(bots: Sequence[BotSpec], **changes: object) -> MatchSettings:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def play(bots: Sequence[BotSpec], **changes: object) -> tuple[MatchResult, list[GameRecord]]:
-    records: dict[int, GameRecord] = {}
-
-    def on_game(result: GameResult, record: GameRecord) -> None:
+def play(bots: Sequence[BotSpec], **changes: object) -> Played:
+    listener = Listener()
+    what = settings(bots, **changes)
+    played = listener.played(run(play_match(what, listener.on_game, listener.on_void)))
+    for record in played.records:
         verify(record)
-        records[result.game] = record
-
-    result = run(play_match(settings(bots, **changes), on_game))
-    assert [game.game for game in result.games] == sorted(records)
-    return result, [records[number] for number in sorted(records)]
-
-
-def without_times(records: Sequence[GameRecord]) -> list[str]:
-    """The records' text with every time set to zero."""
-    return [
-        replace(
-            record, decisions=tuple(decision._replace(us=0) for decision in record.decisions)
-        ).to_json()
-        for record in records
-    ]
+    return played
 
 
 @pytest.mark.parametrize("players", [2, 6])
 def test_samples_play_a_match(players: int) -> None:
     names = ["greedy", "cautious", "random", "greedy", "cautious", "random"]
-    result, records = play([resolve(name) for name in names[:players]], games=3)
+    result, _, records = play([resolve(name) for name in names[:players]], games=3)
     assert result.fault_lines() == []
     assert not result.interrupted
     assert [row.games for row in result.summaries()] == [3] * players
@@ -95,13 +85,13 @@ def test_samples_play_a_match(players: int) -> None:
 @pytest.mark.parametrize("rules", PRESETS)
 def test_every_preset_is_played(rules: str) -> None:
     bots = [resolve("random"), resolve("greedy"), resolve("cautious")]
-    result, records = play(bots, rules=PRESETS[rules])
+    result, _, records = play(bots, rules=PRESETS[rules])
     assert result.fault_lines() == []
     assert records[0].rules.name == rules
 
 
 def test_a_bot_that_knows_only_the_proto_plays() -> None:
-    result, _ = play([resolve(str(RAW_BOT)), resolve("greedy")], games=2, tables=2)
+    result = play([resolve(str(RAW_BOT)), resolve("greedy")], games=2, tables=2).result
     assert result.fault_lines() == []
     assert [row.name for row in result.summaries()] == ["raw_bot", "greedy"]
 
@@ -116,25 +106,30 @@ def test_a_match_leaves_no_descriptor_open() -> None:
 
 def test_bots_play_over_tcp() -> None:
     hosting = replace(PATIENT, tcp_host="127.0.0.1")
-    result, _ = play([resolve("greedy"), resolve("random")], hosting=hosting)
+    result = play([resolve("greedy"), resolve("random")], hosting=hosting).result
     assert result.fault_lines() == []
+
+
+def texts(bots: Sequence[BotSpec], **changes: object) -> list[str]:
+    return [without_times(record) for record in play(bots, games=6, **changes).records]
 
 
 def test_the_same_seed_gives_the_same_records_at_any_number_of_tables() -> None:
     bots = [resolve("random"), resolve("greedy"), resolve("random")]
-    runs = [without_times(play(bots, games=6, tables=tables)[1]) for tables in (1, 1, 4)]
+    runs = [texts(bots, tables=tables) for tables in (1, 1, 4)]
     assert runs[0] == runs[1] == runs[2]
-    other = without_times(play(bots, games=6, seed=seed_from_text("other"))[1])
+    other = texts(bots, seed=seed_from_text("other"))
     assert not set(other) & set(runs[0])
 
 
 def test_seats_rotate_or_stay() -> None:
     bots = [resolve("random"), resolve("greedy"), resolve("cautious")]
-    rotated, records = play(bots, games=4)
+    rotated = play(bots, games=4)
+    records = rotated.records
     assert [game.seats for game in rotated.games] == [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
     assert [seat.name for seat in records[1].seats] == ["greedy", "cautious", "random"]
     assert records[1].seats[0].digest == bots[1].digest
-    fixed, _ = play(bots, games=2, seats="fixed")
+    fixed = play(bots, games=2, seats="fixed")
     assert [game.seats for game in fixed.games] == [(0, 1, 2)] * 2
     assert len({record.seed for record in records}) == 4
     assert len({record.game_id for record in records}) == 4
@@ -143,14 +138,14 @@ def test_seats_rotate_or_stay() -> None:
 def test_a_crash_is_explained_and_the_bot_is_back_in_the_next_game(tmp_path: Path) -> None:
     before = "self.games == 1 and self.asked == 3 and 1 / 0"
     bots = [program(tmp_path, "crasher", before), resolve("greedy")]
-    result, records = play(bots, games=2)
-    (report,) = result.games[0].faults
+    result, games, records = play(bots, games=2)
+    (report,) = games[0].faults
     assert (report.fault, report.seat, report.forfeit) == (Fault.CRASH, 0, True)
     assert "status 1" in report.came
     assert "ZeroDivisionError" in report.came
-    assert result.games[0].placements == (2, 1)
+    assert games[0].placements == (2, 1)
     # The new process counts its games from 1 and crashes again: that is its second start's game.
-    assert len(result.games[1].faults) == 1
+    assert len(games[1].faults) == 1
     assert [log.start for log in result.logs] == [1, 2]
     assert "ZeroDivisionError" in result.logs[0].text
     assert sum(decision.seat == 0 for decision in records[0].decisions) == 3
@@ -161,25 +156,24 @@ def test_a_bot_that_crashes_game_after_game_is_left_alone(tmp_path: Path) -> Non
     started = tmp_path / "started"
     first = f"open({str(started)!r}, 'a').write('.')"
     bots = [program(tmp_path, "crasher", "os._exit(7)", first), resolve("greedy")]
-    result, records = play(bots, games=7)
-    assert [game.faults[0].fault for game in result.games] == [Fault.CRASH] * 7
+    games = play(bots, games=7).games
+    assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 7
     assert started.read_text() == "...."  # the first start and three more
-    assert "status 7" in result.games[0].faults[0].came
-    assert len(records) == 7
+    assert "status 7" in games[0].faults[0].came
 
 
 def test_a_process_that_is_killed_in_its_turn_is_a_crash_at_once(tmp_path: Path) -> None:
     before = "self.asked == 2 and os.kill(os.getpid(), signal.SIGKILL)"
-    result, _ = play([resolve("greedy"), program(tmp_path, "killed", before)])
-    (report,) = result.games[0].faults
+    games = play([resolve("greedy"), program(tmp_path, "killed", before)]).games
+    (report,) = games[0].faults
     assert (report.fault, report.seat) == (Fault.CRASH, 1)
     assert "SIGKILL" in report.came
 
 
 def test_a_child_that_outlives_its_bot_holds_nothing_up(tmp_path: Path) -> None:
     before = "self.asked == 2 and (os.fork() and os._exit(3) or signal.pause())"
-    result, _ = play([program(tmp_path, "forks", before), resolve("greedy")], games=2)
-    assert [game.faults[0].fault for game in result.games] == [Fault.CRASH] * 2
+    games = play([program(tmp_path, "forks", before), resolve("greedy")], games=2).games
+    assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 2
 
 
 def test_illegal_answers_are_counted_and_explained(tmp_path: Path) -> None:
@@ -191,8 +185,8 @@ def test_illegal_answers_are_counted_and_explained(tmp_path: Path) -> None:
         "        return 'fly\\n away'\n"
         "run(Wrong)\n"
     )
-    result, _ = play([resolve(str(file)), resolve("greedy")], games=2)
-    assert [len(game.faults) for game in result.games] == [3, 3]
+    result, games, _ = play([resolve(str(file)), resolve("greedy")], games=2)
+    assert [len(game.faults) for game in games] == [3, 3]
     line = result.fault_lines()[2]
     assert "illegal_action" in line
     assert "'fly\\n away'" in line
@@ -203,10 +197,10 @@ def test_illegal_answers_are_counted_and_explained(tmp_path: Path) -> None:
 
 def test_printing_disturbs_nothing_and_is_kept_if_something_went_wrong(tmp_path: Path) -> None:
     before = "print('\\x1b[31mred', view.dive, flush=True)"
-    quiet, _ = play([program(tmp_path, "chatty", before), resolve("greedy")])
+    quiet = play([program(tmp_path, "chatty", before), resolve("greedy")]).result
     assert (quiet.fault_lines(), quiet.logs) == ([], [])
     before = "print('\\x1b[31mred'); sys.stdout.flush(); self.asked == 5 and 1 / 0"
-    result, _ = play([program(tmp_path, "chatty", before), resolve("greedy")])
+    result = play([program(tmp_path, "chatty", before), resolve("greedy")]).result
     (log,) = result.logs
     assert log.text.count("\\x1b[31mred\n") == 5
     assert "\x1b" not in log.text
@@ -214,7 +208,7 @@ def test_printing_disturbs_nothing_and_is_kept_if_something_went_wrong(tmp_path:
 
 def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
     before = "self.asked == 3 and (print('x' * 300_000 + 'the end'), 1 / 0)"
-    result, _ = play([program(tmp_path, "floods", before), resolve("greedy")])
+    result = play([program(tmp_path, "floods", before), resolve("greedy")]).result
     (log,) = result.logs
     assert len(log.text) < 80_000
     assert "bytes left out" in log.text
@@ -239,32 +233,36 @@ def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) 
                 clock.jump(us)
             return await match
 
-    result = run(test())
-    reported = [(fault.fault, fault.us, fault.forfeit) for fault in result.games[0].faults]
+    game = run(test()).first_game
+    assert game is not None
+    reported = [(fault.fault, fault.us, fault.forfeit) for fault in game.faults]
     assert reported == [
         (Fault.TIMEOUT, 6_001, False),
         (Fault.TIMEOUT, 1_001, False),
         (Fault.TIMEOUT, 1_001, True),
     ]
-    assert {fault.seat for fault in result.games[0].faults} == {0}
-    assert result.games[0].placements == (2, 1)
+    assert {fault.seat for fault in game.faults} == {0}
+    assert game.placements == (2, 1)
 
 
 def test_a_bot_that_never_says_hello_forfeits_and_the_others_play(tmp_path: Path) -> None:
+    listener = Listener()
+
     async def test() -> MatchResult:
         clock = ManualClock()
         with reports(tmp_path / "pipe") as report:
             bots = [punctual(tmp_path, tmp_path / "pipe"), never_ready(tmp_path)]
             hosting = replace(PATIENT, gauged=False, start_limit_us=1_000, grace_us=0)
             match = asyncio.create_task(
-                play_match(settings(bots, hosting=hosting, games=2), clock=clock)
+                play_match(settings(bots, hosting=hosting, games=2), listener.on_game, clock=clock)
             )
             await report()
             clock.jump(1_000)
             return await match
 
-    result = run(test())
-    for game in result.games:
+    result, games, _ = listener.played(run(test()))
+    assert len(games) == 2
+    for game in games:
         (fault,) = game.faults
         assert (fault.fault, game.seats[fault.seat]) == (Fault.START_TIMEOUT, 1)
         assert fault.forfeit
@@ -303,10 +301,10 @@ def test_a_bot_that_cannot_be_started_again_forfeits(tmp_path: Path) -> None:
     first = f"import pathlib\nif pathlib.Path({str(mark)!r}).exists(): sys.exit('once is enough')"
     before = f"self.asked == 2 and (open({str(mark)!r}, 'w').close(), 1 / 0)"
     bots = [program(tmp_path, "once", before, f"import sys\n{first}"), resolve("greedy")]
-    result, _ = play(bots, games=3)
-    assert [game.faults[0].fault for game in result.games] == [Fault.CRASH] * 3
-    assert "ZeroDivisionError" in result.games[0].faults[0].came
-    assert "once is enough" in result.games[1].faults[0].came
+    games = play(bots, games=3).games
+    assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 3
+    assert "ZeroDivisionError" in games[0].faults[0].came
+    assert "once is enough" in games[1].faults[0].came
 
 
 class Flaky(PlainProcess):
@@ -328,22 +326,31 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
     with pytest.raises(RefereeError, match="Too many open files"):
         play(bots, hosting=replace(PATIENT, isolation=Flaky(2)))
     hosting = replace(PATIENT, isolation=Flaky(3, 4, 5, 6, 7))
-    result, _ = play(bots, games=7, hosting=hosting)
+    result, games, _ = play(bots, games=7, hosting=hosting)
     # The bot crashes in games 1 and 7; between them the machine fails.
-    assert [game.game for game in result.games] == [1, 7]
+    assert [game.game for game in games] == [1, 7]
     assert [void.game for void in result.voids] == [2, 3, 4, 5, 6]
-    assert "Too many open files" in result.voids[0].reason
+    assert all("Too many open files" in void.reason for void in result.voids)
     assert result.summaries()[0].faults == 2
+
+
+def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lineup, "LOGS_KEPT", 2)
+    result = play([program(tmp_path, "crasher", "1 / 0"), resolve("greedy")], games=3).result
+    assert result.summaries()[0].faults == 3
+    assert [log.start for log in result.logs] == [1, 2]
 
 
 def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     before = "self.asked == 2 and (setattr(self, 'x', b'1' * 300_000_000), signal.pause())"
     hosting = replace(PATIENT, limits=Limits(memory_bytes=200_000_000))
-    result, _ = play([program(tmp_path, "eats", before), resolve("greedy")], hosting=hosting)
-    faults = result.games[0].faults
+    games = play([program(tmp_path, "eats", before), resolve("greedy")], hosting=hosting).games
+    faults = games[0].faults
     assert [fault.fault for fault in faults] == [Fault.RESOURCE_LIMIT] * 3
     assert "memory" in faults[0].came
-    assert result.games[0].placements == (2, 1)
+    assert games[0].placements == (2, 1)
 
 
 def test_bots_play_in_the_sandbox_where_there_is_one(tmp_path: Path) -> None:
@@ -353,9 +360,9 @@ def test_bots_play_in_the_sandbox_where_there_is_one(tmp_path: Path) -> None:
         pytest.skip(str(error))
     before = "self.asked == 5 and 1 / 0"
     bots = [resolve("greedy"), resolve("random"), program(tmp_path, "crasher", before)]
-    result, _ = play(bots, games=2, hosting=replace(PATIENT, isolation=isolation))
-    assert [[game.seats[fault.seat] for fault in game.faults] for game in result.games] == [[2]] * 2
-    assert "ZeroDivisionError" in result.games[0].faults[0].came
+    games = play(bots, games=2, hosting=replace(PATIENT, isolation=isolation)).games
+    assert [[game.seats[fault.seat] for fault in game.faults] for game in games] == [[2]] * 2
+    assert "ZeroDivisionError" in games[0].faults[0].came
 
 
 def test_an_interrupted_match_ends_cleanly_with_what_is_complete() -> None:
@@ -371,7 +378,7 @@ def test_an_interrupted_match_ends_cleanly_with_what_is_complete() -> None:
 
     result = run(test())
     assert result.interrupted
-    assert 2 <= len(result.games) < 10_000
+    assert 2 <= result.games < 10_000
 
 
 def test_ctrl_c_ends_a_match_in_the_same_way() -> None:
@@ -382,7 +389,7 @@ def test_ctrl_c_ends_a_match_in_the_same_way() -> None:
     usual = signal.getsignal(signal.SIGINT)
     result = run_match(settings([resolve("greedy"), resolve("random")], games=10_000), on_game)
     assert result.interrupted
-    assert 1 <= len(result.games) < 10_000
+    assert 1 <= result.games < 10_000
     assert signal.getsignal(signal.SIGINT) is usual
 
 
@@ -398,7 +405,7 @@ def test_a_match_can_be_interrupted_while_its_bots_start(tmp_path: Path) -> None
 
     result = run(test())
     assert result.interrupted
-    assert result.games == []
+    assert result.games == 0
 
 
 def test_what_goes_wrong_in_on_game_ends_the_match_and_leaves_nothing() -> None:
@@ -407,6 +414,26 @@ def test_what_goes_wrong_in_on_game_ends_the_match_and_leaves_nothing() -> None:
 
     with pytest.raises(OSError, match="disk full"):
         run(play_match(settings([resolve("greedy"), resolve("random")], games=5), on_game))
+
+
+def test_the_next_game_waits_for_room() -> None:
+    asked: list[Room] = []
+
+    def on_game(result: GameResult, record: GameRecord) -> object:
+        assert all(room.done() for room in asked)
+        asked.append(Room())
+        return asked[-1]
+
+    run(play_match(settings([resolve("greedy"), resolve("random")], games=3), on_game))
+    assert [room.done() for room in asked] == [True] * 3
+
+
+class Room(Future[None]):
+    """There is room as soon as somebody asks."""
+
+    def add_done_callback(self, call: Callable[[Future[None]], object]) -> None:
+        super().add_done_callback(call)
+        self.set_result(None)
 
 
 @pytest.mark.parametrize("players", [0, 1, 7])

@@ -119,8 +119,8 @@ def _round(seen: Soak, arena: Arena, number: int, count: int) -> None:
         seen.faults.update(str(report.fault) for report in result.faults)
 
     result = asyncio.run(play_match(settings, on_game))
-    seen.games += len(result.games)
-    seen.voids += len(result.voids)
+    seen.games += result.games
+    seen.voids += result.voids.count
 
 
 def _is_untouched(result: GameResult, record: GameRecord, seed: bytes) -> None:

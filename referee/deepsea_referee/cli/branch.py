@@ -46,7 +46,7 @@ def command(
     """
     from deepsea_referee.bots import resolve
     from deepsea_referee.branching import branch, original_bots
-    from deepsea_referee.results import write_atomically
+    from deepsea_referee.folder import write_atomically
 
     original = load_record(record)
     try:

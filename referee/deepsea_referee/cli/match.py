@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -25,7 +25,8 @@ from deepsea_rules.ruleset import DEFAULT
 
 if TYPE_CHECKING:
     from deepsea_referee.isolation.probe import Level
-    from deepsea_referee.results import GameResult
+    from deepsea_referee.match import MatchSettings, OnGame, OnVoid
+    from deepsea_referee.results import GameResult, MatchResult, VoidGame
     from deepsea_rules.record import GameRecord
 
 LONG_US = 1_500_000
@@ -66,7 +67,15 @@ REDRAW_US = 200_000
     type=int,
     default=1,
     show_default=True,
-    help="How many games are played at once.",
+    help="How many games are played at once with the same bots.",
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="How many processes share the games, each with bots of its own.",
 )
 @click.option(
     "--isolation",
@@ -96,6 +105,7 @@ def command(
     out: Path | None,
     seats: Literal["rotate", "fixed"],
     tables: int,
+    jobs: int,
     isolation: Level,
     freeze: bool,
     tcp: bool,
@@ -121,14 +131,13 @@ def command(
     # A process of its own looks at the sandbox while this one imports gRPC.
     with probe.look(level) as begun:
         from deepsea_referee.clock import TimeControl
-        from deepsea_referee.match import MatchSettings, run_match
+        from deepsea_referee.document import Document
+        from deepsea_referee.folder import ResultsFolder
+        from deepsea_referee.match import MatchSettings
         from deepsea_referee.process import Hosting
         from deepsea_referee.random import fresh_seed
-        from deepsea_referee.results import ResultsFolder
 
         chosen = probe.choose(level, begun)
-    if in_process:
-        from deepsea_referee.in_process import run_match
 
     # Void games are reported with the results, so that JSON and quiet runs stay what they are.
     logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
@@ -148,31 +157,62 @@ def command(
         seats=seats,
         tables=tables,
     )
-    with (
-        ResultsFolder(out) if out else nullcontext() as folder,
-        progress(games, wanted=not quiet) as tick,
-    ):
+    with ExitStack() as opened:
+        folder = opened.enter_context(ResultsFolder(out)) if out else None
+        document = folder.document if folder else None
+        if as_json and document is None:
+            document = opened.enter_context(Document())
 
-        def on_game(outcome: GameResult, record: GameRecord) -> None:
+        with progress(games, wanted=not quiet) as tick:
+
+            def on_game(outcome: GameResult, record: GameRecord) -> object:
+                tick()
+                if folder is not None:
+                    return folder.add(outcome, record)
+                if document is not None:
+                    document.add(outcome)
+                return None
+
+            def on_void(void: VoidGame) -> object:
+                tick()
+                if folder is not None:
+                    return folder.add_void(void)
+                if document is not None:
+                    document.add_void(void)
+                return None
+
+            result = _play(settings, jobs, on_game, on_void, in_process)
             if folder is not None:
-                folder.add(outcome, record)
-            tick()
+                folder.finish(result)
 
-        result = run_match(settings, on_game)
-        if folder is not None:
-            folder.finish(result)
-
-    if as_json:
-        click.echo(result.to_json(), nl=False)
+        if as_json and document is not None:
+            for piece in document.pieces(result):
+                click.echo(piece, nl=False)
     if result.interrupted:
         kept = f"; their records are in {out}" if out and result.games else ""
-        raise Interrupted(f"after {len(result.games)} of {games} games{kept}")
+        raise Interrupted(f"after {result.games} of {games} games{kept}")
     if not as_json and not quiet:
         from deepsea_referee.cli.report import report
 
         report(result, seed_text, out, again=(*bots, *_unusual(ctx)))
     if not result.games:
         ctx.exit(NEGATIVE)
+
+
+def _play(
+    settings: MatchSettings, jobs: int, on_game: OnGame, on_void: OnVoid, in_process: bool
+) -> MatchResult:
+    if jobs > 1:
+        from deepsea_referee import workers
+
+        return workers.run_match(settings, jobs, on_game, on_void, in_process=in_process)
+    if in_process:
+        from deepsea_referee import in_process as in_this_process
+
+        return in_this_process.run_match(settings, on_game)
+    from deepsea_referee.match import run_match
+
+    return run_match(settings, on_game, on_void)
 
 
 def _level(level: Level, tcp: bool) -> Level:

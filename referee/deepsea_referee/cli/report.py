@@ -17,8 +17,6 @@ from deepsea_referee.cli.output import say, shown
 from deepsea_referee.results import BotSummary, GameResult, MatchResult, log_name, record_name
 from deepsea_rules.constants import SEAT_LETTERS
 
-EXPLAINED: Final = 10
-"""How many faults and void games are explained; of the rest there is a count."""
 PONDERING: Final = 0.5
 """A bot that works for more than this share of others' turns is mentioned."""
 SHORT_SEED: Final = 24
@@ -32,20 +30,21 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     out    where the records are
     again  the words of the command that repeats it, without seed and folder
     """
-    games = "1 game" if len(result.games) == 1 else f"{len(result.games)} games"
+    games = "1 game" if result.games == 1 else f"{result.games} games"
     rules, clock = result.rules.name, result.time_control.format()
     told = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
     say(f"{games}, {rules} rules, clock {clock}, {result.isolation}{told}")
     click.echo()
     grid(columns(result.summaries()))
     click.echo()
-    if result.games_asked == 1 and result.games:
-        say(_winner(result, result.games[0]))
+    if result.games_asked == 1 and result.first_game:
+        say(_winner(result, result.first_game))
     for row in result.summaries():
         if row.off_turn is not None and row.off_turn > PONDERING:
             say(f"{shown(row.name)} works on others' turns, {row.off_turn:.0%} of the time")
-    _explain("fault", result.fault_lines())
-    _explain("void game", [f"game {void.game}: {void.reason}" for void in result.voids])
+    _explain("fault", result.faults.count, result.fault_lines())
+    voids = [f"game {void.game}: {void.reason}" for void in result.voids]
+    _explain("void game", result.voids.count, voids)
     _say_where(result, seed, out, again)
 
 
@@ -86,15 +85,15 @@ def _winner(result: MatchResult, game: GameResult) -> str:
     return f"{who} {verb} with {game.scores[seats[0]]} points"
 
 
-def _explain(what: str, lines: Sequence[str]) -> None:
-    """The first lines under a heading with their number."""
-    if not lines:
+def _explain(what: str, count: int, lines: Sequence[str]) -> None:
+    """The lines of the first of so many, under a heading with their number."""
+    if not count:
         return
-    say(f"{len(lines)} {what}{'' if len(lines) == 1 else 's'}:")
-    for line in lines[:EXPLAINED]:
+    say(f"{count} {what}{'' if count == 1 else 's'}:")
+    for line in lines:
         say(f"  {line}")
-    if len(lines) > EXPLAINED:
-        say(f"  and {len(lines) - EXPLAINED} more")
+    if count > len(lines):
+        say(f"  and {count - len(lines)} more")
 
 
 def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
@@ -106,8 +105,8 @@ def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence
         say("no records kept; to play the same again and keep them:")
         _say_command(command)
         return
-    if result.games:
-        first = out / record_name(result.games[0].game)
+    if result.first_game:
+        first = out / record_name(result.first_game.game)
         say(f"records and results.json: {out}; to watch a game:")
         _say_command(["deepsea-referee", "show", str(first)])
     if len(seed) > SHORT_SEED:

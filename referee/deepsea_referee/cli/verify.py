@@ -6,19 +6,21 @@ input (exit 2). Every file gets its line, whatever becomes of the others.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import click
 
 from deepsea_referee.cli.errors import BAD_INPUT, DONE, NEGATIVE
-from deepsea_referee.cli.options import load_record, read_text
+from deepsea_referee.cli.options import load_record
 from deepsea_referee.cli.output import print_json, say
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import verify
+
+_HEAD_BYTES: Final = 200
 
 
 class Verdict(NamedTuple):
@@ -86,13 +88,15 @@ def judge(path: Path) -> Verdict:
 
 
 def _is_summary(path: Path) -> bool:
-    from deepsea_referee.results import FORMAT
+    from deepsea_referee.document import FORMAT
 
+    # Its first words have to do: that of a long match is larger than any record may be.
     try:
-        data = json.loads(read_text(path))
-    except (UserError, ValueError, RecursionError):
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
         return False
-    return isinstance(data, dict) and data.get("format") == FORMAT
+    return re.match(rb'\s*\{\s*"format"\s*:\s*"%b"' % FORMAT.encode(), head) is not None
 
 
 def _line(verdict: Verdict) -> str:

@@ -22,9 +22,10 @@ from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.isolation import keeper
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.preflight import OPPONENT, REMEDIES
-from deepsea_referee.results import FaultReport, MatchResult
+from deepsea_referee.results import FaultReport, GameResult, MatchResult
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import Fault
+from deepsea_rules.record import GameRecord
 
 LONGEST_LOG: Final = 10
 """Lines of what the bot printed that are shown."""
@@ -63,6 +64,12 @@ def games(seasons: Sequence[Season]) -> int:
 async def _play(
     bot: BotSpec, seasons: Sequence[Season], on_game: Callable[[], object]
 ) -> Trouble | None:
+    played: list[GameResult] = []
+
+    def note(game: GameResult, _record: GameRecord) -> None:
+        played.append(game)
+        on_game()
+
     for season in seasons:
         most, least = max(season.seats), min(season.seats)
         other = resolve(OPPONENT)
@@ -78,24 +85,27 @@ async def _play(
                 time_control=TimeControl.parse(season.clock),
             )
             own = [index for index, one in enumerate(line_up) if one is bot]
+            played.clear()
             try:
-                result = await play_match(settings, lambda *_: on_game())
+                result = await play_match(settings, note)
             except BotStartError as error:
                 if error.bot not in own:
                     raise RefereeError(f"the sample bot does not start: {error}") from None
                 return Trouble(f"{where}: {error}", REMEDIES[Fault.CRASH])
-            if trouble := _judged(result, own, f"season {season.name}, {where}"):
+            if trouble := _judged(result, played, own, f"season {season.name}, {where}"):
                 return trouble
     return None
 
 
-def _judged(result: MatchResult, own: Sequence[int], where: str) -> Trouble | None:
-    for game in result.games:
+def _judged(
+    result: MatchResult, played: Sequence[GameResult], own: Sequence[int], where: str
+) -> Trouble | None:
+    for game in played:
         for fault in game.faults:
             if game.seats[fault.seat] in own:
                 return _trouble(result, game.seats[fault.seat], fault, where)
-    if result.voids:
-        raise RefereeError(f"{where}: the game is void: {result.voids[0].reason}; try again")
+    for void in result.voids:
+        raise RefereeError(f"{where}: the game is void: {void.reason}; try again")
     return None
 
 
