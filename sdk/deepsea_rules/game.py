@@ -93,19 +93,20 @@ class Game:
     def _advance(self) -> Question | None:
         state = self.state
         while (phase := state.phase) != "over":
-            legal = state.legal_actions()
             seat = state.to_move
+            if phase == "roll":
+                self._roll(seat)
+                continue
+            legal = state.legal_actions()
             if len(legal) > 1 and not self._forfeited[seat]:
                 # A third of the time of the named tuple's own way.
                 return tuple.__new__(Question, (seat, KIND_OF_PHASE[phase], legal))
-            if phase == "search":
-                state.search(legal[0])
-            elif phase == "order":
-                state.choose_order(legal[0])
-            elif phase == "turn":
+            if phase == "turn":
                 state.declare(legal[0] if legal else None)
+            elif phase == "search":
+                state.search(legal[0])
             else:
-                self._roll(seat)
+                state.choose_order(legal[0])
         return None
 
     def _roll(self, seat: int) -> None:
