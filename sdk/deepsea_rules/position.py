@@ -8,7 +8,6 @@ original share nothing that changes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import Literal, Self
 
 from .constants import ABOARD, FULL_AIR
@@ -86,7 +85,7 @@ class Position:
     _ending: EndReason
     # What `legal_actions` and `revealed` found for this position, until it changes.
     _legal: tuple[str, ...] | None
-    _revealed: tuple[int, ...] | None
+    _revealed: dict[int, int] | None
 
     def __init__(self, rules: RuleSet, values: tuple[int, ...], players: int) -> None:
         """An empty sea, everybody aboard; `GameState.opening` gives the start of a game."""
@@ -119,8 +118,8 @@ class Position:
         self.hauled = tuple(map(len, self.bank))
         self.quiet = 0
 
-    def revealed(self) -> tuple[int, ...]:
-        """The chips whose values everybody has been shown."""
+    def revealed(self) -> dict[int, int]:
+        """The values that everybody has been shown, by chip id; not to be changed."""
         if self._revealed is None:
             # Banks are revealed before stranded divers choose how to lay their cargo.
             if self.phase == "over" or (self.phase == "order" and self.rules.reveal == "dive_end"):
@@ -129,7 +128,7 @@ class Position:
                 shown = [bank[:old] for bank, old in zip(self.bank, self.hauled, strict=True)]
             else:
                 shown = ()
-            self._revealed = tuple(chain.from_iterable(shown))
+            self._revealed = {chip: self.values[chip] for bank in shown for chip in bank}
         return self._revealed
 
     def clone(self) -> Self:

@@ -249,11 +249,10 @@ def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
     Nobody knows a chip that has not been banked. At the game's end all banks are shown; before
     that, `reveal` says what all know, and `owner_peek` what an owner knows besides.
     """
-    values = state.values
-    known = {chip: values[chip] for chip in state.revealed()}
+    known = state.revealed().copy()
     if viewer is not None and state.rules.owner_peek == "on_return":
         for chip in state.bank[viewer]:
-            known[chip] = values[chip]
+            known[chip] = state.values[chip]
     return known
 
 
