@@ -86,33 +86,30 @@ class Game:
         On the way dice are rolled, single legal actions played, and seats that have forfeited
         play default actions. Calling it again without a decision gives the same question.
         """
-        if self._question is None:
-            self._question = self._advance()
-        return self._question
-
-    def _advance(self) -> Question | None:
+        if self._question is not None:
+            return self._question
         state = self.state
         while (phase := state.phase) != "over":
-            legal = state.legal_actions()
             seat = state.to_move
+            if phase == "roll":
+                dive = state.dive
+                turn = self._turns[dive, seat] = self._turns[dive, seat] + 1
+                d1, d2 = randomness.dice(self.seed, dive, seat, turn)
+                state.move(d1, d2)
+                continue
+            legal = state.legal_actions()
             if len(legal) > 1 and not self._forfeited[seat]:
                 # A third of the time of the named tuple's own way.
-                return tuple.__new__(Question, (seat, KIND_OF_PHASE[phase], legal))
-            if phase == "search":
-                state.search(legal[0])
-            elif phase == "order":
-                state.choose_order(legal[0])
-            elif phase == "turn":
+                question = tuple.__new__(Question, (seat, KIND_OF_PHASE[phase], legal))
+                self._question = question
+                return question
+            if phase == "turn":
                 state.declare(legal[0] if legal else None)
+            elif phase == "search":
+                state.search(legal[0])
             else:
-                self._roll(seat)
+                state.choose_order(legal[0])
         return None
-
-    def _roll(self, seat: int) -> None:
-        dive = self.state.dive
-        turn = self._turns[dive, seat] = self._turns[dive, seat] + 1
-        d1, d2 = randomness.dice(self.seed, dive, seat, turn)
-        self.state.move(d1, d2)
 
     def decide(
         self,
@@ -129,7 +126,7 @@ class Game:
         came    with a fault, what the bot did instead, for its author
         Raises `InvalidAction` or `IllegalAction` for what the position does not allow.
         """
-        question = self.pending()
+        question = self._question or self.pending()
         if question is None:
             raise IllegalAction("the game is over, nothing is to be decided")
         if fault is not None:

@@ -56,7 +56,7 @@ class Moves(Position):
         self.air -= len(self.cargo[seat])
         if action == TURN:
             self.homeward[seat] = True
-        elif self.log is None or len(self.legal_actions()) < 2:
+        elif action and (self.log is None or len(self.legal_actions()) < 2):
             # To go on is only worth a note if there was a choice.
             action = None
         self._declared = action
@@ -212,6 +212,7 @@ class Moves(Position):
 
     def _end_dive(self, reason: EndReason) -> None:
         self._ending = reason
+        self._revealed = None
         self._ask_order(cleanup.next_choice(self))
 
     def _ask_order(self, seat: int | None) -> None:
@@ -238,6 +239,7 @@ class Moves(Position):
                 )
             )
         self._everybody_boards()
+        self._revealed = None
         if last:
             self.phase = "over"
         else:

@@ -7,6 +7,7 @@ original share nothing that changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Self
 
 from .constants import ABOARD, FULL_AIR
@@ -48,6 +49,7 @@ class Position:
         "_ending",
         "_legal",
         "_origin",
+        "_revealed",
         "air",
         "bank",
         "barred",
@@ -81,8 +83,9 @@ class Position:
     _dice: tuple[int, int] | None
     _origin: int | None
     _ending: EndReason
-    # What `legal_actions` found for this position, until it changes.
+    # What `legal_actions` and `revealed` found for this position, until it changes.
     _legal: tuple[str, ...] | None
+    _revealed: dict[int, int] | None
 
     def __init__(self, rules: RuleSet, values: tuple[int, ...], players: int) -> None:
         """An empty sea, everybody aboard; `GameState.opening` gives the start of a game."""
@@ -99,6 +102,7 @@ class Position:
         self.log = None
         self._ending = "home"
         self._legal = None
+        self._revealed = None
         self._declared = None
         self._dice = None
         self._origin = None
@@ -113,6 +117,19 @@ class Position:
         self.home_order = ()
         self.hauled = tuple(map(len, self.bank))
         self.quiet = 0
+
+    def revealed(self) -> dict[int, int]:
+        """The values that everybody has been shown, by chip id; not to be changed."""
+        if self._revealed is None:
+            # Banks are revealed before stranded divers choose how to lay their cargo.
+            if self.phase == "over" or (self.phase == "order" and self.rules.reveal == "dive_end"):
+                shown: Iterable[tuple[int, ...]] = self.bank
+            elif self.rules.reveal == "dive_end":
+                shown = [bank[:old] for bank, old in zip(self.bank, self.hauled, strict=True)]
+            else:
+                shown = ()
+            self._revealed = {chip: self.values[chip] for bank in shown for chip in bank}
+        return self._revealed
 
     def clone(self) -> Self:
         """An independent copy without a log."""
@@ -137,6 +154,7 @@ class Position:
         new.log = None
         new._ending = self._ending
         new._legal = self._legal
+        new._revealed = self._revealed
         new._declared = self._declared
         new._dice = self._dice
         new._origin = self._origin

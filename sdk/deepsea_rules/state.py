@@ -9,6 +9,8 @@ ahead. What a position holds is in `position.py`, what may be done and comes of 
 
 from __future__ import annotations
 
+from typing import Final
+
 from .actions import ORDER, kind_of, split_order
 from .cleanup import items_of
 from .constants import FACES, SEAT_LETTERS
@@ -19,6 +21,8 @@ from .position import Phase as Phase
 from .ruleset import RuleSet
 from .scoring import Result, final_result, points
 from .units import CHIPS, Unit
+
+_SINGLE_CHIPS: Final = tuple([Unit((chip,)) for chip in CHIPS])
 
 
 class GameState(Moves):
@@ -37,7 +41,7 @@ class GameState(Moves):
     ) -> GameState:
         """The start of a game: 32 single chips, `values` indexed by chip id (33 long)."""
         state = cls(rules, values, players)
-        state.trail += [Unit((chip,)) for chip in CHIPS]
+        state.trail += _SINGLE_CHIPS
         state.log = log
         state._begin_dive(starter)
         return state

@@ -249,21 +249,10 @@ def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
     Nobody knows a chip that has not been banked. At the game's end all banks are shown; before
     that, `reveal` says what all know, and `owner_peek` what an owner knows besides.
     """
-    known: dict[int, int] = {}
-    if not any(state.bank):
-        return known
-    values = state.values
-    rules = state.rules
-    # Banks are revealed before stranded divers choose how to lay their cargo.
-    all_shown = state.phase == "over" or (state.phase == "order" and rules.reveal == "dive_end")
-    owner = viewer if rules.owner_peek == "on_return" else None
-    for seat, bank in enumerate(state.bank):
-        if all_shown or seat == owner:
-            shown = len(bank)
-        else:
-            shown = 0 if rules.reveal == "game_end" else state.hauled[seat]
-        for chip in bank[:shown]:
-            known[chip] = values[chip]
+    known = state.revealed().copy()
+    if viewer is not None and state.rules.owner_peek == "on_return":
+        for chip in state.bank[viewer]:
+            known[chip] = state.values[chip]
     return known
 
 
