@@ -25,17 +25,20 @@ from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Final, Self, TypeAlias
 
-from deepsea_referee import in_process
 from deepsea_referee.background import Background
 from deepsea_referee.clock import SystemClock
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.gauge import OffTurn
+from deepsea_referee.in_process import ISOLATION
+from deepsea_referee.in_process import run_match as run_in_process
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid, play_match
 from deepsea_referee.results import BotLog, GameResult, MatchResult, VoidGame
 from deepsea_rules.record import GameRecord
 
 GRACE_US: Final = 10_000_000
 """How long a worker may take to end its bots."""
+AGAIN_US: Final = 500_000
+"""After this time bots in a worker's own process are interrupted again."""
 DEATHS_IN_A_ROW: Final = 3
 """So often a worker is replaced without a game between."""
 _log = logging.getLogger(__name__)
@@ -58,7 +61,9 @@ class Share(MatchSettings):
         return cls(**whole, worker=worker, workers=workers, first=first)
 
     def numbers(self) -> Iterator[int]:
-        """Its games. In the long run each worker has as many of every rotation of the seats."""
+        """Its games."""
+        # In turns, but moved on by one from time to time: else two workers of two bots would have
+        # all games of one seating each, and not the same work.
         period = math.lcm(self.workers, len(self.bots))
         for number in range(self.first, self.games):
             if (number + number // period) % self.workers == self.worker:
@@ -87,7 +92,8 @@ def run_match(
 ) -> MatchResult:
     """Play a match with so many workers; Ctrl-C ends it early and cleanly.
 
-    The records are those of one worker, times aside; games come in the order in which they end.
+    The records of bots that decide by what they are told in a game are those of one worker, times
+    aside; games come in the order in which they end.
     Raises UserError for a bot that cannot be started or imported, RefereeError if workers keep
     ending without having played a game.
     """
@@ -178,11 +184,11 @@ class _Team:
         jobs: int,
         on_game: OnGame | None,
         on_void: OnVoid | None,
-        in_process_: bool,
+        in_process: bool,
     ) -> None:
         self._on_game = on_game
         self._on_void = on_void
-        self._in_process = in_process_
+        self._in_process = in_process
         self._settings = settings
         self._jobs = min(jobs, settings.games)
         # Forking a process that has threads or gRPC in it is not safe.
@@ -192,8 +198,8 @@ class _Team:
         self._workers: list[_Worker] = []
         self._hired = 0
         self._end_us: int | None = None
-        if in_process_:
-            self.result = settings.result(in_process.ISOLATION)
+        if in_process:
+            self.result = settings.result(ISOLATION)
         else:
             self.result = settings.result(settings.hosting.isolation.name)
             self.result.off_turn = [OffTurn() for _ in settings.bots]
@@ -315,7 +321,7 @@ def _wait_for(answer: object) -> None:
 # A worker
 
 
-def _work(connection: Connection, share: Share, in_process_: bool) -> None:
+def _work(connection: Connection, share: Share, in_process: bool) -> None:
     """What a worker's process does."""
     told = threading.Event()
 
@@ -329,7 +335,7 @@ def _work(connection: Connection, share: Share, in_process_: bool) -> None:
     logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     with suppress(KeyboardInterrupt):
         try:
-            if in_process_:
+            if in_process:
                 result = _play_in_process(connection, share, told)
             else:
                 result = asyncio.run(_play(connection, share))
@@ -364,16 +370,19 @@ def _play_in_process(connection: Connection, share: Share, told: threading.Event
 
     def watch() -> None:
         connection.poll(None)  # until something is said, or nobody is there any more
-        if not done.is_set():
-            told.set()
+        told.set()
+        # Again and again: a signal that comes just before a bot begins to wait wakes nobody.
+        for _ in range(GRACE_US // AGAIN_US):
+            if done.is_set():
+                return
             signal.pthread_kill(main, signal.SIGINT)
-            if not done.wait(GRACE_US / 1_000_000):
-                os._exit(1)
+            done.wait(AGAIN_US / 1_000_000)
+        os._exit(1)
 
     main = threading.get_ident()
     threading.Thread(target=watch, daemon=True).start()
     try:
-        return in_process.run_match(share, lambda *game: _send(connection, game))
+        return run_in_process(share, lambda *game: _send(connection, game))
     finally:
         done.set()
 
