@@ -7,12 +7,14 @@ So past a part of a decision's budget two readings are compared, and what the ho
 charged. That credit is bounded twice: CPU time of the bot's whole process tree is always charged,
 so no bot earns credit by making threads that wait for each other's CPU; and when the host takes
 too much, nothing can be told any more and the game is void.
+
+The system adds a wait to its accounts when it is over. So no timeout is called while a thread of
+the bot's or of the referee's is ready but perhaps without a CPU, for some time at least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 LOOKS: Final = 4
 """The first reading is taken when this part (one fourth) of the budget has passed."""
@@ -20,12 +22,16 @@ GRACE_US: Final = 250_000
 """On a busy host an answer that has just come gets this long to pass through the referee."""
 BUSY_US: Final = 5_000
 """The host is busy if the referee waited for a CPU this long since it last looked."""
+AGAIN_US: Final = 20_000
+"""How soon to look again where somebody is ready but perhaps without a CPU."""
+LONGEST_READY_US: Final = 2_000_000
+"""For how long that puts a timeout off."""
 PATIENCE: Final = 20
 """How many times a decision's limit may pass on the wall before the host is given up on."""
 PATIENCE_US: Final = 10_000_000
 """And how long it lasts at least."""
-SAMPLED_GAPS: Final = 8
-"""Every eighth pause between a bot's turns is measured for what it does meanwhile."""
+SAMPLES_US: Final = 20_000
+"""How often, at most, a pause between a bot's turns is measured for what it does meanwhile."""
 
 
 class Reading(NamedTuple):
@@ -34,12 +40,25 @@ class Reading(NamedTuple):
     cpu_us: int
     """CPU time of the bot's whole process tree."""
     bot_waited_us: int
-    """How long the bot's main thread was ready but had no CPU."""
+    """How long the bot's threads were ready but had no CPU."""
     referee_waited_us: int
     """The same of the referee."""
 
 
-Gauge = Callable[[], Reading]
+class Gauge(Protocol):
+    """Reads what is used; the less of it the better, for reading takes time too."""
+
+    def cpu_us(self) -> int:
+        """CPU time of the bot's whole process tree."""
+
+    def read(self) -> Reading:
+        """Everything."""
+
+    def bot_is_ready(self) -> bool:
+        """Whether a thread of the bot's is running or waits for a CPU at this moment."""
+
+    def referee_is_ready(self) -> bool:
+        """The same of the referee, but for the thread that asks."""
 
 
 def charged_us(wall_us: int, before: Reading, after: Reading, unread_us: int = 0) -> int:
@@ -67,7 +86,7 @@ class OffTurn:
     def __init__(self) -> None:
         self.cpu_us = 0
         self.wall_us = 0
-        self._pauses = 0
+        self._next_us = 0
         self._since: tuple[int, int] | None = None
 
     @property
@@ -82,14 +101,14 @@ class OffTurn:
 
     def begin(self, now_us: int, gauge: Gauge) -> None:
         """The bot has answered all that it was asked."""
-        if self._pauses % SAMPLED_GAPS == 0:
-            self._since = (now_us, gauge().cpu_us)
-        self._pauses += 1
+        if now_us >= self._next_us:
+            self._next_us = now_us + SAMPLES_US
+            self._since = (now_us, gauge.cpu_us())
 
     def end(self, now_us: int, gauge: Gauge) -> None:
         """The bot is asked again."""
         if self._since is not None:
             since_us, cpu_us = self._since
             self.wall_us += now_us - since_us
-            self.cpu_us += gauge().cpu_us - cpu_us
+            self.cpu_us += gauge.cpu_us() - cpu_us
             self._since = None

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import signal
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -60,6 +61,22 @@ class Hosting:
 
 class EarlyEnd(Exception):
     """The program ended, or could not be started, before the bot said hello."""
+
+
+class _Gauge:
+    """Reads what a bot and this process use."""
+
+    def __init__(self, contained: Contained) -> None:
+        self._contained = contained
+        self.cpu_us = contained.cpu_us
+        self.bot_is_ready = contained.is_ready
+
+    def read(self) -> Reading:
+        bot = self._contained
+        return Reading(bot.cpu_us(), bot.waited_us(), proctree.waited_us(os.getpid()))
+
+    def referee_is_ready(self) -> bool:
+        return proctree.is_ready(os.getpid(), but=threading.get_native_id())
 
 
 class BotProcess:
@@ -178,9 +195,7 @@ class BotProcess:
             self._stderr.close_writing()
         self._loop.add_reader(self._pidfd, self._on_exit)
         if self._hosting.gauged:
-            self.session.gauge = lambda: Reading(
-                contained.cpu_us(), contained.waited_us(), proctree.waited_us(os.getpid())
-            )
+            self.session.gauge = _Gauge(contained)
         if self._hosting.freeze:
             self.session.freeze = contained.freeze
             self.session.thaw = contained.thaw

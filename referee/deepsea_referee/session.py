@@ -19,8 +19,10 @@ from google.protobuf.message import DecodeError
 from deepsea_referee.clock import Alarm, Clock, SharedTime
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.gauge import (
+    AGAIN_US,
     BUSY_US,
     GRACE_US,
+    LONGEST_READY_US,
     LOOKS,
     Gauge,
     OffTurn,
@@ -58,8 +60,8 @@ class _Ask:
     """One open question. Its clock starts when it is written."""
 
     __slots__ = (
-        *("credit_us", "game_id", "graced", "heard", "limit_us", "look_us", "looked", "looks"),
-        *("began_us", "request_id", "share_us"),
+        *("began_us", "credit_us", "game_id", "graced", "heard", "limit_us", "look_us", "looked"),
+        *("looks", "over_us", "request_id", "share_us"),
     )
 
     def __init__(
@@ -80,6 +82,8 @@ class _Ask:
         self.looks: tuple[int, int] = (0, 0)
         """How long the referee had waited for a CPU at the last look but one, and at the last."""
         self.graced = False
+        self.over_us: int | None = None
+        """When it was first found to have taken too long."""
 
     def charged_us(
         self, now_us: int, share_us: float, reading: Reading | None, *, answered: bool
@@ -349,12 +353,10 @@ class Session:
             ask.looked = (now_us, share_us, reading)
             ask.looks = (reading.referee_waited_us, reading.referee_waited_us)
         us = ask.charged_us(now_us, share_us, reading, answered=False)
-        if us > ask.limit_us and reading is not None and not ask.graced:
-            ask.graced = True
-            if reading.referee_waited_us - ask.looks[0] > BUSY_US:
-                self._ring_by(now_us + GRACE_US)
-                return
         if reading is not None:
+            if us > ask.limit_us and (again_us := self._undecided_us(ask, now_us, reading)):
+                self._ring_by(now_us + again_us)
+                return
             ask.looks = (ask.looks[1], reading.referee_waited_us)
         wall_us = round(share_us - ask.share_us)
         came: BotFault | RefereeError
@@ -369,8 +371,28 @@ class Session:
         self._late.add(ask.request_id)
         ask.heard(came)
 
+    def _undecided_us(self, ask: _Ask, now_us: int, reading: Reading) -> int:
+        """How soon to look again before a timeout is called; 0 if it is one.
+
+        While these looks go on, the referee's waiting counts from before them.
+        """
+        if not ask.graced:
+            ask.graced = True
+            ask.over_us = now_us
+            if reading.referee_waited_us - ask.looks[0] > BUSY_US:
+                return GRACE_US
+        assert self.gauge is not None
+        assert ask.over_us is not None
+        assert ask.looked is not None
+        worked_us = reading.cpu_us - ask.looked[2].cpu_us
+        if worked_us > ask.limit_us or now_us - ask.over_us > LONGEST_READY_US:
+            return 0
+        if self.gauge.referee_is_ready() or self.gauge.bot_is_ready():
+            return AGAIN_US
+        return 0
+
     def _reading(self) -> Reading | None:
-        return self.gauge() if self.gauge is not None else None
+        return self.gauge.read() if self.gauge is not None else None
 
     def _pause(self, now_us: int) -> None:
         """The bot has answered everything; what it does now is on others' time."""

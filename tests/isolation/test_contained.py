@@ -19,6 +19,7 @@ from deepsea_referee.isolation.cgroup import Hierarchies, hierarchies
 from deepsea_referee.isolation.contract import MIB, Contained, Isolation, Launch, Limits
 from deepsea_referee.isolation.plain import PlainProcess
 from deepsea_referee.random import fresh_token
+from helpers.programs import soon
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
 SPIN = "print('on', flush=True)\nwhile True: pass"
@@ -173,6 +174,17 @@ def test_waiting_for_a_cpu_is_known(isolation: Isolation) -> None:
         assert contained.waited_us() >= first
         contained.close()
         assert contained.waited_us() >= 0
+
+
+@pytest.mark.parametrize(
+    ("program", "ready"), [(SPIN, True), (WAIT, False)], ids=["spins", "waits"]
+)
+def test_whether_it_is_ready_is_known(isolation: Isolation, program: str, ready: bool) -> None:
+    with running(isolation, program) as contained:
+        assert soon(lambda: contained.is_ready() is ready)
+        contained.close()
+        contained.poll()
+        assert not contained.is_ready()
 
 
 def test_a_frozen_bot_can_be_ended(isolation: Isolation) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.gauge import OffTurn, Reading, charged_us, host_is_hopeless
+from deepsea_referee.gauge import (
+    AGAIN_US,
+    LONGEST_READY_US,
+    OffTurn,
+    Reading,
+    charged_us,
+    host_is_hopeless,
+)
 from deepsea_referee.session import Answer
 from deepsea_rules.faults import Fault
 from deepsea_sdk._pb import deepsea_pb2 as pb
@@ -48,9 +55,22 @@ class Host:
         self.reading = NOTHING
         self.readings = 0
 
-    def gauge(self) -> Reading:
+        self.bot_ready: list[bool] = []
+        self.referee_ready: list[bool] = []
+        """What is found at the next looks; nobody is ready after that."""
+
+    def cpu_us(self) -> int:
+        return self.reading.cpu_us
+
+    def read(self) -> Reading:
         self.readings += 1
         return self.reading
+
+    def bot_is_ready(self) -> bool:
+        return bool(self.bot_ready) and self.bot_ready.pop(0)
+
+    def referee_is_ready(self) -> bool:
+        return bool(self.referee_ready) and self.referee_ready.pop(0)
 
 
 def question() -> pb.DecisionRequest:
@@ -73,7 +93,7 @@ def test_past_the_wall_clock_the_reading_decides(
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             host = Host()
-            it.session.gauge = host.gauge
+            it.session.gauge = host
             asked = ask(it.session, question(), BUDGET_US)
             request = await peer.request()
             it.clock.jump(BUDGET_US // 4 + 1)  # the first look
@@ -96,7 +116,7 @@ def test_a_busy_host_gives_a_sleeper_no_time(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             host = Host()
-            it.session.gauge = host.gauge
+            it.session.gauge = host
             asked = ask(it.session, question(), BUDGET_US)
             await peer.request()
             await one_pass()
@@ -110,19 +130,74 @@ def test_a_busy_host_gives_a_sleeper_no_time(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("who", ["bot_ready", "referee_ready"])
+def test_no_timeout_is_called_while_somebody_is_ready(tmp_path: Path, who: str) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            host = Host()
+            it.session.gauge = host
+            asked = ask(it.session, question(), BUDGET_US)
+            request = await peer.request()
+            await it.alarm_is_set()
+            getattr(host, who).extend([True] * 10)
+            it.clock.jump(BUDGET_US + AGAIN_US * 9)
+            assert not asked.done()
+            # Now the wait is over, and in the accounts.
+            host.reading = Reading(20_000, BUDGET_US + AGAIN_US * 9, 0)
+            await peer.answer(request, "turn")
+            assert (await asked).action == "turn"
+
+    run(test())
+
+
+def test_who_is_ready_for_ever_has_a_timeout_all_the_same(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            host = Host()
+            it.session.gauge = host
+            host.bot_ready = [True] * 1000
+            asked = ask(it.session, question(), BUDGET_US)
+            await peer.request()
+            await it.alarm_is_set()
+            it.clock.jump(BUDGET_US + LONGEST_READY_US)
+            assert not asked.done()
+            it.clock.jump(2 * AGAIN_US)
+            fault = asked.exception()
+            assert isinstance(fault, BotFault)
+            assert fault.fault is Fault.TIMEOUT
+
+    run(test())
+
+
+def test_who_has_worked_too_long_is_ready_in_vain(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            host = Host()
+            it.session.gauge = host
+            host.bot_ready = [True] * 1000
+            asked = ask(it.session, question(), BUDGET_US)
+            await peer.request()
+            await it.alarm_is_set()
+            it.clock.jump(BUDGET_US // 4 + 1)
+            host.reading = Reading(BUDGET_US + 1, 0, 0)
+            it.clock.jump(BUDGET_US)
+            assert isinstance(asked.exception(), BotFault)
+
+    run(test())
+
+
 def test_a_quick_answer_is_never_measured(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             host = Host()
-            it.session.gauge = host.gauge
+            it.session.gauge = host
             await answered(it, peer)
-            measured = host.readings  # a pause between turns is, now and then
             asked = ask(it.session, question(), BUDGET_US)
             request = await peer.request()
             it.clock.jump(BUDGET_US // 4 - 1)
             await peer.answer(request, "turn")
             assert (await asked).us == BUDGET_US // 4 - 1
-            assert host.readings == measured + 1  # the end of that pause
+            assert not host.readings
 
     run(test())
 
@@ -131,7 +206,7 @@ def test_a_host_that_takes_everything_voids_the_game(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             host = Host()
-            it.session.gauge = host.gauge
+            it.session.gauge = host
             asked = ask(it.session, question(), BUDGET_US)
             await peer.request()
             await one_pass()  # the write has ended
@@ -183,13 +258,12 @@ def test_two_questions_at_once_freeze_only_after_the_second_answer(tmp_path: Pat
 
 def test_what_a_bot_does_between_its_turns_is_measured_now_and_then() -> None:
     host, off_turn = Host(), OffTurn()
-    for turn in range(16):
-        off_turn.begin(turn * 1_000, host.gauge)
+    for turn in range(16):  # a measure at most every 20 ms
+        off_turn.begin(turn * 5_000, host)
         host.reading = Reading((turn + 1) * 250, 0, 0)
-        off_turn.end(turn * 1_000 + 500, host.gauge)
-    assert (off_turn.cpu_us, off_turn.wall_us) == (2 * 250, 2 * 500)
+        off_turn.end(turn * 5_000 + 500, host)
+    assert (off_turn.cpu_us, off_turn.wall_us) == (4 * 250, 4 * 500)
     assert off_turn.share == 0.5
-    assert host.readings == 4
     both = OffTurn()
     assert both.share is None
     both.add(off_turn)

@@ -77,7 +77,10 @@ class Contained(Protocol):
         """CPU time of the whole tree so far, in microseconds; never decreases."""
 
     def waited_us(self) -> int:
-        """How long the bot's main thread was ready to run but had no CPU, in microseconds."""
+        """How long the bot's threads were ready to run but had no CPU, in microseconds."""
+
+    def is_ready(self) -> bool:
+        """Whether a thread of the bot's is running or waits for a CPU at this moment."""
 
     def freeze(self) -> None:
         """Stop every process of the tree until `thaw`. May be called again."""

@@ -102,6 +102,9 @@ class PlainContained:
     def waited_us(self) -> int:
         return proctree.waited_us(self.pid) if self._process.returncode is None else 0
 
+    def is_ready(self) -> bool:
+        return self._process.returncode is None and proctree.is_ready(self.pid)
+
     def freeze(self) -> None:
         self._frozen = True
         signals.stop_all(self._tree)

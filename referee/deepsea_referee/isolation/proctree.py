@@ -94,6 +94,19 @@ def waited_us(pid: int) -> int:
     return total // 1000
 
 
+def is_ready(pid: int, but: int = 0) -> bool:
+    """Whether a thread of a process is running or waits for a CPU; `but` is a thread left out."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    for thread in threads[:COUNTED_THREADS]:
+        fields = stat_fields(f"{pid}/task/{thread}")
+        if fields is not None and fields[0] == b"R" and int(thread) != but:
+            return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a tree holds at one moment."""

@@ -21,8 +21,11 @@ PAUSE_S = 0.005
 LONGEST_S = 1.0
 
 
-def stat_fields(pid: int) -> list[bytes] | None:
-    """The fields of /proc/PID/stat after the name: state, parent, group, session, ..."""
+def stat_fields(pid: int | str) -> list[bytes] | None:
+    """The fields of /proc/PID/stat after the name: state, parent, group, session, ...
+
+    Of a thread, if `pid` is PID/task/THREAD.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()

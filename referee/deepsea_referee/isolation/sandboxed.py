@@ -94,11 +94,19 @@ class SandboxedProcess:
         return self._cpu_us
 
     def waited_us(self) -> int:
+        if (bot := self._running_bot()) is not None:
+            self._waited_us = max(self._waited_us, proctree.waited_us(bot))
+        return self._waited_us
+
+    def is_ready(self) -> bool:
+        bot = self._running_bot()
+        return bot is not None and proctree.is_ready(bot)
+
+    def _running_bot(self) -> int | None:
+        """The bot's first process, in our numbers."""
         if self._bot is None and (first := self._learn()) is not None:
             self._bot = next(iter(proctree.children(first)), None)
-        if self._bot is not None and self._process.returncode is None:
-            self._waited_us = max(self._waited_us, proctree.waited_us(self._bot))
-        return self._waited_us
+        return self._bot if self._process.returncode is None else None
 
     def freeze(self) -> None:
         self._frozen = True
