@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_ladder.crew import Finished, Outcome, Play, Processes, Void, ready_made
+from deepsea_ladder.crew import Finished, Outcome, Play, Processes, Void, ready_made, start_in
 from deepsea_ladder.runner import Ended, Listener, Runner, Settings
 from deepsea_ladder.stop import Stop, Wish
 from deepsea_ladder.store import Job, Store, StoredSeason
@@ -22,6 +22,7 @@ from helpers.killing import context
 
 LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
+LAUNCH = partial(start_in, context)
 
 
 @pytest.fixture
@@ -68,14 +69,16 @@ def misbehave(folder: Path, job: Job) -> Outcome:
 def cleaning(folder: Path) -> Iterator[Play]:
     """A worker that notes when it is set up and cleaned up."""
     (folder / f"{os.getpid()} up").touch()
-    yield tell
-    (folder / f"{os.getpid()} down").touch()
+    try:
+        yield tell
+    finally:
+        (folder / f"{os.getpid()} down").touch()
 
 
 @contextmanager
 def crew(play: Play, workers: int = 2) -> Iterator[Processes]:
     """A crew that is closed again."""
-    crew = Processes(partial(ready_made, play), workers, context)
+    crew = Processes(partial(ready_made, play), workers, LAUNCH)
     yield crew
     crew.close()
 
@@ -150,7 +153,7 @@ def test_an_abandoned_worker_is_gone_and_another_takes_its_place(
 def test_workers_clean_up_when_the_crew_is_closed(
     jobs: list[Job], stop: Stop, tmp_path: Path
 ) -> None:
-    workers = Processes(partial(cleaning, tmp_path), 2, context)
+    workers = Processes(partial(cleaning, tmp_path), 2, LAUNCH)
     workers.start(jobs[0])
     workers.wait(LONG, stop)
     workers.close()
@@ -184,7 +187,7 @@ def test_workers_of_a_runner_that_was_killed_end_by_themselves(
 
 
 def _hire(answer: Connection, jobs: list[Job]) -> None:
-    stop, workers = Stop(), Processes(partial(ready_made, tell), 2, context)
+    stop, workers = Stop(), Processes(partial(ready_made, tell), 2, LAUNCH)
     workers.start(jobs[0])
     workers.start(jobs[2])
     answer.send([worker.process.pid for worker in workers._workers])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import click
 
-from deepsea_ladder.errors import LadderError, StoreDamaged, StoreUnavailable
+from deepsea_ladder.errors import CrewError, LadderError, StoreDamaged, StoreUnavailable
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.errors import IllegalAction, RulesError
 
@@ -41,7 +41,7 @@ def exit_status(run: Callable[[], object]) -> int:
         return _say(_one_line(error.format_message()), BAD_INPUT)
     except UserError as error:
         return _say(_one_line(str(error)), BAD_INPUT)
-    except (StoreUnavailable, StoreDamaged) as error:
+    except (StoreUnavailable, StoreDamaged, CrewError) as error:
         return _say(_one_line(str(error)), NEGATIVE)
     except LadderError as error:
         return _say(_one_line(str(error)), BAD_INPUT)
