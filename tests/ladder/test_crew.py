@@ -18,6 +18,7 @@ from deepsea_ladder.runner import Ended, Listener, Runner, Settings
 from deepsea_ladder.stop import Stop, Wish
 from deepsea_ladder.store import Job, Store, StoredSeason
 from helpers import ladder
+from helpers.deeds import misbehave
 from helpers.killing import context
 
 LONG = 60.0
@@ -45,24 +46,6 @@ def jobs(tmp_path: Path) -> list[Job]:
 def tell(job: Job) -> Outcome:
     """An outcome that says who played."""
     return Finished(f"{job.game_id} by {os.getpid()}")
-
-
-def misbehave(folder: Path, job: Job) -> Outcome:
-    """Do what a file named like the game says, once."""
-    deed = folder / job.game_id
-    if deed.exists():
-        words = deed.read_text()
-        deed.unlink()
-        if words == "raise":
-            raise RuntimeError("no luck")
-        if words == "exit":
-            os._exit(3)
-        if words == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if words == "hang":
-            (folder / "hangs").write_text(str(os.getpid()))
-            (folder / "never").read_text()
-    return Finished(ladder.play(job))
 
 
 @contextmanager
@@ -193,6 +176,27 @@ def _hire(answer: Connection, jobs: list[Job]) -> None:
     answer.send([worker.process.pid for worker in workers._workers])
     while True:
         workers.wait(LONG, stop)
+
+
+def test_a_worker_ends_in_the_middle_of_a_game_if_its_runner_was_killed(
+    jobs: list[Job], tmp_path: Path
+) -> None:
+    (tmp_path / jobs[0].game_id).write_text("hang")
+    for name in ("hangs", "never"):
+        os.mkfifo(tmp_path / name)
+    runner = context.Process(target=_hire_one, args=(tmp_path, jobs[0]))
+    runner.start()
+    worker = os.pidfd_open(int((tmp_path / "hangs").read_text()))
+    runner.kill()
+    runner.join()
+    select.select([worker], [], [])
+    os.close(worker)
+
+
+def _hire_one(folder: Path, job: Job) -> None:
+    stop, workers = Stop(), Processes(partial(ready_made, partial(misbehave, folder)), 1, LAUNCH)
+    workers.start(job)
+    workers.wait(LONG, stop)
 
 
 def test_an_interrupt_reaches_a_worker_and_does_nothing(jobs: list[Job], stop: Stop) -> None:

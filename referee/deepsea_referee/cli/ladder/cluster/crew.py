@@ -72,6 +72,7 @@ class Cluster:
         except BaseException:
             self._bell.close()
             raise
+        self._listen()
 
     def free(self) -> Sequence[int | None]:
         """For each thread that does not play for this run, its last block."""

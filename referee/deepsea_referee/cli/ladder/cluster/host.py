@@ -30,7 +30,7 @@ from deepsea_ladder.stop import Stop, Wish
 from deepsea_ladder.store import Job
 from deepsea_ladder.unpacked import unpack
 from deepsea_referee.cli.ladder.rated import guest, hosting
-from deepsea_referee.errors import RefereeError
+from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.isolation import keeper
 from deepsea_sdk import __version__
 
@@ -255,7 +255,7 @@ async def look(
         return found
     try:
         await asyncio.to_thread(hosting, isolation)
-    except RefereeError as error:
+    except (UserError, RefereeError) as error:
         return str(error)
     if dask_worker is not None and _PLUGIN not in dask_worker.plugins:
         await dask_worker.plugin_add(_Ending(), name=_PLUGIN)

@@ -4,7 +4,7 @@ Laws: a game is sent to one worker and to no other, and Dask repeats none; a bot
 once, when that says that it lacks it; a worker is used only if it has the same programs and the
 isolation that the season asks for; what cannot be mended here is said once, in one line.
 
-Everything but the methods `play`, `end` and `close` runs on the event loop of Dask's client.
+It has an event loop in a thread of its own; only `play`, `end` and `close` are called from others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import itertools
 import logging
 import pickle
+import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -39,6 +40,8 @@ LOOK_SECONDS: Final = 5.0
 """How often the scheduler is asked for its workers, even if it tells of no change."""
 ALONE_SECONDS: Final = 60.0
 """So long a run waits for a worker when all have left."""
+_TOPIC: Final = "all"
+"""Where the scheduler tells, among other things, of workers that come and leave."""
 
 
 class Came(NamedTuple):
@@ -73,7 +76,7 @@ _Errand = tuple[str, str]
 
 
 class Link:
-    """A client of the scheduler at `address`. `say` is called on its event loop.
+    """A client of the scheduler at `address`. `say` is called in its thread.
 
     Raises `CrewError` if the scheduler cannot be reached or none of its workers can play.
     """
@@ -97,13 +100,16 @@ class Link:
         self._bringing: defaultdict[_Errand, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._brought: dict[_Errand, int] = {}
         self._changed = asyncio.Event()
-        self._client = _connected(address)
+        self._stop = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        begun: Future[None] = Future()
+        self._thread = threading.Thread(target=self._serve, args=(begun,), daemon=True)
+        self._thread.start()
         try:
-            self._call(self._begin()).result()
+            begun.result()
         except BaseException:
-            self._client.close()
+            self.close()
             raise
-        self._watching = self._call(self._watch())
 
     def play(self, address: str, job: Job) -> Future[Outcome]:
         """Let a worker play; cancelled if the scheduler is lost."""
@@ -115,23 +121,49 @@ class Link:
 
     def close(self) -> None:
         """Leave the cluster."""
-        self._watching.cancel()
-        self._client.close(timeout=CONNECT_SECONDS)
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
-        return asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _serve(self, begun: Future[None]) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._live(begun))
+
+    async def _live(self, begun: Future[None]) -> None:
+        work = asyncio.create_task(self._work(begun))
+        await self._stop.wait()
+        work.cancel()
+        await asyncio.wait({work})
+
+    async def _work(self, begun: Future[None]) -> None:
+        try:
+            self._client = await _joined(self._address)
+            try:
+                await self._begin()
+                begun.set_result(None)
+                await self._watch()
+            finally:
+                # Else the scheduler tries to tell us that we have left.
+                self._client.unsubscribe_topic(_TOPIC)
+                await _left(self._client)
+        except Exception as error:
+            if begun.done():
+                raise
+            begun.set_exception(error)
 
     # Who is there
 
     async def _begin(self) -> None:
         """See whether there is a worker that can play."""
-        scheduler = (await self._client.scheduler.versions())["packages"]
-        ours = host.programs()
-        if found := host.difference(scheduler, {name: ours[name] for name in host.DASK}):
-            raise CrewError(f"the scheduler at {self._address} cannot be used: {found}")
-        self._client.subscribe_topic("all", self._on_event)
+        self._client.subscribe_topic(_TOPIC, self._on_event)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
+                scheduler = (await self._client.scheduler.versions())["packages"]
+                ours = host.programs()
+                if found := host.difference(scheduler, {name: ours[name] for name in host.DASK}):
+                    raise CrewError(f"the scheduler at {self._address} cannot be used: {found}")
                 while not await self._survey():
                     await self._next_change()
         except TimeoutError:
@@ -257,18 +289,37 @@ class Link:
             )
 
 
-def _connected(address: str) -> Any:
+async def _joined(address: str) -> Any:
     """A client of the scheduler at that address."""
     # What Dask has to say of lost connections is said here, in one line.
     for name in ("distributed", "distributed.client", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # versions are compared with better words
-            return distributed.Client(
-                address, timeout=CONNECT_SECONDS, set_as_default=False, name="deepsea-ladder"
-            )
-    except (OSError, ImportError) as error:
-        raise CrewError(f"no scheduler can be reached at {address}: {error}") from None
+        client = distributed.Client(
+            address,
+            asynchronous=True,
+            timeout=CONNECT_SECONDS,
+            set_as_default=False,
+            name="deepsea-ladder",
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # versions are compared with better words
+                # The client's own limit does not hold for a server that accepts and is silent.
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await client
+        except BaseException:
+            await _left(client)
+            raise
+    except (OSError, ImportError) as error:  # TimeoutError is an OSError
+        words = str(error) or f"no answer within {CONNECT_SECONDS:g} seconds"
+        raise CrewError(f"no scheduler can be reached at {address}: {words}") from None
     except (ValueError, TypeError, RuntimeError) as error:
         raise UserError(f"--cluster {address}: {error}") from None
+    return client
+
+
+async def _left(client: Any) -> None:
+    with suppress(OSError):
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await client.close()
