@@ -7,13 +7,16 @@ signal, a hang) is an outcome like any other; a crew never loses a job that it w
 from __future__ import annotations
 
 import multiprocessing
+import os
+import select
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
-from multiprocessing.process import BaseProcess
 from typing import Final, Protocol
 
 from .names import plain
@@ -43,7 +46,7 @@ MakePlay = Callable[[], AbstractContextManager[Play]]
 
 
 class Crew(Protocol):
-    """Several workers."""
+    """Several workers. Any method raises `CrewError` once there are none and none will come."""
 
     def free(self) -> Sequence[int | None]:
         """For each job that can be started now, the block that its worker played last."""
@@ -95,9 +98,37 @@ class Inline:
         self._job = None
 
 
+class Running(Protocol):
+    """A worker's process, as `multiprocessing` has it."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number."""
+
+    @property
+    def exitcode(self) -> int | None:
+        """Its exit status, less than 0 for a signal; None while it runs."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end, so many seconds at most."""
+
+    def close(self) -> None:
+        """Free what is left of it."""
+
+
+Launch = Callable[[MakePlay], tuple[Running, Connection]]
+"""Starts a process that does what `attend` does, and has the other end of the connection."""
+
+
 @dataclass(slots=True)
 class _Worker:
-    process: BaseProcess
+    process: Running
     connection: Connection
     job: Job | None = None
     block: int | None = None
@@ -112,13 +143,11 @@ class Processes:
     GRACE_SECONDS: Final = 5.0
     """How long a worker may take to clean up when it is ended."""
 
-    def __init__(
-        self, make_play: MakePlay, workers: int, context: BaseContext | None = None
-    ) -> None:
+    def __init__(self, make_play: MakePlay, workers: int, launch: Launch | None = None) -> None:
         self._make_play = make_play
         self._most = workers
         # Forking a process that has threads or gRPC in it is not safe.
-        self._context = context or multiprocessing.get_context("spawn")
+        self._launch = launch or partial(start_in, multiprocessing.get_context("spawn"))
         self._workers: list[_Worker] = []
 
     def free(self) -> Sequence[int | None]:
@@ -179,18 +208,7 @@ class Processes:
             worker.process.close()
 
     def _hire(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(  # type: ignore[attr-defined]
-            target=_work, args=(theirs, self._make_play), daemon=False
-        )
-        # Ctrl-C reaches workers too, even those that are not yet ready to hear of it.
-        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, former)
-        theirs.close()
-        worker = _Worker(process, ours)
+        worker = _Worker(*self._launch(self._make_play))
         self._workers.append(worker)
         return worker
 
@@ -202,22 +220,55 @@ class Processes:
         worker.process.join()
 
 
-def _work(connection: Connection, make_play: MakePlay) -> None:
-    """What a worker's process does."""
+def start_in(context: BaseContext, make_play: MakePlay) -> tuple[Running, Connection]:
+    """A `Launch` by a context of `multiprocessing`."""
+    ours, theirs = context.Pipe()
+    process = context.Process(  # type: ignore[attr-defined]
+        target=attend, args=(theirs, make_play), daemon=False
+    )
+    # Ctrl-C reaches workers too, even those that are not yet ready to hear of it.
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+    theirs.close()
+    return process, ours
+
+
+def attend(connection: Connection, make_play: MakePlay) -> None:
+    """What a worker's process does, in its main thread: play what comes until nobody is there."""
     # Who stops when is the runner's decision. A handler, unlike ignoring, is not passed on to bots.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, lambda *_: _leave())
+    threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
     with make_play() as play:
-        while True:
-            try:
-                job = connection.recv()
-            except (EOFError, OSError):  # reset, if the runner was killed
-                return
-            try:
-                connection.send(_outcome(play, job))
-            except OSError:  # the runner is gone, and with it who wanted to know
-                return
+        try:
+            _play_all(connection, play)
+        finally:
+            # Who leaves already is not to be disturbed in cleaning up.
+            signal.signal(signal.SIGTERM, lambda *_: None)
+
+
+def _play_all(connection: Connection, play: Play) -> None:
+    while True:
+        try:
+            job = connection.recv()
+        except (EOFError, OSError):  # reset, if the runner was killed
+            return
+        try:
+            connection.send(_outcome(play, job))
+        except OSError:  # the runner is gone, and with it who wanted to know
+            return
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process, in the middle of a game too, when the other end of a socket is gone."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLRDHUP)
+    waiting.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _leave() -> None:
@@ -228,7 +279,12 @@ def _outcome(play: Play, job: Job) -> Outcome:
     try:
         return play(job)
     except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
-        return Void(plain(f"{type(error).__name__}: {error}"))
+        return failure(error)
+
+
+def failure(error: BaseException) -> Void:
+    """What an exception is to a game."""
+    return Void(plain(f"{type(error).__name__}: {error}"))
 
 
 def _ending(exitcode: int | None) -> str:

@@ -7,6 +7,7 @@
     ├── SubmissionError        a bot that is not accepted, and why
     ├── SeasonError            a season's settings make no sense
     ├── PairingError           no games can be made of these bots
+    ├── CrewError              there is nobody who could play, and it is no bot's fault
     └── RatingError            numbers that cannot be rated
 
 Every message is one line for the user: what happened, where, what to do.
@@ -41,6 +42,10 @@ class SeasonError(LadderError):
 
 class PairingError(LadderError):
     """No games can be made of these bots."""
+
+
+class CrewError(LadderError):
+    """There is nobody who could play."""
 
 
 class RatingError(LadderError):

@@ -160,8 +160,7 @@ class Runner:
                 return Ended.STOPPED
             if self._in_vain >= self._settings.vain:
                 return Ended.IN_VAIN
-            if self._stop.wish is Wish.GO_ON:
-                self._fill()
+            anybody = self._fill() if self._stop.wish is Wish.GO_ON else True
             if self._playing:
                 self._take_in(self._crew.wait(self._until_due(), self._stop))
                 self._look_after()
@@ -169,29 +168,34 @@ class Runner:
                 return Ended.STOPPED
             elif self._reached():
                 return Ended.GOAL
+            elif not anybody:  # the crew knows for how long to wait for somebody
+                self._crew.wait(self._until_due(), self._stop)
+                self._look_after()
             elif not self._wait_for_work():
                 return Ended.NOTHING_LEFT
 
     def _reached(self) -> bool:
-        return self._settled or self._wanted() <= 0
+        return self._settled or self._wanted() == 0
 
-    def _wanted(self) -> int:
-        """How many more games may be started for the goal."""
+    def _wanted(self) -> int | None:
+        """How many more games may be started for the goal; None is no limit."""
         if self._goal.games is None:
-            return len(self._crew.free())
-        return self._goal.games - self._summary.accepted - len(self._playing)
+            return None
+        return max(0, self._goal.games - self._summary.accepted - len(self._playing))
 
-    def _fill(self) -> None:
-        """Give the crew what there is to play."""
-        free = [] if self._settled else self._crew.free()[: max(0, self._wanted())]
+    def _fill(self) -> bool:
+        """Give the crew what there is to play; whether anybody was free."""
+        workers = self._crew.free()
+        free = [] if self._settled else workers[: self._wanted()]
         if not free:
-            return
+            return bool(workers)
         jobs = self._claim(free)
         if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
             jobs += self._claim(free[len(jobs) :])
         for job in jobs:
             self._crew.start(job)
             self._playing[job.game_id] = (job, self._clock())
+        return True
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
         jobs, lease = self._store.jobs, self._settings.lease

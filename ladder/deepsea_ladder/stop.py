@@ -24,30 +24,28 @@ class Wish(IntEnum):
     """Give up what is being played."""
 
 
-class Stop:
-    """A wish that several parts of a run look at, and can wait for."""
+class Bell:
+    """Wakes whoever waits for it beside other things; from any thread or signal handler."""
 
     def __init__(self) -> None:
-        self.wish = Wish.GO_ON
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def ask(self, wish: Wish) -> None:
-        """Ask for it; what was asked for before and is more remains."""
-        self.wish = max(self.wish, wish)
-        with suppress(BlockingIOError):  # so many have asked already that it will be heard
+    def ring(self) -> None:
+        """Wake whoever waits, now or later."""
+        with suppress(BlockingIOError):  # it rang so often already that it will be heard
             os.write(self._writing, b"!")
 
     def fileno(self) -> int:
-        """Readable once somebody has asked."""
+        """Readable once it rang."""
         return self._reading
 
     def clear(self) -> None:
-        """Note that this was heard; the wish remains."""
+        """Note that it was heard."""
         with suppress(BlockingIOError):
             os.read(self._reading, 4096)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long, or until somebody asks."""
+        """Wait so long, or until it rings."""
         if select.select([self], [], [], seconds)[0]:
             self.clear()
 
@@ -55,6 +53,19 @@ class Stop:
         """Free the pipe."""
         os.close(self._reading)
         os.close(self._writing)
+
+
+class Stop(Bell):
+    """A wish that several parts of a run look at, and can wait for; hearing it does not end it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wish = Wish.GO_ON
+
+    def ask(self, wish: Wish) -> None:
+        """Ask for it; what was asked for before and is more remains."""
+        self.wish = max(self.wish, wish)
+        self.ring()
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:

@@ -11,8 +11,10 @@ import os
 import select
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 from deepsea_referee.bots import BotSpec, resolve
 from deepsea_referee.isolation.plain import PlainProcess
@@ -156,14 +158,37 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@contextmanager
+def nothing_stays_behind(monkeypatch: pytest.MonkeyPatch, seconds: float = 60.0) -> Iterator[None]:
+    """The same for programs that this one does not start itself, and that may take their time.
+
+    All have to be started with what is the environment inside.
+    """
+    with tempfile.TemporaryDirectory(prefix="t-") as name, monkeypatch.context() as patch:
+        patch.setenv("TMPDIR", name)
+        yield
+        for pid, words in _running(name):
+            with suppress(ProcessLookupError):
+                handle = os.pidfd_open(pid)
+                try:
+                    assert select.select([handle], [], [], seconds)[0], f"it runs on: {words}"
+                finally:
+                    os.close(handle)
+        assert list(Path(name).iterdir()) == []
+
+
 def _programs(folder: str) -> list[str]:
     """Running processes that were told an address in the folder."""
+    return [words for _, words in _running(folder)]
+
+
+def _running(folder: str) -> list[tuple[int, str]]:
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
                 if folder.encode() in (process / "environ").read_bytes():
-                    found.append((process / "cmdline").read_text())
+                    found.append((int(process.name), (process / "cmdline").read_text()))
             except OSError:
                 continue
     return found

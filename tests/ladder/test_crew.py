@@ -13,15 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_ladder.crew import Finished, Outcome, Play, Processes, Void, ready_made
+from deepsea_ladder.crew import Finished, Outcome, Play, Processes, Void, ready_made, start_in
 from deepsea_ladder.runner import Ended, Listener, Runner, Settings
 from deepsea_ladder.stop import Stop, Wish
 from deepsea_ladder.store import Job, Store, StoredSeason
 from helpers import ladder
+from helpers.deeds import misbehave
 from helpers.killing import context
 
 LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
+LAUNCH = partial(start_in, context)
 
 
 @pytest.fixture
@@ -46,36 +48,20 @@ def tell(job: Job) -> Outcome:
     return Finished(f"{job.game_id} by {os.getpid()}")
 
 
-def misbehave(folder: Path, job: Job) -> Outcome:
-    """Do what a file named like the game says, once."""
-    deed = folder / job.game_id
-    if deed.exists():
-        words = deed.read_text()
-        deed.unlink()
-        if words == "raise":
-            raise RuntimeError("no luck")
-        if words == "exit":
-            os._exit(3)
-        if words == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if words == "hang":
-            (folder / "hangs").write_text(str(os.getpid()))
-            (folder / "never").read_text()
-    return Finished(ladder.play(job))
-
-
 @contextmanager
 def cleaning(folder: Path) -> Iterator[Play]:
     """A worker that notes when it is set up and cleaned up."""
     (folder / f"{os.getpid()} up").touch()
-    yield tell
-    (folder / f"{os.getpid()} down").touch()
+    try:
+        yield tell
+    finally:
+        (folder / f"{os.getpid()} down").touch()
 
 
 @contextmanager
 def crew(play: Play, workers: int = 2) -> Iterator[Processes]:
     """A crew that is closed again."""
-    crew = Processes(partial(ready_made, play), workers, context)
+    crew = Processes(partial(ready_made, play), workers, LAUNCH)
     yield crew
     crew.close()
 
@@ -150,7 +136,7 @@ def test_an_abandoned_worker_is_gone_and_another_takes_its_place(
 def test_workers_clean_up_when_the_crew_is_closed(
     jobs: list[Job], stop: Stop, tmp_path: Path
 ) -> None:
-    workers = Processes(partial(cleaning, tmp_path), 2, context)
+    workers = Processes(partial(cleaning, tmp_path), 2, LAUNCH)
     workers.start(jobs[0])
     workers.wait(LONG, stop)
     workers.close()
@@ -184,12 +170,33 @@ def test_workers_of_a_runner_that_was_killed_end_by_themselves(
 
 
 def _hire(answer: Connection, jobs: list[Job]) -> None:
-    stop, workers = Stop(), Processes(partial(ready_made, tell), 2, context)
+    stop, workers = Stop(), Processes(partial(ready_made, tell), 2, LAUNCH)
     workers.start(jobs[0])
     workers.start(jobs[2])
     answer.send([worker.process.pid for worker in workers._workers])
     while True:
         workers.wait(LONG, stop)
+
+
+def test_a_worker_ends_in_the_middle_of_a_game_if_its_runner_was_killed(
+    jobs: list[Job], tmp_path: Path
+) -> None:
+    (tmp_path / jobs[0].game_id).write_text("hang")
+    for name in ("hangs", "never"):
+        os.mkfifo(tmp_path / name)
+    runner = context.Process(target=_hire_one, args=(tmp_path, jobs[0]))
+    runner.start()
+    worker = os.pidfd_open(int((tmp_path / "hangs").read_text()))
+    runner.kill()
+    runner.join()
+    select.select([worker], [], [])
+    os.close(worker)
+
+
+def _hire_one(folder: Path, job: Job) -> None:
+    stop, workers = Stop(), Processes(partial(ready_made, partial(misbehave, folder)), 1, LAUNCH)
+    workers.start(job)
+    workers.wait(LONG, stop)
 
 
 def test_an_interrupt_reaches_a_worker_and_does_nothing(jobs: list[Job], stop: Stop) -> None:

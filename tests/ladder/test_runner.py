@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from deepsea_ladder.crew import Finished, Inline, Outcome, Void
-from deepsea_ladder.errors import PairingError, StoreUnavailable
+from deepsea_ladder.errors import CrewError, PairingError, StoreUnavailable
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.runner import Ended, Goal, Runner, Settings, Summary
 from deepsea_ladder.stop import Stop, Wish
@@ -246,6 +246,46 @@ def test_it_waits_for_games_of_others_in_case_they_come_back(
 
     assert other.game_id == "s1-1"
     assert run(store, season, stop, playing).accepted == 6
+
+
+@pytest.mark.parametrize("goal", [Goal(), Goal(games=6)])
+def test_it_waits_for_workers_that_are_still_to_come(
+    store: Store, season: StoredSeason, stop: Stop, goal: Goal
+) -> None:
+    class Late(Inline):
+        """Comes when it was waited for."""
+
+        here = False
+
+        def free(self) -> Sequence[int | None]:
+            return super().free() if self.here else []
+
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+            if self.here:
+                return super().wait(seconds, stop)
+            assert seconds > 0
+            self.here = True
+            return []
+
+    runner = Runner(
+        store, season, Late(play), owner="runner", clock=lambda: 0.0, stop=stop, goal=goal
+    )
+    assert runner.run().accepted == 6
+
+
+def test_a_run_whose_workers_are_gone_hands_back(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    class Gone(Inline):
+        """Is lost in the middle of a game."""
+
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+            raise CrewError("all workers have left")
+
+    with pytest.raises(CrewError):
+        Runner(store, season, Gone(play), owner="runner", clock=lambda: 0.0, stop=stop).run()
+    counts = store.queue.counts(season)
+    assert (counts.todo, counts.leased) == (6, 0)
 
 
 def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from deepsea_ladder.crew import Finished, Outcome, Play, Void
+from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Job, Store
 from deepsea_ladder.unpacked import BotFolders
 from deepsea_referee.bots import BotSpec, resolve
@@ -38,17 +41,31 @@ GAMES_OF_A_PROCESS: Final = 200
 def worker(target: str) -> Iterator[Play]:
     """What a worker of the ladder at `target` does; its bots' files and processes go with it."""
     folder = keeper.private_folder()
+    try:
+        with guest(folder, partial(fetch, target)) as play:
+            yield play
+    finally:
+        keeper.remove_folder(folder)
 
-    def fetch(digest: str) -> bytes:
-        with Store.open(target) as store:
-            return store.bots.archive(digest)
 
-    room = Room(BotFolders(folder, fetch))
+def fetch(target: str, digest: str) -> bytes:
+    """The packed files of a bot of the ladder at `target`."""
+    with Store.open(target) as store:
+        return store.bots.archive(digest)
+
+
+@contextmanager
+def guest(folder: Path, fetch: Callable[[str], bytes] | None = None) -> Iterator[Play]:
+    """What a worker does whose bots are in a folder of somebody else's; he may fetch more."""
+    room = Room(BotFolders(folder, fetch or _nothing_more))
     try:
         yield room.play
     finally:
         room.close()
-        keeper.remove_folder(folder)
+
+
+def _nothing_more(digest: str) -> bytes:
+    raise StoreError(f"the files of {digest} are not here, or damaged")
 
 
 class Room:

@@ -27,7 +27,9 @@ from deepsea_referee.cli.output import say, shown, width
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
+    from deepsea_ladder.crew import Crew
     from deepsea_ladder.runner import Goal, Source, Summary
+    from deepsea_ladder.season import Isolation
     from deepsea_ladder.settled import Order
     from deepsea_ladder.store import Job, Receipt, Store, StoredSeason
 
@@ -57,9 +59,13 @@ LOOKS: Final = 4
     "--jobs",
     metavar="J",
     type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
+    show_default="1",
     help="How many games are played at once, each by a process with bots of its own.",
+)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Play on the workers of the Dask scheduler at ADDRESS, such as tcp://host:8786.",
 )
 @store_option
 @click.pass_context
@@ -72,7 +78,8 @@ def run(
     until_settled: bool,
     forever: bool,
     confidence: float,
-    jobs: int,
+    jobs: int | None,
+    cluster: str | None,
 ) -> None:
     """Play rated games: who needs one most, against bots of about its strength.
 
@@ -83,6 +90,8 @@ def run(
     """
     if (games is not None) + until_settled + forever > 1:
         raise UserError("--games, --until-settled and --forever exclude each other")
+    if cluster is not None and jobs is not None:
+        raise UserError("a cluster plays as many games as its workers have threads: omit --jobs")
     from deepsea_ladder.matchmaker import Matchmaker
     from deepsea_ladder.runner import Goal
 
@@ -97,7 +106,8 @@ def run(
             goal = Goal(settled=settled)
         if goal.settled and settled.order().settled:
             goal = Goal(games=0)  # it was so already
-        summary = play(store, season, store_text, jobs, Matchmaker(store, season), goal)
+        source = Matchmaker(store, season)
+        summary = play(store, season, store_text, jobs or 1, source, goal, cluster)
         status = report(summary, season)
         if games is None and not forever:
             say(settled.words())
@@ -158,16 +168,19 @@ def play(
     jobs: int,
     source: Source,
     goal: Goal,
+    cluster: str | None = None,
 ) -> Summary:
-    """Play with workers until the goal is reached or somebody stops it."""
-    from deepsea_ladder.crew import Processes
+    """Play with workers until the goal is reached or somebody stops it.
+
+    There are `jobs` workers on this machine, or else those of the Dask scheduler at `cluster`.
+    """
     from deepsea_ladder.runner import Runner
     from deepsea_referee.cli.ladder.owners import own_name, take_back
-    from deepsea_referee.cli.ladder.rated import hosting, worker
     from deepsea_referee.clock import SystemClock
 
     logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
-    hosting(season.season.isolation)  # refused here, in one line, rather than by every worker
+    isolation = season.season.isolation
+    crew = _crew_at(cluster, target, isolation) if cluster else _crew_here(jobs, target, isolation)
     clock = SystemClock()
     if games := take_back(store, season):
         _tell(f"{count(games, 'game')} of a run that was killed will be played again")
@@ -176,7 +189,7 @@ def play(
     runner = Runner(
         store,
         season,
-        Processes(partial(worker, target), jobs),
+        crew,
         owner=own_name(),
         clock=lambda: clock.now_us() / 1_000_000,
         stop=stop,
@@ -190,6 +203,28 @@ def play(
     finally:
         watcher.finish()
         stop.close()
+
+
+def _crew_here(jobs: int, target: str, isolation: Isolation) -> Crew:
+    from deepsea_ladder.crew import Processes
+    from deepsea_referee.cli.ladder.rated import hosting, worker
+
+    hosting(isolation)  # refused here, in one line, rather than by every worker
+    return Processes(partial(worker, target), jobs)
+
+
+def _crew_at(address: str, target: str, isolation: Isolation) -> Crew:
+    from deepsea_referee.cli.ladder.rated import fetch
+
+    try:
+        from deepsea_referee.cli.ladder.cluster.crew import Cluster
+    except ModuleNotFoundError as error:
+        if error.name not in ("dask", "distributed"):
+            raise
+        raise UserError(
+            "--cluster needs the package distributed: pip install 'deepsea-referee[cluster]'"
+        ) from None
+    return Cluster(address, partial(fetch, target), isolation, _tell)
 
 
 def report(summary: Summary, season: StoredSeason) -> int:
