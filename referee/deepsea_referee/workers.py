@@ -7,79 +7,31 @@ was playing, which are void, and another one goes on; no worker outlives this pr
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import math
 import multiprocessing
 import os
 import selectors
 import signal
-import threading
-import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import Final, Self, TypeAlias
+from typing import Final
 
-from deepsea_referee.background import Background
 from deepsea_referee.clock import SystemClock
-from deepsea_referee.errors import RefereeError, UserError
+from deepsea_referee.errors import RefereeError
 from deepsea_referee.gauge import OffTurn
 from deepsea_referee.in_process import ISOLATION
-from deepsea_referee.in_process import run_match as run_in_process
-from deepsea_referee.match import MatchSettings, OnGame, OnVoid, play_match
-from deepsea_referee.results import BotLog, GameResult, MatchResult, VoidGame
-from deepsea_rules.record import GameRecord
+from deepsea_referee.match import MatchSettings, OnGame, OnVoid
+from deepsea_referee.results import MatchResult, VoidGame
+from deepsea_referee.worker import GRACE_US, Farewell, Message, Share, work
 
-GRACE_US: Final = 10_000_000
-"""How long a worker may take to end its bots."""
-AGAIN_US: Final = 500_000
-"""After this time bots in a worker's own process are interrupted again."""
 DEATHS_IN_A_ROW: Final = 3
 """So often a worker is replaced without a game between."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Share(MatchSettings):
-    """One worker's part of a match."""
-
-    worker: int = 0
-    """From 0."""
-    workers: int = 1
-    first: int = 0
-    """Games before this one are left out."""
-
-    @classmethod
-    def of(cls, settings: MatchSettings, worker: int, workers: int, first: int = 0) -> Self:
-        """A part of this match."""
-        whole = {one.name: getattr(settings, one.name) for one in fields(MatchSettings)}
-        return cls(**whole, worker=worker, workers=workers, first=first)
-
-    def numbers(self) -> Iterator[int]:
-        """Its games."""
-        # In turns, but moved on by one from time to time: else two workers of two bots would have
-        # all games of one seating each, and not the same work.
-        period = math.lcm(self.workers, len(self.bots))
-        for number in range(self.first, self.games):
-            if (number + number // period) % self.workers == self.worker:
-                yield number
-
-
-@dataclass(slots=True)
-class _Farewell:
-    """The last that a worker sends."""
-
-    logs: list[BotLog] = field(default_factory=list)
-    off_turn: list[OffTurn] = field(default_factory=list)
-    error: Exception | None = None
-
-
-_Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame | _Farewell
 
 
 def run_match(
@@ -145,7 +97,7 @@ class _Worker:
 
     def start(self, context: SpawnContext, in_process: bool) -> None:
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, self.share, in_process))
+        self.process = context.Process(target=work, args=(theirs, self.share, in_process))
         # Ctrl-C reaches workers too, also before they can say what is to come of it.
         former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -264,7 +216,7 @@ class _Team:
                 worker.connection.send(None)  # what is said does not matter
 
     def _hear(self, worker: _Worker) -> None:
-        message: _Message
+        message: Message
         try:
             if not worker.connection.poll():
                 raise EOFError
@@ -272,7 +224,7 @@ class _Team:
         except (EOFError, OSError):
             self._lose(worker, self._dismiss(worker))
             return
-        if isinstance(message, _Farewell):
+        if isinstance(message, Farewell):
             self._part(worker, message)
         elif isinstance(message, VoidGame):
             worker.heard_of(message.game - 1)
@@ -290,7 +242,7 @@ class _Team:
         if self._on_void is not None:
             _wait_for(self._on_void(void))
 
-    def _part(self, worker: _Worker, farewell: _Farewell) -> None:
+    def _part(self, worker: _Worker, farewell: Farewell) -> None:
         ending = self._dismiss(worker)
         if farewell.error is not None:
             raise farewell.error
@@ -316,87 +268,3 @@ class _Team:
 def _wait_for(answer: object) -> None:
     if isinstance(answer, Future):
         answer.result()
-
-
-# A worker
-
-
-def _work(connection: Connection, share: Share, in_process: bool) -> None:
-    """What a worker's process does."""
-    told = threading.Event()
-
-    def interrupt(*_: object) -> None:
-        if told.is_set():
-            raise KeyboardInterrupt
-
-    # Who stops when is said over the connection. Unlike ignoring, a handler is not passed on.
-    signal.signal(signal.SIGINT, interrupt)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
-    with suppress(KeyboardInterrupt):
-        try:
-            if in_process:
-                result = _play_in_process(connection, share, told)
-            else:
-                result = asyncio.run(_play(connection, share))
-            farewell = _Farewell(result.logs, result.off_turn)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is to be said over there)
-            farewell = _Farewell(error=_portable(error))
-        _send(connection, farewell)
-
-
-async def _play(connection: Connection, share: Share) -> MatchResult:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-
-    def told() -> None:
-        loop.remove_reader(connection.fileno())
-        stop.set()
-
-    loop.add_reader(connection.fileno(), told)
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    thread = Background("connection")  # the other side may be busy, and clocks run here
-
-    def send(message: _Message) -> Future[object] | None:
-        return thread.do(_send, connection, message)
-
-    try:
-        return await play_match(share, lambda *game: send(game), send, interrupt=stop)
-    finally:
-        thread.close()
-
-
-def _play_in_process(connection: Connection, share: Share, told: threading.Event) -> MatchResult:
-    done = threading.Event()
-
-    def watch() -> None:
-        connection.poll(None)  # until something is said, or nobody is there any more
-        told.set()
-        # Again and again: a signal that comes just before a bot begins to wait wakes nobody.
-        for _ in range(GRACE_US // AGAIN_US):
-            if done.is_set():
-                return
-            signal.pthread_kill(main, signal.SIGINT)
-            done.wait(AGAIN_US / 1_000_000)
-        os._exit(1)
-
-    main = threading.get_ident()
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        return run_in_process(share, lambda *game: _send(connection, game))
-    finally:
-        done.set()
-
-
-def _send(connection: Connection, message: _Message) -> None:
-    with suppress(OSError):  # that nobody is there shows where it is waited for
-        connection.send(message)
-
-
-def _portable(error: Exception) -> Exception:
-    """What can be raised in another process."""
-    for kind in (UserError, RefereeError):
-        if isinstance(error, kind):
-            return kind(str(error))
-    if isinstance(error, OSError):
-        return error
-    return RuntimeError(f"in a worker: {''.join(traceback.format_exception(error))}")

@@ -22,7 +22,8 @@ from deepsea_referee.document import Document
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results import GameResult, log_name
-from deepsea_referee.workers import Share, run_match
+from deepsea_referee.worker import Share
+from deepsea_referee.workers import run_match
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from helpers.matches import Listener, Played, without_times
