@@ -18,7 +18,7 @@ from .errors import IllegalAction
 from .events import Event, Happening, end_event, event_for
 from .faults import Fault, is_forfeit
 from .ruleset import RuleSet
-from .scoring import Result, final_result
+from .scoring import Result
 from .state import GameState
 from .view import KIND_OF_PHASE, View, known_values, view_for
 
@@ -171,6 +171,4 @@ class Game:
 
     def result(self) -> Result:
         """Scores and placements of a finished game; forfeited seats rank last."""
-        forfeits = [forfeit.seat for forfeit in self.forfeits]
-        self.state.result()
-        return final_result(self.rules.tiebreak, self.state.bank, self.state.values, forfeits)
+        return self.state.result([forfeit.seat for forfeit in self.forfeits])

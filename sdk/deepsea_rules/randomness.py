@@ -7,9 +7,8 @@ it again; a label is used for one thing only; a seat's dice do not depend on wha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import count
 from typing import Final, Protocol
 
 from .units import LEVELS, values_of_level
@@ -51,29 +50,28 @@ class Source:
         self._inner = hashlib.sha256(key.translate(_INNER_PAD))
         self._outer = hashlib.sha256(key.translate(_OUTER_PAD))
 
-    def block(self, label: str, counter: int) -> bytes:
-        """The 32 bytes of a label that have this number, from 0."""
+    def block(self, message: str) -> bytes:
+        """The 32 bytes of "label:counter"."""
         inner = self._inner.copy()
         outer = self._outer.copy()
-        inner.update(f"{label}:{counter}".encode())
+        inner.update(message.encode())
         outer.update(inner.digest())
         return outer.digest()
 
-    def bytes_of(self, label: str) -> Iterator[int]:
-        """All the bytes of a label."""
-        for counter in count():
-            yield from self.block(label, counter)
-
-    def dice(self, dive: int, seat: int, turn: int) -> tuple[int, int]:
-        """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
-        label = f"dice/{dive}/{seat}/{turn}"
-        block = self.block(label, 0)
+    def faces(self, label: str) -> tuple[int, int]:
+        """Two dice with the faces 1 to 3."""
+        block = self.block(label + ":0")
         first = block[0]
         second = block[1]
         if first < 255 and second < 255:
             # Two bytes are nearly always enough: a stream would take twice as long.
             return 1 + first % 3, 1 + second % 3
-        return Stream(self.seed, label).faces()
+        stream = Stream(self.seed, label)
+        return 1 + stream.uniform(3), 1 + stream.uniform(3)
+
+    def dice(self, dive: int, seat: int, turn: int) -> tuple[int, int]:
+        """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
+        return self.faces(f"dice/{dive}/{seat}/{turn}")
 
 
 @lru_cache(maxsize=64)
@@ -89,21 +87,23 @@ _OUTER_PAD: Final = bytes(byte ^ 0x5C for byte in range(256))
 class Stream:
     """Fair numbers from the bytes of one label."""
 
-    __slots__ = ("_bytes",)
+    __slots__ = ("_bytes", "_counter", "_label", "_source")
 
     def __init__(self, seed: bytes, label: str) -> None:
-        self._bytes = source(seed).bytes_of(label)
+        self._source = source(seed)
+        self._label = label
+        self._counter = 0
+        self._bytes = iter(b"")
 
     def uniform(self, n: int) -> int:
         """A number from 0 to n - 1 (n at most 256); bytes that would favour some are skipped."""
         limit = 256 - 256 % n
-        while (byte := next(self._bytes)) >= limit:
-            pass
-        return byte % n
-
-    def faces(self) -> tuple[int, int]:
-        """Two dice with the faces 1 to 3."""
-        return 1 + self.uniform(3), 1 + self.uniform(3)
+        while True:
+            for byte in self._bytes:
+                if byte < limit:
+                    return byte % n
+            self._bytes = iter(self._source.block(f"{self._label}:{self._counter}"))
+            self._counter += 1
 
 
 def shuffled(values: Sequence[int], uniform: Callable[[int], int]) -> list[int]:
@@ -133,7 +133,7 @@ def first_player(seed: bytes, players: int) -> int:
     tied = list(range(players))
     attempt = 0
     while len(tied) > 1:
-        sums = {seat: sum(Stream(seed, f"first/{attempt}/{seat}").faces()) for seat in tied}
+        sums = {seat: sum(source(seed).faces(f"first/{attempt}/{seat}")) for seat in tied}
         best = max(sums.values())
         tied = [seat for seat in tied if sums[seat] == best]
         attempt += 1
