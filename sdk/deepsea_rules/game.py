@@ -18,7 +18,7 @@ from .errors import IllegalAction
 from .events import Event, Happening, end_event, event_for
 from .faults import Fault, is_forfeit
 from .ruleset import RuleSet
-from .scoring import Result, final_result
+from .scoring import Result
 from .state import GameState
 from .view import KIND_OF_PHASE, View, known_values, view_for
 
@@ -75,10 +75,11 @@ class Game:
         self.state = GameState.opening(
             rules, randomness.deal(seed), players, starter, log=self.events
         )
+        self._source = randomness.source(seed)
         self._question: Question | None = None
         self._forfeited = [False] * players
         self._faults: list[list[Fault]] = [[] for _ in range(players)]
-        self._turns = {(dive, seat): 0 for dive in range(1, DIVES + 1) for seat in range(players)}
+        self._turns = [[0] * players for _ in range(DIVES + 1)]
 
     def pending(self) -> Question | None:
         """The next decision to ask for, or None when the game is over.
@@ -93,8 +94,9 @@ class Game:
             seat = state.to_move
             if phase == "roll":
                 dive = state.dive
-                turn = self._turns[dive, seat] = self._turns[dive, seat] + 1
-                d1, d2 = randomness.dice(self.seed, dive, seat, turn)
+                turns = self._turns[dive]
+                turns[seat] += 1
+                d1, d2 = self._source.dice(dive, seat, turns[seat])
                 state.move(d1, d2)
                 continue
             legal = state.legal_actions()
@@ -169,6 +171,4 @@ class Game:
 
     def result(self) -> Result:
         """Scores and placements of a finished game; forfeited seats rank last."""
-        forfeits = [forfeit.seat for forfeit in self.forfeits]
-        self.state.result()
-        return final_result(self.rules.tiebreak, self.state.bank, self.state.values, forfeits)
+        return self.state.result([forfeit.seat for forfeit in self.forfeits])

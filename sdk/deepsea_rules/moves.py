@@ -56,7 +56,7 @@ class Moves(Position):
         self.air -= len(self.cargo[seat])
         if action == TURN:
             self.homeward[seat] = True
-        elif action and (self.log is None or len(self.legal_actions()) < 2):
+        elif action and (self.log is None or self.legal_actions() is not _DOWN_TURN):
             # To go on is only worth a note if there was a choice.
             action = None
         self._declared = action

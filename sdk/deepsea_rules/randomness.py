@@ -7,9 +7,8 @@ it again; a label is used for one thing only; a seat's dice do not depend on wha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import count
 from typing import Final, Protocol
 
 from .units import LEVELS, values_of_level
@@ -39,56 +38,72 @@ def commitment(seed: bytes) -> str:
     return hashlib.sha256(seed).hexdigest()
 
 
-class Stream:
-    """Fair numbers from the bytes of one label."""
+class Source:
+    """The bytes that one seed gives, by label."""
 
-    __slots__ = ("_bytes",)
+    __slots__ = ("_inner", "_outer", "seed")
 
-    def __init__(self, seed: bytes, label: str) -> None:
-        self._bytes = _bytes_of(seed, label)
+    def __init__(self, seed: bytes) -> None:
+        self.seed = seed
+        # HMAC-SHA256 by hand: copies of two keyed hashes cost less than half of `hmac.digest`.
+        key = seed.ljust(64, b"\0")
+        self._inner = hashlib.sha256(key.translate(_INNER_PAD))
+        self._outer = hashlib.sha256(key.translate(_OUTER_PAD))
 
-    def uniform(self, n: int) -> int:
-        """A number from 0 to n - 1 (n at most 256); bytes that would favour some are skipped."""
-        limit = 256 - 256 % n
-        while (byte := next(self._bytes)) >= limit:
-            pass
-        return byte % n
+    def block(self, message: str) -> bytes:
+        """The 32 bytes of "label:counter"."""
+        inner = self._inner.copy()
+        outer = self._outer.copy()
+        inner.update(message.encode())
+        outer.update(inner.digest())
+        return outer.digest()
 
-    def faces(self) -> tuple[int, int]:
+    def faces(self, label: str) -> tuple[int, int]:
         """Two dice with the faces 1 to 3."""
-        return 1 + self.uniform(3), 1 + self.uniform(3)
+        block = self.block(label + ":0")
+        first = block[0]
+        second = block[1]
+        if first < 255 and second < 255:
+            # Two bytes are nearly always enough: a stream would take twice as long.
+            return 1 + first % 3, 1 + second % 3
+        stream = Stream(self.seed, label)
+        return 1 + stream.uniform(3), 1 + stream.uniform(3)
+
+    def dice(self, dive: int, seat: int, turn: int) -> tuple[int, int]:
+        """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
+        return self.faces(f"dice/{dive}/{seat}/{turn}")
 
 
-def _bytes_of(seed: bytes, label: str) -> Iterator[int]:
-    for counter in count():
-        yield from _block(seed, label, counter)
-
-
-def _block(seed: bytes, label: str, counter: int) -> bytes:
-    """HMAC-SHA256. Copies of the seed's keyed hashes cost less than half of `hmac.digest`."""
-    keyed_inner, keyed_outer = _keyed(seed)
-    inner, outer = keyed_inner.copy(), keyed_outer.copy()
-    inner.update(f"{label}:{counter}".encode())
-    outer.update(inner.digest())
-    return outer.digest()
-
-
-@lru_cache(maxsize=256)
-def _keyed(seed: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
-    block = seed.ljust(64, b"\0")
-    return hashlib.sha256(block.translate(_INNER_PAD)), hashlib.sha256(block.translate(_OUTER_PAD))
+@lru_cache(maxsize=64)
+def source(seed: bytes) -> Source:
+    """The source of a seed, remembered for a while."""
+    return Source(seed)
 
 
 _INNER_PAD: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER_PAD: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 
-def _faces(seed: bytes, label: str) -> tuple[int, int]:
-    """`Stream(seed, label).faces()`, at half the price: two bytes are nearly always enough."""
-    first, second = _block(seed, label, 0)[:2]
-    if first < 255 and second < 255:
-        return 1 + first % 3, 1 + second % 3
-    return Stream(seed, label).faces()
+class Stream:
+    """Fair numbers from the bytes of one label."""
+
+    __slots__ = ("_bytes", "_counter", "_label", "_source")
+
+    def __init__(self, seed: bytes, label: str) -> None:
+        self._source = source(seed)
+        self._label = label
+        self._counter = 0
+        self._bytes = iter(b"")
+
+    def uniform(self, n: int) -> int:
+        """A number from 0 to n - 1 (n at most 256); bytes that would favour some are skipped."""
+        limit = 256 - 256 % n
+        while True:
+            for byte in self._bytes:
+                if byte < limit:
+                    return byte % n
+            self._bytes = iter(self._source.block(f"{self._label}:{self._counter}"))
+            self._counter += 1
 
 
 def shuffled(values: Sequence[int], uniform: Callable[[int], int]) -> list[int]:
@@ -110,7 +125,7 @@ def deal(seed: bytes) -> tuple[int, ...]:
 
 def dice(seed: bytes, dive: int, seat: int, turn: int) -> tuple[int, int]:
     """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
-    return _faces(seed, f"dice/{dive}/{seat}/{turn}")
+    return source(seed).dice(dive, seat, turn)
 
 
 def first_player(seed: bytes, players: int) -> int:
@@ -118,7 +133,7 @@ def first_player(seed: bytes, players: int) -> int:
     tied = list(range(players))
     attempt = 0
     while len(tied) > 1:
-        sums = {seat: sum(_faces(seed, f"first/{attempt}/{seat}")) for seat in tied}
+        sums = {seat: sum(source(seed).faces(f"first/{attempt}/{seat}")) for seat in tied}
         best = max(sums.values())
         tied = [seat for seat in tied if sums[seat] == best]
         attempt += 1

@@ -9,6 +9,7 @@ ahead. What a position holds is in `position.py`, what may be done and comes of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from .actions import ORDER, kind_of, split_order
@@ -90,11 +91,11 @@ class GameState(Moves):
         """What the chips that each seat has brought home so far are worth together."""
         return points(self.bank, self.values)
 
-    def result(self) -> Result:
-        """Scores and placements of a finished game, nobody having forfeited."""
+    def result(self, forfeits: Sequence[int] = ()) -> Result:
+        """Scores and placements of a finished game; see `scoring.final_result`."""
         if self.phase != "over":
             raise IllegalAction(f"the game is not over: {self._whose_turn()}")
-        return final_result(self.rules.tiebreak, self.bank, self.values)
+        return final_result(self.rules.tiebreak, self.bank, self.values, forfeits)
 
     def _whose_turn(self) -> str:
         if self.phase == "over":

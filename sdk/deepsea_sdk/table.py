@@ -118,15 +118,21 @@ class _Table:
     def _ask(self, question: Question) -> None:
         game = self.game
         timer = self.timer
-        chair = self.chairs[question.seat]
-        began = timer.now_us() if timer else 0
-        answer = self._answer(chair, question.seat)
-        us = timer.now_us() - began if timer else 0
-        number = len(game.decisions)
-        if number < len(self.opening):
-            self._play_as_given(self.opening[number])
+        seat = question.seat
+        chair = self.chairs[seat]
+        if timer is None:
+            us = limit_us = 0
+            answer = self._answer(chair, seat, NO_CLOCK)
+        else:
+            limit_us = timer.budget_us + chair.bank_us
+            began = timer.now_us()
+            answer = self._answer(chair, seat, TimeLeft(timer.budget_us, chair.bank_us))
+            us = timer.now_us() - began
+        if self.opening and len(game.decisions) < len(self.opening):
+            self._play_as_given(self.opening[len(game.decisions)])
             return
-        limit_us = self._spend(timer, chair, us) if timer else 0
+        if us:
+            self._spend(chair, us)
         if answer is None:
             self._count(question, Fault.CRASH, us, chair.crash or "")
         elif us > limit_us:
@@ -138,16 +144,15 @@ class _Table:
                 came = f"it answered {_shown(answer)}, which is not legal"
                 self._count(question, Fault.ILLEGAL_ACTION, us, came)
 
-    def _answer(self, chair: _Chair, seat: int) -> str | None:
+    def _answer(self, chair: _Chair, seat: int, time_left: TimeLeft) -> str | None:
         """What the bot decides; None if it raised, now or before."""
         if chair.crash is not None:
             return None
         try:
             if chair.listens:
                 self._tell(seat)
-            timer = self.timer
             bot = chair.bot
-            bot.time_left = TimeLeft(timer.budget_us, chair.bank_us) if timer else NO_CLOCK
+            bot.time_left = time_left
             answer: object = bot.decide(self.game.view(seat))
             if not isinstance(answer, str):
                 raise TypeError(f"decide() returned {answer!r:.60}, which is no action")
@@ -161,14 +166,12 @@ class _Table:
     def _play_as_given(self, given: Decision) -> None:
         action = given.action if given.fault is None else None
         self.game.decide(action, us=given.us, fault=given.fault, came=given.came)
-        if self.timer:
-            self._spend(self.timer, self.chairs[given.seat], given.us)
+        self._spend(self.chairs[given.seat], given.us)
 
-    def _spend(self, timer: Timer, chair: _Chair, us: int) -> int:
-        """Draw on the bank; returns how much time there was."""
-        limit_us = timer.budget_us + chair.bank_us
-        chair.bank_us = max(0, chair.bank_us - max(0, us - timer.budget_us))
-        return limit_us
+    def _spend(self, chair: _Chair, us: int) -> None:
+        """Draw on the bank for what went beyond the budget."""
+        if self.timer is not None and us > self.timer.budget_us:
+            chair.bank_us = max(0, chair.bank_us - (us - self.timer.budget_us))
 
     def _count(self, question: Question, fault: Fault, us: int, came: str) -> None:
         seat = question.seat
