@@ -49,6 +49,12 @@ soak: .venv-dev/installed
 host-load: .venv-dev/installed
 	.venv-dev/bin/python bench/host_load.py
 
+# How fast it is, by the goals of docs/performance.md; some minutes, best with nothing else running.
+# For the figures of other programs beside ours: .venv-dev/bin/pip install open_spiel 'pettingzoo[classic]'
+.PHONY: bench
+bench: .venv-dev/installed
+	.venv-dev/bin/python bench/goals.py
+
 # What CI runs beside the tests. `make format` mends what the first two find.
 .PHONY: check
 check: .venv-dev/installed

@@ -12,7 +12,6 @@ import hashlib
 import os
 import shlex
 import sys
-import tomllib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -114,6 +113,8 @@ def _python_file(path: Path, name: str | None = None) -> BotSpec:
 
 
 def _folder(folder: Path) -> BotSpec:
+    import tomllib  # takes a while, and most bots have no manifest
+
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise UserError(f"bot folder {str(folder)!r} has no {MANIFEST} (with command and name)")

@@ -1,0 +1,62 @@
+"""One game at a time: what the referee and the SDK add to the messages themselves.
+
+Laws: bots are real processes that answer at once, over the real referee; between two games the bare
+ping-pong is measured by the same process, with messages as long as the match's; medians of both are
+compared. A game's time is all that passes between two ping-pongs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from typing import Final
+
+from deepsea_referee.match import play_match
+from deepsea_referee.results import GameResult
+from deepsea_rules.record import GameRecord
+from figures import Row, Scale, at_most, median
+from real import ping_pong_like_a_match, settings
+
+GAMES: Final[dict[Scale, int]] = {"tiny": 3, "full": 200}
+PINGS: Final = 60
+"""In a row; about as many as a game has decisions."""
+LIMIT: Final = 1.25
+
+
+def measure(scale: Scale) -> list[Row]:
+    """The row of this goal."""
+    return asyncio.run(_measure(GAMES[scale]))
+
+
+async def _measure(games: int) -> list[Row]:
+    decisions: list[float] = []
+    pings: list[float] = []
+    began: float | None = None  # the first game includes the start of the bots
+    async with ping_pong_like_a_match() as (ping_pong, sizes), asyncio.TaskGroup() as group:
+
+        async def ping(done: Future[None]) -> None:
+            nonlocal began
+            pings.append(await ping_pong.seconds(PINGS))
+            began = time.perf_counter()
+            done.set_result(None)
+
+        def on_game(_result: GameResult, record: GameRecord) -> Future[None]:
+            if began is not None:
+                decisions.append((time.perf_counter() - began) / len(record.decisions))
+            done: Future[None] = Future()
+            group.create_task(ping(done))
+            return done  # the next game waits for it
+
+        await play_match(settings(games), on_game)
+    decision, bare = median(decisions), median(pings)
+    return [
+        at_most(
+            "one game at a time: a decision, against a bare ping-pong",
+            f"{decision * 1e3:.3f} ms, {bare * 1e3:.3f} ms ({sizes})",
+            decision / bare,
+            LIMIT,
+            decision_ms=decision * 1e3,
+            ping_ms=bare * 1e3,
+        )
+    ]

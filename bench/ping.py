@@ -1,0 +1,88 @@
+"""A bare ping-pong between two Python processes: what a decision cannot cost less than.
+
+Laws: one bidirectional gRPC stream on a Unix socket, raw bytes both ways, the server in this
+process as the referee's are, the client a process of its own as a bot is, and nothing else done.
+Run as a program this module is the client: `python ping.py ADDRESS BYTES`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
+
+import grpc
+
+METHOD: Final = "/deepsea.bench.Ping/Play"
+
+
+Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+
+class PingPong:
+    """A stream to ask over; made by `ping_pong`."""
+
+    def __init__(self, question_bytes: int) -> None:
+        self._question = b"?" * question_bytes
+        self._wanted: asyncio.Queue[tuple[int, asyncio.Future[float]]] = asyncio.Queue()
+
+    async def seconds(self, times: int) -> float:
+        """How long one question with its answer takes, on average of so many in a row."""
+        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        await self._wanted.put((times, done))
+        return await done
+
+    async def serve(
+        self, _requests: object, stream: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> None:
+        """Ask as often as is wanted, until this is cancelled."""
+        while True:
+            times, done = await self._wanted.get()
+            began = time.perf_counter()
+            for _ in range(times):
+                await stream.write(self._question)
+                await stream.read()
+            done.set_result((time.perf_counter() - began) / times)
+
+
+@asynccontextmanager
+async def ping_pong(question_bytes: int, answer_bytes: int) -> AsyncIterator[PingPong]:
+    """A stream to a process that answers each message at once; it ends with the context."""
+    pings = PingPong(question_bytes)
+    server = grpc.aio.server()
+    play: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(pings.serve)
+    service, method = METHOD.strip("/").split("/")
+    handler = grpc.method_handlers_generic_handler(service, {method: play})
+    server.add_generic_rpc_handlers((handler,))
+    with tempfile.TemporaryDirectory(prefix="ping-") as folder:
+        address = f"unix:{folder}/socket"
+        server.add_insecure_port(address)
+        await server.start()
+        words = [sys.executable, __file__, address, str(answer_bytes)]
+        client = subprocess.Popen(words)  # noqa: ASYNC220  (nothing is measured yet)
+        try:
+            await pings.seconds(1)
+            yield pings
+        finally:
+            client.kill()
+            client.wait()
+            await server.stop(grace=None)
+
+
+async def answer(address: str, size: int) -> None:
+    """Answer each message with so many bytes."""
+    data = b"!" * size
+    async with grpc.aio.insecure_channel(address) as channel:
+        call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(METHOD)
+        stream = call()
+        while await stream.read() is not grpc.aio.EOF:
+            await stream.write(data)
+
+
+if __name__ == "__main__":
+    asyncio.run(answer(sys.argv[1], int(sys.argv[2])))

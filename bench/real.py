@@ -1,0 +1,98 @@
+"""Matches between real processes that answer at once, for the benchmarks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from unittest.mock import patch
+
+import at_once
+from deepsea_referee.bots import resolve
+from deepsea_referee.clock import TimeControl
+from deepsea_referee.isolation.plain import PlainProcess
+from deepsea_referee.match import MatchSettings, play_match
+from deepsea_referee.process import Hosting
+from deepsea_referee.results import GameResult
+from deepsea_referee.session import Session, Stream
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord
+from figures import median
+from ping import PingPong, ping_pong
+
+PATIENT: Final = TimeControl(10_000_000)
+"""On a busy machine nothing may turn into a fault: another game would be measured."""
+WARM_UP: Final = 0.1
+"""The share of a match that is left out at its beginning and again at its end."""
+
+
+def settings(games: int, tables: int = 1, bots: int = 2) -> MatchSettings:
+    """A match of so many games between such bots."""
+    bot = resolve(str(Path(at_once.__file__)))
+    return MatchSettings(
+        bots=[bot] * bots,
+        hosting=Hosting(PlainProcess()),
+        games=games,
+        time_control=PATIENT,
+        seed=seed_from_text("bench"),
+        tables=tables,
+    )
+
+
+class Pace:
+    """When games ended, and how many decisions they had."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[float, int]] = []
+
+    def note(self, _result: GameResult, record: GameRecord) -> None:
+        """A game has ended."""
+        self._ends.append((time.perf_counter(), len(record.decisions)))
+
+    def per_second(self) -> float:
+        """Decisions a second, without the beginning and the end of the match."""
+        left_out = int(WARM_UP * len(self._ends))
+        (began, _), *counted = self._ends[left_out : len(self._ends) - left_out]
+        return sum(decisions for _, decisions in counted) / (counted[-1][0] - began)
+
+
+class _Metered:
+    """A stream that notes how long its messages are."""
+
+    def __init__(self, stream: Stream, questions: list[int], answers: list[int]) -> None:
+        self._stream, self._questions, self._answers = stream, questions, answers
+        self.abort = stream.abort
+
+    async def read(self) -> object:
+        data: object = await self._stream.read()
+        if isinstance(data, bytes):
+            self._answers.append(len(data))
+        return data
+
+    async def write(self, data: bytes) -> None:
+        self._questions.append(len(data))
+        await self._stream.write(data)
+
+
+async def message_bytes() -> tuple[int, int]:
+    """How long a question and an answer are in such a match, as a rule."""
+    questions: list[int] = []
+    answers: list[int] = []
+    serve = Session.serve
+
+    async def metered(session: Session, stream: Stream) -> None:
+        await serve(session, _Metered(stream, questions, answers))  # type: ignore[arg-type]
+
+    with patch.object(Session, "serve", metered):
+        await play_match(settings(games=2))
+    return int(median(questions)), int(median(answers))
+
+
+@asynccontextmanager
+async def ping_pong_like_a_match() -> AsyncIterator[tuple[PingPong, str]]:
+    """A ping-pong with messages as long as those of a match, and what to say about them."""
+    question_bytes, answer_bytes = await message_bytes()
+    async with ping_pong(question_bytes, answer_bytes) as pings:
+        yield pings, f"{question_bytes} and {answer_bytes} bytes"
