@@ -39,6 +39,8 @@ MESSAGE_BYTES: Final = 64 * 1024
 """The longest message a bot may send, and the length up to which questions are put together."""
 WRITE_LIMIT_US: Final = 10_000_000
 """How long a bot may leave one message unread."""
+LATE_KEPT: Final = 1_000
+"""So many answers may be still to come after their time; older ones are taken for unasked."""
 STALL_US: Final = 2_000
 """An alarm that rings later than this shows that the event loop itself was held up."""
 
@@ -116,7 +118,7 @@ class Session:
         self._last_id = 0
         self._open: dict[int, _Ask] = {}
         self._shared = SharedTime()
-        self._late: set[int] = set()
+        self._late: dict[int, None] = {}  # a set that knows what came first
         self._outbox: list[tuple[bytes, _Ask | None]] = []
         self._wake: asyncio.Future[None] | None = None
         self._write_by_us: int | None = None
@@ -263,7 +265,7 @@ class Session:
         if ask is None or ask.began_us is None:
             if request_id not in self._late:
                 _refuse(f"it answered request {request_id}, which is not open")
-            self._late.remove(request_id)
+            del self._late[request_id]
             return None
         if decision.game_id != ask.game_id:
             _refuse(f"it answered request {request_id} for a game that the request is not of")
@@ -368,7 +370,9 @@ class Session:
             self._ring_by(now_us + ask.limit_us - us)
             return
         self._done(ask, now_us)
-        self._late.add(ask.request_id)
+        self._late[ask.request_id] = None
+        if len(self._late) > LATE_KEPT:
+            del self._late[next(iter(self._late))]
         ask.heard(came)
 
     def _undecided_us(self, ask: _Ask, now_us: int, reading: Reading) -> int:
