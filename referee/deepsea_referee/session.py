@@ -252,11 +252,16 @@ class Session:
                 _refuse("it said hello twice")
             if not message.decisions:
                 _refuse("it sent a message without a decision")
-            heard = [self._take(decision, now_us) for decision in message.decisions]
-            if not self._open:
-                self._pause(now_us)
-            for ask, what in filter(None, heard):
-                ask.heard(what)
+            heard = []
+            try:
+                for decision in message.decisions:
+                    if (taken := self._take(decision, now_us)) is not None:
+                        heard.append(taken)
+            finally:  # what came before something senseless counts
+                if not self._open:
+                    self._pause(now_us)
+                for ask, what in heard:
+                    ask.heard(what)
 
     def _take(self, decision: pb.Decision, now_us: int) -> tuple[_Ask, Answer | BotFault] | None:
         """What an answer is worth; None if it comes too late."""

@@ -214,7 +214,7 @@ def test_p16_a_flood_is_cut_at_the_first_word_nobody_asked_for(arena: Arena) -> 
     assert played.kinds() == THREE[Fault.PROTOCOL_ERROR]
 
 
-@pytest.mark.parametrize("room", [0, 600])
+@pytest.mark.parametrize("room", [0, 400])
 def test_p17_who_never_reads_is_cut_off(arena: Arena, room: int) -> None:
     # No room for the welcome, or none for a whole question.
     crashed(attack(arena, "p17_never_reads", str(room), write_limit_us=300_000))
@@ -224,7 +224,7 @@ def test_p17_who_has_no_room_for_the_question_is_on_the_clock(arena: Arena) -> N
     played = attack(
         arena,
         "p17_never_reads",
-        "600",
+        "400",
         control=TimeControl(200_000),
         write_limit_us=2_000_000,
     )

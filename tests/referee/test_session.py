@@ -274,6 +274,18 @@ def test_the_first_word_that_nobody_asked_for_ends_the_stream(
     run(test())
 
 
+def test_what_comes_before_something_senseless_in_a_message_counts(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with seat(tmp_path) as it, it.peer() as peer:
+            asked = ask(it.session, question(), LIMIT_US)
+            await peer.raw(b"".join(answered_twice(await peer.request())))
+            assert (await asked).action == "down"
+            code, _ = await peer.status()
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+
+    run(test())
+
+
 def test_a_second_answer_to_one_question_ends_the_stream(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
