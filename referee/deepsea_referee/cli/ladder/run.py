@@ -284,8 +284,8 @@ class Watcher:
         self.tell(f"game {job.game_id} is void: {reason}")
 
     def trouble(self, message: str) -> None:
-        """The store is away; it is tried again."""
-        self.tell(f"{message}; trying again")
+        """The store is away."""
+        self.tell(message)
 
     def tell(self, line: str) -> None:
         """A line of its own."""
