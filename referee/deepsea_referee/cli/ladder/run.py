@@ -219,7 +219,7 @@ def _crew_at(address: str, target: str, isolation: Isolation) -> Crew:
     try:
         from deepsea_referee.cli.ladder.cluster.crew import Cluster
     except ModuleNotFoundError as error:
-        if error.name not in ("dask", "distributed"):
+        if error.name != "distributed":
             raise
         raise UserError(
             "--cluster needs the package distributed: pip install 'deepsea-referee[cluster]'"

@@ -162,8 +162,8 @@ class Link:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 scheduler = (await self._client.scheduler.versions())["packages"]
-                ours = host.programs()
-                if found := host.difference(scheduler, {name: ours[name] for name in host.DASK}):
+                ours = {"distributed": host.programs()["distributed"]}
+                if found := host.difference(scheduler, ours):
                     raise CrewError(f"the scheduler at {self._address} cannot be used: {found}")
                 while not await self._survey():
                     await self._next_change()
