@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from math import fsum, log, sqrt
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ from variants import family, game
 
 SEATS = (2, 4, 6)
 OURS = "these defaults"
+EIGHT = "with beta 8"
+"""What is advised for two seats."""
 BOTS = 12
 """In one ladder."""
 
@@ -118,7 +121,7 @@ def _print_bins(reports: Reports) -> None:
     heads = [f"{50 + 5 * slot}-{55 + 5 * slot}" for slot in range(10)]
     print(f"| parameters | seats | {' | '.join(heads)} |")
     print("|---" * 12 + "|")
-    for name in ("package", OURS):
+    for name in ("package", OURS, EIGHT):
         for seats in SEATS:
             cells = ["-"] * 10
             for found in reports[name, seats].bins:
@@ -148,7 +151,7 @@ def main() -> None:
     start = RatingParameters()
     fitted = {f"fit to {seats} seats": fit(games["fit", seats], start) for seats in SEATS}
     fitted["fit to all"] = fit([ladder for seats in SEATS for ladder in games["fit", seats]], start)
-    named = {"package": PACKAGE_DEFAULTS, OURS: start} | fitted
+    named = {"package": PACKAGE_DEFAULTS, OURS: start, EIGHT: replace(start, beta=8.0)} | fitted
 
     print("| parameters | beta / sigma | tau / sigma | draw probability |")
     print("|---|---|---|---|")
@@ -166,11 +169,14 @@ def main() -> None:
 
     print("\nRatings after few games against those after many, in sigmas of the former: root mean")
     print("square, where 1 is honest and less is modest, and how many lie within two.\n")
-    print("| seats | after 25 games | within 2 sigma | after 100 games | within 2 sigma |")
-    print("|---|---|---|---|---|")
+    heads = "after 25 games | within 2 sigma | after 100 games | within 2 sigma"
+    print(f"| parameters | seats | {heads} |")
+    print("|---" * 6 + "|")
     for seats in SEATS:
         (long,) = played([Plan("long", seats, 0, 12 * options.games_per_bot)], 1)
-        print(f"| {seats} | {coverage(start, long, 25)} | {coverage(start, long, 100)} |")
+        for name in (OURS, EIGHT) if seats == 2 else (OURS,):
+            found = [coverage(named[name], long, games) for games in (25, 100)]
+            print(f"| {name} | {seats} | {' | '.join(found)} |")
 
 
 if __name__ == "__main__":

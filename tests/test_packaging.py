@@ -40,6 +40,8 @@ ARROWS = {
         "grpc_health",
         "grpc_reflection",
         "rich",
+        # Behind the extra `cluster`.
+        "distributed",
         # Behind the extra `pettingzoo`.
         "gymnasium",
         "numpy",

@@ -95,7 +95,7 @@ class Listener(Protocol):
         """A game was void."""
 
     def trouble(self, message: str) -> None:
-        """The store is away; it is tried again."""
+        """The store is away: what that means."""
 
 
 class _Nobody:
@@ -276,13 +276,14 @@ class Runner:
 
     def _insist(self, call: Callable[[], _T]) -> _T:
         """Do it, if need be again and again; every call here may be repeated without harm."""
-        pause = _FIRST_PAUSE
+        pause, told = _FIRST_PAUSE, ""
         while True:
             try:
                 return call()
             except StoreUnavailable as error:
                 if self._stop.wish is Wish.HAND_BACK:
                     raise
-                self._listener.trouble(str(error))
+                if told != (told := str(error)):
+                    self._listener.trouble(f"{error}; trying again")
                 self._stop.pause(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

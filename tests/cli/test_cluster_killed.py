@@ -169,7 +169,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_and_loses_nothing(
     cluster.scheduler.kill()
     _, err = runner.communicate()
     assert runner.returncode == 1
-    assert re.fullmatch(r"deepsea-referee: the scheduler at tcp:\S+ is gone; .*\n", err)
+    assert re.fullmatch(r"deepsea-referee: the scheduler at tcp:\S+ is gone: .*\n", err)
     ended(bot)
     with Store.open(os.environ[options.VARIABLE]) as store:
         games = store.ratings.last_seq()

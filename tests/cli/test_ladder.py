@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_ladder.rating import RatingParameters
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import JobStatus, Store
 from deepsea_ladder.submission import read_submission
@@ -77,7 +78,7 @@ def test_a_relative_data_folder_counts_as_not_set(monkeypatch: pytest.MonkeyPatc
 def test_every_setting_of_a_season_gets_through(run: Run, place: Path) -> None:
     done = run(
         *("ladder", "init", "--season", "blitz", "--rules", "guide", "--seats", "4,2"),
-        *("--clock", "0.05s", "--isolation", "process"),
+        *("--clock", "0.05s", "--isolation", "process", "--beta", 8),
     )
     assert done.status == 0
     with Store.open(place) as store:
@@ -88,6 +89,7 @@ def test_every_setting_of_a_season_gets_through(run: Run, place: Path) -> None:
         seats=(2, 4),
         clock="50ms",
         isolation="process",
+        rating=RatingParameters(beta=8.0),
     )
     assert stored.commitment in done.out
     assert "trusted" in done.out
@@ -105,6 +107,10 @@ def test_the_first_player_is_seat_a_because_seats_rotate() -> None:
         ("--seats", "four"),
         ("--seats", "7"),
         ("--clock", "soon"),
+        ("--clock", "0s"),
+        ("--clock", "25h"),
+        ("--beta", "0"),
+        ("--beta", "nan"),
         ("--rules", "chess"),
         ("--season", "No Name"),
     ],
@@ -116,6 +122,12 @@ def test_settings_that_make_no_sense_make_no_ladder(
     assert (done.status, done.out) == (2, "")
     assert one_line(done.err)
     assert not place.exists()
+    if words[0] != "--season":
+        assert run("ladder", "init", "--trusted").status == 0
+        done = run("ladder", "season", "other", *words)
+        assert (done.status, done.out) == (2, "")
+        with Store.open(place) as store:
+            assert [season.name for season in store.seasons.all()] == ["main"]
 
 
 def test_without_a_ladder_every_command_says_how_to_make_one(run: Run, place: Path) -> None:
@@ -250,21 +262,30 @@ def test_a_table_gives_up_columns_before_names_and_names_before_numbers() -> Non
     assert line(5) == "a bot w…   -12.3"
 
 
-def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(run: Run, place: Path) -> None:
+def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Store.create(place) as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-        ladder.play_all(store, season, {"s1-2": ["ben"]})
+        ladder.play_all(store, season, {"s1-2": ["ben"], "s1-4": ["ben"]})
     out = run("ladder", "bot", "ben").out
     assert "ben by ben senior is active" in out
     assert "after game" in out
+    assert "faults in 2 games; `ladder record GAME`" in out
     assert "s1-2 seat A, decision 1: crash: its process ended; it forfeited" in out
     document = json.loads(run("ladder", "bot", "ben", "--json").out)
     assert [line["bot"] for line in document["opponents"]] == ["anna v1", "cleo v1", "dan v1"]
     assert [line["games"] for line in document["seats"]] == [4, 1, 1, 1, 1]
     assert len(document["course"]) == 4
+    assert document["faulty_games"] == 2
+    assert [fault["game_id"] for fault in document["faults"]] == ["s1-4", "s1-2"]
     assert document["faults"][0]["forfeit"] == "crash"
-    assert "no faults lately" in run("ladder", "bot", "anna").out
+    assert run("ladder", "bot", "anna").out.endswith("no faults\n")
+    monkeypatch.setattr("deepsea_referee.cli.ladder.bot.FAULTY", 1)
+    out = run("ladder", "bot", "ben").out
+    assert "faults in 2 games, the newest 1 of them;" in out
+    assert "s1-2 seat" not in out
 
 
 def test_a_former_version_can_be_looked_at(run: Run, played: Path) -> None:

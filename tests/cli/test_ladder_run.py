@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine, event
 
 from deepsea_ladder.crew import Finished, Void
 from deepsea_ladder.season import Season
+from deepsea_ladder.stop import Stop
 from deepsea_ladder.store import BotState, Job, JobStatus, Store
 from deepsea_ladder.submission import read_submission
 from deepsea_ladder.unpacked import BotFolders
@@ -22,7 +27,7 @@ from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 from helpers.programs import nothing_left_behind
 
-from .conftest import Run, start
+from .conftest import Run, one_line, start
 
 PATIENT = "10s+60s"
 """A clock that no machine is too slow for."""
@@ -323,6 +328,90 @@ def test_a_kill_changes_nothing_but_the_time(run: Run, place: Path, pipe: Path) 
     with Store.open(place) as store:
         records = [GameRecord.from_json(game.record) for game in store.history.games()]
     assert len({record.game_id for record in records}) == document["done"]
+
+
+@pytest.fixture
+def full(place: Path, tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """The disk of a ladder of two bots is full after some games; makes room again."""
+    connections: list[sqlite3.Connection] = []
+
+    def limit(connection: sqlite3.Connection, _: object) -> None:
+        ((pages,),) = connection.execute("PRAGMA page_count")
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        connections.append(connection)
+
+    def make_room() -> None:
+        event.remove(Engine, "connect", limit)
+        for connection in connections:
+            with suppress(sqlite3.ProgrammingError):  # it is closed
+                connection.execute("PRAGMA max_page_count = 1000000")
+
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+    event.listen(Engine, "connect", limit)
+    yield make_room
+    if event.contains(Engine, "connect", limit):
+        event.remove(Engine, "connect", limit)
+
+
+def test_a_run_waits_for_room_on_a_full_disk(
+    run: Run, full: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def pause(stop: Stop, seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            full()
+
+    monkeypatch.setattr(Stop, "pause", pause)
+    done = run("ladder", "run", "--games", 8)
+    assert done.status == 0
+    assert one_line(done.err).endswith(
+        "the disk is full; nothing was changed, free some space; trying again"
+    )
+    assert pauses == [0.5, 1.0, 2.0]
+    assert "season s1: 8 games" in run("ladder", "refold", "--check", "--records").out
+
+
+def test_a_run_that_is_stopped_on_a_full_disk_leaves_whole_games(
+    run: Run, place: Path, full: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stop, "pause", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    with nothing_left_behind():
+        done = run("ladder", "run", "--games", 8)
+    assert done.status == 1
+    *_, last = done.err.splitlines()
+    assert last.endswith("the disk is full; nothing was changed, free some space")
+    full()
+    with Store.open(place) as store:
+        games = store.ratings.last_seq()
+        assert 0 < games < 8
+    assert f"season s1: {games} games" in run("ladder", "refold", "--check", "--records").out
+    assert "8 games" in run("ladder", "run", "--games", 8).out
+
+
+@pytest.mark.slow
+def test_a_backup_of_a_ladder_that_runs_is_a_whole_one(
+    run: Run, tmp_path: Path, pipe: Path
+) -> None:
+    runner = start("ladder", "run", "--forever")
+    copies = [tmp_path / f"copy{number}.db" for number in range(4)]
+    for copy in copies:
+        heard(pipe)
+        assert run("ladder", "backup", copy).status == 0
+    heard(pipe)
+    runner.send_signal(signal.SIGINT)
+    runner.communicate()
+    assert runner.returncode == 130
+    for copy in copies:
+        again = copy.with_suffix(".again")
+        done = run("ladder", "restore", copy, "--verify", "--store", again)
+        assert (done.status, done.err) == (0, "")
+        # A game of the copied run is leased to a run that is no more.
+        assert run("ladder", "run", "--games", 1, "--store", again).status == 0
+        assert run("ladder", "refold", "--check", "--store", again).status == 0
 
 
 @pytest.mark.slow

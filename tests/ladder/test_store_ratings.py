@@ -191,3 +191,18 @@ def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) 
     results = list(store.history.results_of(season, eve))
     assert [len(seats) for seats in results] == [2] * 4 + [3] * 4
     assert sum(own.forfeit == "crash" for seats in results for own in seats) == 1
+
+
+def test_faults_are_found_in_all_games_of_a_version(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))
+    ladder.play_all(store, season, {"s1-2": ["ben"], "s1-4": ["ben", "dan"], "s1-7": ["ben"]})
+    anna, ben, _, dan = ladder.ids(store)
+
+    def faulty(version: int, limit: int) -> tuple[int, list[str]]:
+        count, games = store.history.faulty(season, version, limit)
+        return count, [game.game_id for game in games]
+
+    assert faulty(ben, 2) == (3, ["s1-7", "s1-4"])
+    assert faulty(dan, 2) == (1, ["s1-4"])
+    assert faulty(anna, 2) == (0, [])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from deepsea_ladder import names
 from deepsea_ladder.rating import Rating
@@ -104,6 +104,24 @@ class History:
                 _games.c.seq.in_(select(_seats.c.seq).where(_seats.c.version_id.in_(ours)))
             )
         return self._read(query)
+
+    def faulty(
+        self, season: StoredSeason, version_id: int, limit: int
+    ) -> tuple[int, list[PlayedGame]]:
+        """How many of a version's games in the season have faults of its own, and the newest."""
+        ours = (
+            _seats.c.version_id == version_id,
+            _seats.c.season_id == season.id,
+            _seats.c.faults > 0,
+        )
+        newest = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc()).limit(limit)
+        with self._database.read() as connection:
+            count = connection.execute(select(func.count()).where(*ours)).scalar_one()
+            seqs = connection.execute(newest).scalars().all()
+        # Games never change, so this may be another snapshot.
+        return count, self._read(
+            _query(season).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
+        )
 
     def _read(self, query: Select[Any]) -> list[PlayedGame]:
         with self._database.read() as connection:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from deepsea_ladder.rating import Rating
     from deepsea_ladder.standings import HeadToHead, SeatLine
-    from deepsea_ladder.store import Bot, BotVersion, Store, StoredSeason
+    from deepsea_ladder.store import Bot, BotVersion, PlayedGame, StoredSeason
 
 POINTS: Final = 8
 """How many points of a rating's course are shown."""
 FAULTY: Final = 10
-"""How many games with faults are listed,"""
-LOOKED_AT: Final = 500
-"""among so many of the newest games."""
+"""How many games with faults are listed, the newest first,"""
+FAULTY_JSON: Final = 100
+"""and how many for programs."""
 
 
 @click.command("bot")
@@ -63,7 +63,9 @@ def bot(
         lines = ranked(store, season, [entry] if entry else [])
         games = list(store.history.results_of(season, version.id))
         course = store.ratings.course(season, version.id)
-        faults = _faults(store, season, version)
+        shown = FAULTY_JSON if as_json else FAULTY
+        faulty_games, newest = store.history.faulty(season, version.id, shown)
+        faults = [_fault(game, version) for game in newest]
     rivals = head_to_head(version.id, games)
     labels = {key: entries[key].version.label for key in rivals}
     seats = by_seat(version.id, games)
@@ -79,6 +81,7 @@ def bot(
                     for key, line in rivals.items()
                 ],
                 "seats": [line._asdict() for line in seats],
+                "faulty_games": faulty_games,
                 "faults": faults,
             }
         )
@@ -96,7 +99,7 @@ def bot(
     _show_course(course)
     _show_rivals({labels[key]: line for key, line in rivals.items()})
     _show_seats(seats)
-    _show_faults(faults)
+    _show_faults(faulty_games, faults)
 
 
 def _version(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
@@ -156,13 +159,16 @@ def _show_seats(seats: Sequence[SeatLine]) -> None:
     )
 
 
-def _show_faults(faults: Sequence[dict[str, Any]]) -> None:
+def _show_faults(faulty_games: int, faults: Sequence[dict[str, Any]]) -> None:
     click.echo()
     if not faults:
-        say("no faults lately")
+        say("no faults")
         return
-    say(f"faults lately, in {count(len(faults), 'game')}; `ladder record GAME` has the whole game:")
-    for fault in faults[:FAULTY]:
+    newest = f", the newest {len(faults)} of them" if faulty_games > len(faults) else ""
+    say(
+        f"faults in {count(faulty_games, 'game')}{newest}; `ladder record GAME` has the whole game:"
+    )
+    for fault in faults:
         end = "; it forfeited" if fault["forfeit"] else ""
         came = f": {fault['came']}" if fault["came"] else ""
         say(
@@ -171,33 +177,26 @@ def _show_faults(faults: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def _faults(store: Store, season: StoredSeason, version: BotVersion) -> list[dict[str, Any]]:
-    """The first fault of each of the newest games in which it had one."""
+def _fault(game: PlayedGame, version: BotVersion) -> dict[str, Any]:
+    """The first fault of a version in a game in which it had one."""
     from deepsea_rules.record import GameRecord
 
-    found: list[dict[str, Any]] = []
-    for game in store.history.latest(LOOKED_AT, season, version.bot):
-        for seat, played in enumerate(game.seats):
-            if played.version.id != version.id or not played.result.faults:
-                continue
-            decisions = GameRecord.from_json(game.record).decisions
-            index, first = next(
-                (i, decision)
-                for i, decision in enumerate(decisions)
-                if decision.seat == seat and decision.fault is not None
-            )
-            found.append(
-                {
-                    "game_id": game.game_id,
-                    "seat": seat,
-                    "decision": index,
-                    "fault": str(first.fault),
-                    "came": first.came,
-                    "faults": played.result.faults,
-                    "forfeit": played.result.forfeit,
-                }
-            )
-    return found
+    (seat,) = (seat for seat, played in enumerate(game.seats) if played.version.id == version.id)
+    index, first = next(
+        (index, decision)
+        for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
+        if decision.seat == seat and decision.fault is not None
+    )
+    result = game.seats[seat].result
+    return {
+        "game_id": game.game_id,
+        "seat": seat,
+        "decision": index,
+        "fault": str(first.fault),
+        "came": first.came,
+        "faults": result.faults,
+        "forfeit": result.forfeit,
+    }
 
 
 def _document(

@@ -85,6 +85,12 @@ def settings_options(function: _F) -> _F:
                 help="How bots are kept apart; `process` is for bots that you trust.",
             ),
             click.option("--trusted", is_flag=True, help="The same as --isolation process."),
+            click.option(
+                "--beta",
+                metavar="X",
+                type=float,
+                help="How much luck the ratings see in a game; 8 suits two at a table.",
+            ),
         )
     ):
         function = option(function)

@@ -219,7 +219,7 @@ def _crew_at(address: str, target: str, isolation: Isolation) -> Crew:
     try:
         from deepsea_referee.cli.ladder.cluster.crew import Cluster
     except ModuleNotFoundError as error:
-        if error.name not in ("dask", "distributed"):
+        if error.name != "distributed":
             raise
         raise UserError(
             "--cluster needs the package distributed: pip install 'deepsea-referee[cluster]'"
@@ -284,8 +284,8 @@ class Watcher:
         self.tell(f"game {job.game_id} is void: {reason}")
 
     def trouble(self, message: str) -> None:
-        """The store is away; it is tried again."""
-        self.tell(f"{message}; trying again")
+        """The store is away."""
+        self.tell(message)
 
     def tell(self, line: str) -> None:
         """A line of its own."""

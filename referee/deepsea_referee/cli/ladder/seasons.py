@@ -44,12 +44,13 @@ def init(
     clock: str,
     isolation: Isolation,
     trusted: bool,
+    beta: float | None,
 ) -> None:
     """Make a ladder in a new file, or in an empty PostgreSQL database.
 
     Nothing that is there is touched.
     """
-    season = made(name, rules_text, seats_text, clock, isolation, trusted=trusted)
+    season = made(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
     from deepsea_ladder.store import Store
     from deepsea_referee.random import fresh_seed
 
@@ -76,9 +77,10 @@ def season(
     clock: str,
     isolation: Isolation,
     trusted: bool,
+    beta: float | None,
 ) -> None:
     """Open the season NAME, in which every bot begins anew."""
-    settings = made(name, rules_text, seats_text, clock, isolation, trusted=trusted)
+    settings = made(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
     from deepsea_referee.random import fresh_seed
 
     with open_store(store_text) as store:
@@ -106,8 +108,10 @@ def made(
     isolation: Isolation,
     *,
     trusted: bool,
+    beta: float | None,
 ) -> Season:
     """The season that the options describe."""
+    from deepsea_ladder.rating import RatingParameters
     from deepsea_ladder.season import Season
     from deepsea_referee.clock import TimeControl
 
@@ -121,6 +125,7 @@ def made(
         seats=seats,
         clock=TimeControl.parse(clock).format(),
         isolation="process" if trusted else isolation,
+        rating=RatingParameters() if beta is None else RatingParameters(beta=beta),
     )
 
 

@@ -22,7 +22,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-import dask
 import distributed
 
 from deepsea_ladder.crew import MakePlay, Outcome, Play, Processes, Void
@@ -34,7 +33,6 @@ from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.isolation import keeper
 from deepsea_sdk import __version__
 
-DASK: Final = ("dask", "distributed")
 _LONG: Final = 3600.0
 _PLUGIN: Final = "deepsea-ladder"
 _CHILD: Final = """
@@ -234,7 +232,6 @@ def programs() -> dict[str, str]:
     return {
         "deepsea-referee": __version__,
         "Python": ".".join(platform.python_version_tuple()[:2]),
-        "dask": dask.__version__,
         "distributed": distributed.__version__,
     }
 

@@ -99,6 +99,7 @@ class Link:
         self._usable: set[str] = set()
         self._bringing: defaultdict[_Errand, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._brought: dict[_Errand, int] = {}
+        self._broken = False
         self._changed = asyncio.Event()
         self._stop = asyncio.Event()
         self._loop = asyncio.new_event_loop()
@@ -145,13 +146,13 @@ class Link:
                 begun.set_result(None)
                 await self._watch()
             finally:
-                # Else the scheduler tries to tell us that we have left.
-                self._client.unsubscribe_topic(_TOPIC)
                 await _left(self._client)
         except Exception as error:
             if begun.done():
                 raise
             begun.set_exception(error)
+        finally:
+            begun.cancel()  # has no effect on what is done
 
     # Who is there
 
@@ -161,8 +162,8 @@ class Link:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 scheduler = (await self._client.scheduler.versions())["packages"]
-                ours = host.programs()
-                if found := host.difference(scheduler, {name: ours[name] for name in host.DASK}):
+                ours = {"distributed": host.programs()["distributed"]}
+                if found := host.difference(scheduler, ours):
                     raise CrewError(f"the scheduler at {self._address} cannot be used: {found}")
                 while not await self._survey():
                     await self._next_change()
@@ -171,16 +172,19 @@ class Link:
                 f"the scheduler at {self._address} has no workers: start some with "
                 f"`dask worker {self._address}`"
             ) from None
-        refusals = await asyncio.gather(*self._known.values())
-        if None not in refusals:
-            raise CrewError(f"no worker of {self._address} can play; the first: {refusals[0]}")
+        await asyncio.wait(meetings := list(self._known.values()))
+        if not self._usable:
+            reasons = [meeting.result() for meeting in meetings if not meeting.cancelled()]
+            words = reasons[0] if reasons else "it has left"
+            raise CrewError(f"no worker of {self._address} can play; the first: {words}")
 
     async def _watch(self) -> None:
         """Follow who comes and leaves, until the scheduler or all workers are gone."""
         alone_since: float | None = None
         clock = asyncio.get_running_loop().time
-        with suppress(OSError):
-            while self._client.status == "running":
+        words = "what was being played will be played again"
+        try:
+            while not self._broken and self._client.status == "running":
                 await self._survey()
                 await self._next_change()
                 if self._usable:
@@ -188,9 +192,11 @@ class Link:
                 elif alone_since is None:
                     alone_since = clock()
                 elif clock() - alone_since >= ALONE_SECONDS:
-                    self._say(Lost(f"all workers of {self._address} have left"))
+                    self._say(Lost(f"no worker of {self._address} is left"))
                     return
-        self._say(Lost(f"the scheduler at {self._address} is gone; what was being played waits"))
+        except Exception as error:  # noqa: BLE001  (a run must not wait for who is not there)
+            words = failure(error).reason
+        self._say(Lost(f"the scheduler at {self._address} is gone: {words}"))
 
     async def _survey(self) -> int:
         """Ask the scheduler for its workers; how many there are."""
@@ -232,6 +238,9 @@ class Link:
             reason = answers[address]
         except TimeoutError:
             reason = f"it gave no answer within {MEET_SECONDS:g} seconds"
+        except OSError:  # it has left meanwhile, or else the next survey finds it again
+            self._known.pop(address, None)
+            return "it cannot be reached"
         except Exception as error:  # noqa: BLE001  (whatever it is, others may do)
             reason = failure(error).reason
         if reason is None:
@@ -265,6 +274,8 @@ class Link:
         except CancelledError:  # Dask's own: this one is an Exception
             if self._client.status == "running":
                 raise RuntimeError("the cluster has cancelled the game") from None
+            # By the time that this is looked at it may have connected again, without the games.
+            self._broken = True
             self._changed.set()
             raise asyncio.CancelledError from None
         finally:
@@ -321,5 +332,8 @@ async def _joined(address: str) -> Any:
 
 async def _left(client: Any) -> None:
     with suppress(OSError):
+        if client.status == "running":
+            # Else the scheduler tries to tell us that we have left.
+            client.unsubscribe_topic(_TOPIC)
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.close()
