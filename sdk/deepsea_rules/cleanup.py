@@ -64,28 +64,28 @@ def in_order(state: Position, seat: int, names: Sequence[str]) -> tuple[Unit, ..
 def has_choice(state: Position, seat: int) -> bool:
     """Whether the seat is asked: only if the rules let it and orders lead to different piles."""
     return state.rules.drop_order == "owner_choice" and any(
-        laid.seat == seat and _orders_differ(laid) for laid in laying(state)
+        part.seat == seat and _orders_differ(part) for part in laying(state)
     )
 
 
-def next_choice(state: Position, cargo: Sequence[Laid], after: int | None = None) -> int | None:
+def next_choice(state: Position, laid: Sequence[Laid], after: int | None = None) -> int | None:
     """The next stranded seat that has a choice, after the one that has just made its own."""
     if state.rules.drop_order == "owner_choice":
-        for laid in cargo:
-            if after is None and _orders_differ(laid):
-                return laid.seat
-            if after == laid.seat:
+        for part in laid:
+            if after is None and _orders_differ(part):
+                return part.seat
+            if after == part.seat:
                 after = None
     return None
 
 
-def _orders_differ(laid: Laid) -> bool:
+def _orders_differ(part: Laid) -> bool:
     """Whether orders lead to different piles.
 
     They do as soon as there are two kinds of items and two piles to lay them on: some two items of
     different kinds lie on different piles, and could change places.
     """
-    return laid.piles[0] != laid.piles[-1] and len({item.name for item in laid.items}) > 1
+    return part.piles[0] != part.piles[-1] and len({item.name for item in part.items}) > 1
 
 
 def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
@@ -94,9 +94,9 @@ def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
     One for every way in which the piles can come out: within a pile items are taken in the order of
     their names' first appearance in the cargo, so that all permutations need not be tried.
     """
-    laid = next(laid for laid in laying(state) if laid.seat == seat)
-    names = [item.name for item in laid.items]
-    units = dict(zip(names, laid.items, strict=True))
+    part = next(part for part in laying(state) if part.seat == seat)
+    names = [item.name for item in part.items]
+    units = dict(zip(names, part.items, strict=True))
     kinds = list(dict.fromkeys(names))
     left = [names.count(name) for name in kinds]
     rooms = _rooms(state)
@@ -116,8 +116,8 @@ def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
                 course.pop()
                 left[kind] += 1
 
-    default = tuple(sorted(zip(laid.piles, map(kinds.index, names), strict=True)))
-    others = (way for way in extend(laid.piles[0], laid.room) if way != default)
+    default = tuple(sorted(zip(part.piles, map(kinds.index, names), strict=True)))
+    others = (way for way in extend(part.piles[0], part.room) if way != default)
     return (
         order_by_name(names),
         *[
@@ -169,17 +169,17 @@ def _with_room(rooms: Sequence[int], pile: int) -> tuple[int, int]:
     return pile, PILE_ITEMS
 
 
-def lay_and_close_gaps(state: Position, cargo: Sequence[Laid]) -> None:
+def lay_and_close_gaps(state: Position, laid: Sequence[Laid]) -> None:
     """Lay all stranded cargo, remove the blanks and close the gaps."""
     tail = _tail_piles(state)
     piles: list[tuple[int, ...]] = [*tail]
-    for laid in cargo:
-        for pile, item in zip(laid.piles, laid.items, strict=True):
+    for part in laid:
+        for pile, item in zip(part.piles, part.items, strict=True):
             if pile == len(piles):
                 piles.append(item)
             else:
                 piles[pile] += item
-    kept = [unit for unit in state.trail if unit]
+    kept = [*filter(None, state.trail)]
     new = [Unit(pile) for pile in piles]
     state.trail = [BLANK, *kept[: len(kept) - len(tail)], *new]
     state.laid = state.laid.difference(tail).union(new)

@@ -217,17 +217,17 @@ class Moves(Position):
 
     def _lay(self, after: int | None = None) -> None:
         """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive."""
-        cargo = cleanup.laying(self)
-        seat = cleanup.next_choice(self, cargo, after)
+        laid = cleanup.laying(self)
+        seat = cleanup.next_choice(self, laid, after)
         if seat is None:
-            self._next_dive(cargo)
+            self._next_dive(laid)
         else:
             self.to_move = seat
             self.phase = "order"
 
-    def _next_dive(self, cargo: list[cleanup.Laid]) -> None:
+    def _next_dive(self, laid: list[cleanup.Laid]) -> None:
         starter = cleanup.next_starter(self)
-        cleanup.lay_and_close_gaps(self, cargo)
+        cleanup.lay_and_close_gaps(self, laid)
         last = self.dive == DIVES or len(self.trail) == 1
         if self.log is not None:
             self.log.append(
