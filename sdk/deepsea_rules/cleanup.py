@@ -24,15 +24,15 @@ LISTED_ORDERS: Final = 64
 """How many orders are listed at most; six single items never have more, long stacks may."""
 
 
-class _Laid(NamedTuple):
-    """What one stranded diver lays where."""
+class Laid(NamedTuple):
+    """What one stranded diver lays where, in its pick-up order."""
 
     seat: int
     items: tuple[Unit, ...]
     piles: list[int]
     """Which pile each item goes to; piles count from 0, the nearest one."""
     room: int
-    """How much room the first of these piles had: see `_next_pile`."""
+    """How much room the first of these piles had: see `_after`."""
 
 
 def laying_sequence(state: Position) -> list[int]:
@@ -64,28 +64,28 @@ def in_order(state: Position, seat: int, names: Sequence[str]) -> tuple[Unit, ..
 def has_choice(state: Position, seat: int) -> bool:
     """Whether the seat is asked: only if the rules let it and orders lead to different piles."""
     return state.rules.drop_order == "owner_choice" and any(
-        laid.seat == seat and _orders_differ(laid) for laid in _laying(state)
+        part.seat == seat and _orders_differ(part) for part in laying(state)
     )
 
 
-def next_choice(state: Position, after: int | None = None) -> int | None:
+def next_choice(state: Position, laid: Sequence[Laid], after: int | None = None) -> int | None:
     """The next stranded seat that has a choice, after the one that has just made its own."""
     if state.rules.drop_order == "owner_choice":
-        for laid in _laying(state):
-            if after is None and _orders_differ(laid):
-                return laid.seat
-            if after == laid.seat:
+        for part in laid:
+            if after is None and _orders_differ(part):
+                return part.seat
+            if after == part.seat:
                 after = None
     return None
 
 
-def _orders_differ(laid: _Laid) -> bool:
+def _orders_differ(part: Laid) -> bool:
     """Whether orders lead to different piles.
 
     They do as soon as there are two kinds of items and two piles to lay them on: some two items of
     different kinds lie on different piles, and could change places.
     """
-    return laid.piles[0] != laid.piles[-1] and len({item.name for item in laid.items}) > 1
+    return part.piles[0] != part.piles[-1] and len({item.name for item in part.items}) > 1
 
 
 def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
@@ -94,9 +94,9 @@ def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
     One for every way in which the piles can come out: within a pile items are taken in the order of
     their names' first appearance in the cargo, so that all permutations need not be tried.
     """
-    laid = next(laid for laid in _laying(state) if laid.seat == seat)
-    names = [item.name for item in laid.items]
-    units = dict(zip(names, laid.items, strict=True))
+    part = next(part for part in laying(state) if part.seat == seat)
+    names = [item.name for item in part.items]
+    units = dict(zip(names, part.items, strict=True))
     kinds = list(dict.fromkeys(names))
     left = [names.count(name) for name in kinds]
     rooms = _rooms(state)
@@ -112,12 +112,12 @@ def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
             if left[kind]:
                 left[kind] -= 1
                 course.append((pile, kind))
-                yield from extend(*_next_pile(rooms, pile, room, units[kinds[kind]]))
+                yield from extend(*_after(rooms, pile, room, units[kinds[kind]]))
                 course.pop()
                 left[kind] += 1
 
-    default = tuple(sorted(zip(laid.piles, map(kinds.index, names), strict=True)))
-    others = (way for way in extend(laid.piles[0], laid.room) if way != default)
+    default = tuple(sorted(zip(part.piles, map(kinds.index, names), strict=True)))
+    others = (way for way in extend(part.piles[0], part.room) if way != default)
     return (
         order_by_name(names),
         *[
@@ -135,46 +135,54 @@ def next_starter(state: Position) -> int:
     return max(out, key=state.place.__getitem__)
 
 
-def lay_and_close_gaps(state: Position) -> None:
-    """Lay all stranded cargo, remove the blanks and close the gaps."""
-    tail = _tail_piles(state)
-    piles: list[tuple[int, ...]] = [*tail]
-    for laid in _laying(state):
-        for pile, item in zip(laid.piles, laid.items, strict=True):
-            if pile == len(piles):
-                piles.append(item)
-            else:
-                piles[pile] += item
-    kept = [unit for unit in state.trail if unit]
-    new = [Unit(pile) for pile in piles]
-    state.trail = [BLANK, *kept[: len(kept) - len(tail)], *new]
-    state.laid = frozenset(state.laid.intersection(state.trail).union(new))
-
-
-def _laying(state: Position) -> Iterator[_Laid]:
+def laying(state: Position) -> list[Laid]:
     """What the stranded divers lay where, one after the other, each in its pick-up order."""
     rooms = _rooms(state)
-    pile, room = _next_pile(rooms, -1, 0, BLANK)
+    pile, room = _with_room(rooms, 0)
+    found = []
     for seat in laying_sequence(state):
         items = items_of(state.rules, state.cargo[seat])
         room_before = room
         piles = []
         for item in items:
             piles.append(pile)
-            pile, room = _next_pile(rooms, pile, room, item)
-        yield _Laid(seat, items, piles, room_before)
+            pile, room = _after(rooms, pile, room, item)
+        found.append(Laid(seat, items, piles, room_before))
+    return found
 
 
-def _next_pile(rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
-    """The pile that comes next, and its room, when an item is laid on this one with this room.
+def _after(rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
+    """The pile that is next, and its room, when an item is laid on this one with this room.
 
     Room counts items, but chips on the older piles, whose rooms come first.
     """
     room -= len(item) if pile < len(rooms) else 1
-    while room <= 0:
+    return (pile, room) if room > 0 else _with_room(rooms, pile + 1)
+
+
+def _with_room(rooms: Sequence[int], pile: int) -> tuple[int, int]:
+    """The first pile from this one on that has room, and how much."""
+    while pile < len(rooms):
+        if rooms[pile] > 0:
+            return pile, rooms[pile]
         pile += 1
-        room = rooms[pile] if pile < len(rooms) else PILE_ITEMS
-    return pile, room
+    return pile, PILE_ITEMS
+
+
+def lay_and_close_gaps(state: Position, laid: Sequence[Laid]) -> None:
+    """Lay all stranded cargo, remove the blanks and close the gaps."""
+    tail = _tail_piles(state)
+    piles: list[tuple[int, ...]] = [*tail]
+    for part in laid:
+        for pile, item in zip(part.piles, part.items, strict=True):
+            if pile == len(piles):
+                piles.append(item)
+            else:
+                piles[pile] += item
+    kept = [*filter(None, state.trail)]
+    new = [Unit(pile) for pile in piles]
+    state.trail = [BLANK, *kept[: len(kept) - len(tail)], *new]
+    state.laid = state.laid.difference(tail).union(new)
 
 
 def _rooms(state: Position) -> list[int]:

@@ -87,30 +87,31 @@ class Game:
         On the way dice are rolled, single legal actions played, and seats that have forfeited
         play default actions. Calling it again without a decision gives the same question.
         """
-        if self._question is not None:
-            return self._question
+        question = self._question
+        if question is not None:
+            return question
         state = self.state
         while (phase := state.phase) != "over":
             seat = state.to_move
-            if phase == "roll":
-                dive = state.dive
-                turns = self._turns[dive]
-                turns[seat] += 1
-                d1, d2 = self._source.dice(dive, seat, turns[seat])
-                state.move(d1, d2)
-                continue
-            legal = state.legal_actions()
-            if len(legal) > 1 and not self._forfeited[seat]:
-                # A third of the time of the named tuple's own way.
-                question = tuple.__new__(Question, (seat, KIND_OF_PHASE[phase], legal))
-                self._question = question
-                return question
-            if phase == "turn":
+            if phase != "roll":
+                legal = state.legal_actions()
+                if len(legal) > 1 and not self._forfeited[seat]:
+                    # A third of the time of the named tuple's own way.
+                    question = tuple.__new__(Question, (seat, KIND_OF_PHASE[phase], legal))
+                    self._question = question
+                    return question
+                if phase == "search":
+                    state.search(legal[0])
+                    continue
+                if phase == "order":
+                    state.choose_order(legal[0])
+                    continue
                 state.declare(legal[0] if legal else None)
-            elif phase == "search":
-                state.search(legal[0])
-            else:
-                state.choose_order(legal[0])
+            dive = state.dive
+            turns = self._turns[dive]
+            turns[seat] += 1
+            d1, d2 = self._source.dice(dive, seat, turns[seat])
+            state.move(d1, d2)
         return None
 
     def decide(

@@ -208,24 +208,26 @@ class Moves(Position):
         # The chosen order becomes the cargo's order, so that a position says all there is to say.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
         self._legal = None
-        self._ask_order(cleanup.next_choice(self, after=seat))
+        self._lay(after=seat)
 
     def _end_dive(self, reason: EndReason) -> None:
         self._ending = reason
         self._revealed = None
-        self._ask_order(cleanup.next_choice(self))
+        self._lay()
 
-    def _ask_order(self, seat: int | None) -> None:
-        """Ask this stranded seat for its order, or go on to the next dive."""
+    def _lay(self, after: int | None = None) -> None:
+        """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive."""
+        laid = cleanup.laying(self)
+        seat = cleanup.next_choice(self, laid, after)
         if seat is None:
-            self._next_dive()
+            self._next_dive(laid)
         else:
             self.to_move = seat
             self.phase = "order"
 
-    def _next_dive(self) -> None:
+    def _next_dive(self, laid: list[cleanup.Laid]) -> None:
         starter = cleanup.next_starter(self)
-        cleanup.lay_and_close_gaps(self)
+        cleanup.lay_and_close_gaps(self, laid)
         last = self.dive == DIVES or len(self.trail) == 1
         if self.log is not None:
             self.log.append(

@@ -50,28 +50,38 @@ class Source:
         self._inner = hashlib.sha256(key.translate(_INNER_PAD))
         self._outer = hashlib.sha256(key.translate(_OUTER_PAD))
 
-    def block(self, message: str) -> bytes:
+    def block(self, message: bytes) -> bytes:
         """The 32 bytes of "label:counter"."""
         inner = self._inner.copy()
         outer = self._outer.copy()
-        inner.update(message.encode())
+        inner.update(message)
         outer.update(inner.digest())
         return outer.digest()
 
     def faces(self, label: str) -> tuple[int, int]:
         """Two dice with the faces 1 to 3."""
-        block = self.block(label + ":0")
-        first = block[0]
-        second = block[1]
-        if first < 255 and second < 255:
-            # Two bytes are nearly always enough: a stream would take twice as long.
-            return 1 + first % 3, 1 + second % 3
         stream = Stream(self.seed, label)
         return 1 + stream.uniform(3), 1 + stream.uniform(3)
 
     def dice(self, dive: int, seat: int, turn: int) -> tuple[int, int]:
         """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
-        return self.faces(f"dice/{dive}/{seat}/{turn}")
+        block = self.block(_dice_message(dive, seat, turn))
+        first = block[0]
+        second = block[1]
+        if first < 255 and second < 255:
+            # Two bytes are nearly always enough, and a stream takes twice as long.
+            return 1 + first % 3, 1 + second % 3
+        return self.faces(_dice_label(dive, seat, turn))
+
+
+def _dice_label(dive: int, seat: int, turn: int) -> str:
+    return f"dice/{dive}/{seat}/{turn}"
+
+
+@lru_cache(maxsize=4096)
+def _dice_message(dive: int, seat: int, turn: int) -> bytes:
+    """The same in every game, and writing it takes longer than looking it up."""
+    return f"{_dice_label(dive, seat, turn)}:0".encode()
 
 
 @lru_cache(maxsize=64)
@@ -102,7 +112,7 @@ class Stream:
             for byte in self._bytes:
                 if byte < limit:
                     return byte % n
-            self._bytes = iter(self._source.block(f"{self._label}:{self._counter}"))
+            self._bytes = iter(self._source.block(f"{self._label}:{self._counter}".encode()))
             self._counter += 1
 
 

@@ -28,6 +28,6 @@ def roll_out(state: GameState, rng: NumberSource) -> tuple[int, ...]:
             if phase == "turn":
                 legal = state.declarations()
                 state.declare(legal[int(random() * len(legal))] if legal else None)
-            d1, d2 = _ROLLS[int(random() * len(_ROLLS))]
+            d1, d2 = _ROLLS[int(random() * 9)]
             state.move(d1, d2)
     return state.points()
