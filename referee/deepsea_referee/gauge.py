@@ -30,7 +30,7 @@ PATIENCE: Final = 20
 """How many times a decision's limit may pass on the wall before the host is given up on."""
 PATIENCE_US: Final = 10_000_000
 """And how long it lasts at least."""
-SAMPLES_US: Final = 20_000
+SAMPLES_US: Final = 100_000
 """How often, at most, a pause between a bot's turns is measured for what it does meanwhile."""
 
 

@@ -258,10 +258,10 @@ def test_two_questions_at_once_freeze_only_after_the_second_answer(tmp_path: Pat
 
 def test_what_a_bot_does_between_its_turns_is_measured_now_and_then() -> None:
     host, off_turn = Host(), OffTurn()
-    for turn in range(16):  # a measure at most every 20 ms
-        off_turn.begin(turn * 5_000, host)
+    for turn in range(16):  # a measure at most every 100 ms
+        off_turn.begin(turn * 25_000, host)
         host.reading = Reading((turn + 1) * 250, 0, 0)
-        off_turn.end(turn * 5_000 + 500, host)
+        off_turn.end(turn * 25_000 + 500, host)
     assert (off_turn.cpu_us, off_turn.wall_us) == (4 * 250, 4 * 500)
     assert off_turn.share == 0.5
     both = OffTurn()
