@@ -9,13 +9,16 @@ Events are plain dictionaries ready for JSON, the same for bots, watchers and ev
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypedDict
+from typing import Final, Literal, NamedTuple, TypedDict
 
 from .constants import SEAT_LETTERS
 from .scoring import Result
 from .units import LEVEL_OF, Unit
 
 EndReason = Literal["home", "air", "stall"]
+
+new_tuple: Final = tuple.__new__
+"""Makes a named tuple of its type and its fields, in a third of the time of the type's own way."""
 
 
 class DiveBegan(NamedTuple):

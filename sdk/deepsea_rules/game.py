@@ -15,7 +15,7 @@ from . import randomness
 from .actions import Kind
 from .constants import DIVES, MAX_PLAYERS, MIN_PLAYERS
 from .errors import IllegalAction
-from .events import Event, Happening, end_event, event_for
+from .events import Event, Happening, end_event, event_for, new_tuple
 from .faults import Fault, is_forfeit
 from .ruleset import RuleSet
 from .scoring import Result
@@ -96,8 +96,7 @@ class Game:
             if phase != "roll":
                 legal = state.legal_actions()
                 if len(legal) > 1 and not self._forfeited[seat]:
-                    # A third of the time of the named tuple's own way.
-                    question = tuple.__new__(Question, (seat, KIND_OF_PHASE[phase], legal))
+                    question = new_tuple(Question, (seat, KIND_OF_PHASE[phase], legal))
                     self._question = question
                     return question
                 if phase == "search":
@@ -136,12 +135,14 @@ class Game:
             action = question.legal[0]
         elif action is None:
             raise IllegalAction("only a fault is answered with the default action")
-        self.state.apply(action)
+        state = self.state
+        seat = state.to_move
+        state.apply(action)
         self._question = None
-        decision = tuple.__new__(Decision, (question.seat, action, us, fault, came))
+        decision = new_tuple(Decision, (seat, action, us, fault, came))
         self.decisions.append(decision)
         if fault is not None:
-            self._count(fault, question.seat)
+            self._count(fault, seat)
         return decision
 
     def _count(self, fault: Fault, seat: int) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from . import cleanup
 from .actions import DOWN, LEAVE, TAKE, TURN, drop, split_order
 from .constants import ABOARD, DIVES, FULL_AIR, HOME
-from .events import CleanedUp, DiveBegan, EndReason, TurnPlayed
+from .events import CleanedUp, DiveBegan, EndReason, TurnPlayed, new_tuple
 from .position import Position
 from .units import BLANK
 
@@ -165,19 +165,19 @@ class Moves(Position):
         place = self.place
         if self.log is not None:
             space = place[seat]
+            home = space == HOME
             note = (
                 self.dive,
                 seat,
                 self._declared,
                 self._dice,
                 self._origin,
-                ABOARD if space == HOME else space,
-                space == HOME,
+                ABOARD if home else space,
+                home,
                 search,
                 self.air,
             )
-            # A third of the time of the named tuple's own way, and there are many turns.
-            self.log.append(tuple.__new__(TurnPlayed, note))
+            self.log.append(new_tuple(TurnPlayed, note))
         players = self.players
         out = players - len(self.home_order)
         if not out:
