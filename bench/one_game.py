@@ -2,7 +2,8 @@
 
 Laws: bots are real processes that answer at once, over the real referee; between two games the bare
 ping-pong is measured by the same process, with messages as long as the match's; medians of both are
-compared. A game's time is all that passes between two ping-pongs.
+compared. A game's time is all that passes between two ping-pongs. What a decision is made of comes
+from the same run; what is left over is what sessions, clocks and event loops take.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Final
 from deepsea_referee.match import play_match
 from deepsea_referee.results import GameResult
 from deepsea_rules.record import GameRecord
-from figures import Row, Scale, at_most, median
+from figures import Row, Scale, at_most, beside, median
+from parts import parts
 from real import ping_pong_like_a_match, settings
 
 GAMES: Final[dict[Scale, int]] = {"tiny": 3, "full": 200}
@@ -50,6 +52,8 @@ async def _measure(games: int) -> list[Row]:
 
         await play_match(settings(games), on_game)
     decision, bare = median(decisions), median(pings)
+    found = parts(games)
+    found["sessions, clocks, event loops: the rest"] = decision - bare - sum(found.values())
     return [
         at_most(
             "one game at a time: a decision, against a bare ping-pong",
@@ -58,5 +62,14 @@ async def _measure(games: int) -> list[Row]:
             LIMIT,
             decision_ms=decision * 1e3,
             ping_ms=bare * 1e3,
-        )
+        ),
+        beside("of a decision, the way there and back: the ping-pong", _us(bare), us=bare * 1e6),
+        *(
+            beside(f"of a decision, {name}", _us(seconds), us=seconds * 1e6)
+            for name, seconds in found.items()
+        ),
     ]
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f} µs"
