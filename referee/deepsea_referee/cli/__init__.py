@@ -63,6 +63,8 @@ class CommandLine(LazyGroup):
                 args, PROGRAM, complete_var, standalone_mode=False, **extra
             )
 
+        # Nearly all that is made is modules, which stay: looking for garbage seldom is enough.
+        gc.set_threshold(50_000)
         # At the end the system takes everything back at once: no looking for garbage before that.
         atexit.register(gc.freeze)
         raise SystemExit(exit_status(run))

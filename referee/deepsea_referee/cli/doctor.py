@@ -5,8 +5,6 @@ Every line is the outcome of something that was tried just now. Advice (`note`) 
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from deepsea_referee.cli.errors import DONE, NEGATIVE
@@ -26,7 +24,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     found = checkup.checks()
     complete = checkup.complete(found)
     if as_json:
-        print_json({"sandbox": complete, "checks": [asdict(check) for check in found]})
+        print_json({"sandbox": complete, "checks": [check._asdict() for check in found]})
     else:
         for check in found:
             word = "ok" if check.ok else "FAIL" if check.needed else "note"

@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from deepsea_referee.isolation import keeper, reaper
 from deepsea_referee.isolation.contract import MIB, Limits
@@ -27,8 +27,7 @@ OWN_TASKS = 2
 _number = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchies:
+class Hierarchies(NamedTuple):
     """The folder below which groups can be made, for each mechanism; None if it is missing."""
 
     memory: Path | None = None
@@ -45,8 +44,7 @@ class Hierarchies:
         return tuple(dict.fromkeys(folder for folder in found if folder is not None))
 
 
-@dataclass(frozen=True, slots=True)
-class Mounted:
+class Mounted(NamedTuple):
     """One cgroup file system: where it is, and this process's place in it."""
 
     controllers: frozenset[str]

@@ -13,9 +13,8 @@ when this process is killed come from `keeper.private_folder`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 MIB = 1024 * 1024
 
@@ -23,8 +22,7 @@ MIB = 1024 * 1024
 ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What one bot, with all the processes it makes, may take."""
 
     memory_bytes: int = 512 * MIB
@@ -37,8 +35,7 @@ class Limits:
     """Largest file; in the sandbox also the size of /tmp and of /dev/shm."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """How one bot process is to be started.
 
     `folder` is the bot's own folder (read-only in the sandbox, and the working directory); without
@@ -53,7 +50,7 @@ class Launch:
     socket: Path | None
     stdout: int
     stderr: int
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
 
 
 class Contained(Protocol):

@@ -13,11 +13,9 @@ import ctypes
 import errno
 import json
 import os
-import platform
 import socket
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mnt", "cgroup")
 # unshare, add_key, clone3, and a number from beyond the table: x86_64, then aarch64.
@@ -47,9 +45,9 @@ def write_in(folder: str) -> str:
     """Try to make something in a folder; it is removed again."""
 
     def make_and_remove() -> None:
-        made = Path(folder, f"deepsea-probe-{os.getpid()}")
-        made.mkdir()
-        made.rmdir()
+        made = os.path.join(folder, f"deepsea-probe-{os.getpid()}")
+        os.mkdir(made)
+        os.rmdir(made)
 
     return attempt(make_and_remove)
 
@@ -57,7 +55,7 @@ def write_in(folder: str) -> str:
 def call(name: str) -> str:
     """Try a system call with arguments that cannot do anything."""
     library = ctypes.CDLL(None, use_errno=True)
-    number = CALLS[name][0 if platform.machine() == "x86_64" else 1]
+    number = CALLS[name][0 if os.uname().machine == "x86_64" else 1]
     if library.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 5) == -1:
         return errno.errorcode.get(ctypes.get_errno(), "?")
     return ""
@@ -83,18 +81,21 @@ def _pass(gate: _thread.LockType) -> None:
 
 def own_namespaces() -> dict[str, str]:
     """The numbers of the namespaces that this process is in."""
-    return {name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in NAMESPACES}
+    return {name: os.readlink(f"/proc/self/ns/{name}") for name in NAMESPACES}
+
+
+def _read(file: str) -> str:
+    with open(file) as opened:
+        return opened.read()
 
 
 def facts(threads: int) -> dict[str, object]:
     """Everything that the probe wants to know."""
-    status = dict(
-        line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines()
-    )
-    interfaces = Path("/proc/self/net/dev").read_text().splitlines()[2:]
+    status = dict(line.split(":\t", 1) for line in _read("/proc/self/status").splitlines())
+    interfaces = _read("/proc/self/net/dev").splitlines()[2:]
     return {
         "namespaces": own_namespaces(),
-        "outside_uid": int(Path("/proc/self/uid_map").read_text().split()[1]),
+        "outside_uid": int(_read("/proc/self/uid_map").split()[1]),
         "capabilities": [status[f"Cap{which}"] for which in ("Inh", "Prm", "Eff", "Bnd", "Amb")],
         "no_new_privileges": status["NoNewPrivs"],
         "filtered": status.get("Seccomp"),
@@ -103,7 +104,7 @@ def facts(threads: int) -> dict[str, object]:
         "first_process": os.listdir("/proc/1"),
         "write_root": write_in("/"),
         "write_system": write_in("/usr"),
-        "write_own_file": attempt(lambda: Path(__file__).open("r+b").close()),
+        "write_own_file": attempt(lambda: open(__file__, "r+b").close()),
         "write_tmp": write_in("/tmp"),
         "internet_socket": attempt(lambda: socket.socket(socket.AF_INET)),
         "vsock_socket": attempt(lambda: socket.socket(40, socket.SOCK_STREAM)),

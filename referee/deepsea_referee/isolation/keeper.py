@@ -55,6 +55,8 @@ class Keeper:
             return
         assert self._process.stdin is not None
         self._process.stdin.close()
+        if not self._entries:
+            self._process.kill()  # nothing is left for it to do
         if self._process.poll() is None:
             if not proctree.wait_for_end(self._process.pid, _STOP_MS):
                 self._process.kill()

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from deepsea_referee.bots import MANIFEST
 from deepsea_referee.isolation import runtime
@@ -24,8 +24,7 @@ ROOT_BYTES = 1024 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """A file or folder of the host that is mounted at `target`."""
 
     source: Path
@@ -34,8 +33,7 @@ class Shown:
     """Part of the bot: it may be shown as a copy if the sandbox's user may not read it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Everything that one bot is shown."""
 
     shown: tuple[Shown, ...]

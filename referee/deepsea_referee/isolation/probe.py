@@ -14,9 +14,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.isolation import inside, launcher, seccomp, trial
@@ -37,8 +36,7 @@ NAMESPACES_BLOCKED = (
 FOR_DEVELOPERS = "this should not happen: please report it with the output of `doctor --json`"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One line of `doctor`."""
 
     name: str

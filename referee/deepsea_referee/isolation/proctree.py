@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import select
 import time
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from deepsea_referee.isolation.reaper import stat_fields
 
@@ -107,8 +107,7 @@ def is_ready(pid: int, but: int = 0) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """What a tree holds at one moment."""
 
     memory_bytes: int

@@ -12,15 +12,14 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 # 462 is mseal (Linux 6.10). The table was reviewed against Linux's syscall tables up to there.
 LAST_REVIEWED = 462
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(NamedTuple):
     """A call that fails with `error`, or does nothing and seems to work if that is 0.
 
     `when` limits that to some values of one argument.
@@ -33,8 +32,7 @@ class Denied:
     when: When | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(NamedTuple):
     """A test of the low 32 bits of argument number `argument`.
 
     kind `in`: the value is one of `values`; `not in`: it is none of them; `any bit`: it has a bit

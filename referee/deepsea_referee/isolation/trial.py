@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from deepsea_referee.isolation import proctree
 from deepsea_referee.isolation.contract import Contained, Isolation, Launch, Limits
@@ -19,8 +18,7 @@ from deepsea_referee.isolation.contract import Contained, Isolation, Launch, Lim
 PIPE_BYTES = 65536
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a program."""
 
     ended: bool
