@@ -73,7 +73,7 @@ class Moves(Position):
         load = len(self.cargo[seat])
         steps = d1 + d2 - load
         if steps > 0:
-            space = self._up(seat, steps) if self.homeward[seat] else self._down(seat, steps)
+            space = self._up(origin, steps) if self.homeward[seat] else self._down(origin, steps)
             place[seat] = space
         self.quiet = self.quiet + 1 if space == origin and not load else 0
         self._dice = (d1, d2)
@@ -86,35 +86,38 @@ class Moves(Position):
                 self._bank_cargo(seat)
             self._end_turn(None)
 
-    def _down(self, seat: int, steps: int) -> int:
-        """Where `steps` free spaces deeper lead a diver; the deep end stops it."""
+    def _down(self, start: int, steps: int) -> int:
+        """Where `steps` free spaces deeper lead; the deep end stops a diver."""
         taken = self.place
-        place = space = taken[seat]
+        place = space = start
         last = len(self.trail) - 1
-        while steps and space < last:
+        while space < last:
             space += 1
             if space not in taken:
-                place = space
+                if steps == 1:
+                    return space
                 steps -= 1
+                place = space
         return place
 
-    def _up(self, seat: int, steps: int) -> int:
+    def _up(self, start: int, steps: int) -> int:
         """Where `steps` free spaces homeward lead; the submarine stops a diver or keeps it out."""
         taken = self.place
-        place = space = taken[seat]
-        while steps:
+        place = space = start
+        while space > 1:
             space -= 1
-            if space == ABOARD:
-                return place if self._kept_out(seat) else HOME
             if space not in taken:
-                place = space
+                if steps == 1:
+                    return space
                 steps -= 1
-        return place
+                place = space
+        return place if self._kept_out() else HOME
 
-    def _kept_out(self, seat: int) -> bool:
-        """Whether the submarine stays shut for a diver that reaches it now."""
+    def _kept_out(self) -> bool:
+        """Whether the submarine stays shut for the diver that reaches it now."""
         if self.rules.home_empty_handed == "allowed":
             return False
+        seat = self.to_move
         if not self.cargo[seat]:
             self.barred[seat] = self.rules.barred_release == "never_this_dive"
             return True
