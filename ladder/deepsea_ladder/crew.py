@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from typing import Final, Protocol
@@ -226,7 +227,9 @@ def start_in(context: BaseContext, make_play: MakePlay) -> tuple[Running, Connec
     process = context.Process(  # type: ignore[attr-defined]
         target=attend, args=(theirs, make_play), daemon=False
     )
-    # Ctrl-C reaches workers too, even those that are not yet ready to hear of it.
+    # Ctrl-C reaches workers too, even those that are not yet ready to hear of it. The tracker would
+    # be started with the first one, and end with unblocking what is blocked here.
+    resource_tracker.ensure_running()
     former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()
