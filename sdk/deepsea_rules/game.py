@@ -116,7 +116,6 @@ class Game:
     def decide(
         self,
         action: str | None,
-        *,
         us: int = 0,
         fault: Fault | None = None,
         came: str | None = None,
