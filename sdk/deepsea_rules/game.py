@@ -94,7 +94,7 @@ class Game:
         while (phase := state.phase) != "over":
             seat = state.to_move
             if phase != "roll":
-                legal = state.legal_actions()
+                legal = state.legal
                 if len(legal) > 1 and not self._forfeited[seat]:
                     question = new_tuple(Question, (seat, KIND_OF_PHASE[phase], legal))
                     self._question = question
@@ -116,7 +116,6 @@ class Game:
     def decide(
         self,
         action: str | None,
-        *,
         us: int = 0,
         fault: Fault | None = None,
         came: str | None = None,

@@ -31,9 +31,8 @@ class Moves(Position):
 
     # Phase "turn": breathe and declare
 
-    def declarations(self) -> tuple[str, ...]:
-        """How the diver to move may face; empty if it has turned back already."""
-        seat = self.to_move
+    def _declarations(self, seat: int) -> tuple[str, ...]:
+        """How the diver may face; empty if it has turned back already."""
         if self.homeward[seat]:
             return _NOTHING
         place = self.place[seat]
@@ -56,12 +55,12 @@ class Moves(Position):
         self.air -= len(self.cargo[seat])
         if action == TURN:
             self.homeward[seat] = True
-        elif action and (self.log is None or self.legal_actions() is not _DOWN_TURN):
+        elif len(self.legal) < 2:
             # To go on is only worth a note if there was a choice.
             action = None
         self._declared = action
-        self._legal = None
         self.phase = "roll"
+        self.legal = _NOTHING
 
     # Phase "roll": roll and move
 
@@ -78,9 +77,9 @@ class Moves(Position):
         self.quiet = self.quiet + 1 if space == origin and not load else 0
         self._dice = (d1, d2)
         self._origin = origin
-        self._legal = None
         if space > ABOARD:
             self.phase = "search"
+            self.legal = self._searches(seat, space)
         else:
             if space == HOME:
                 self._bank_cargo(seat)
@@ -130,10 +129,9 @@ class Moves(Position):
 
     # Phase "search": leave, take or drop
 
-    def searches(self) -> tuple[str, ...]:
-        """What the diver to move may do on its space."""
-        seat = self.to_move
-        if self.trail[self.place[seat]]:
+    def _searches(self, seat: int, space: int) -> tuple[str, ...]:
+        """What the diver may do on its space."""
+        if self.trail[space]:
             return _LEAVE_TAKE
         cargo = self.cargo[seat]
         if not cargo:
@@ -160,7 +158,6 @@ class Moves(Position):
             self.trail[self.place[seat]] = cargo[index]
             self.cargo[seat] = cargo[:index] + cargo[index + 1 :]
             self.quiet = 0
-        self._legal = None
         self._end_turn(action)
 
     def _end_turn(self, search: str | None) -> None:
@@ -198,19 +195,15 @@ class Moves(Position):
                     break
             self.to_move = seat
             self.phase = "turn"
+            self.legal = self._declarations(seat)
 
     # Phase "order", and on to the next dive
-
-    def orders(self) -> tuple[str, ...]:
-        """In which orders the stranded diver may lay its items; see `cleanup.listed_orders`."""
-        return cleanup.listed_orders(self, self.to_move)
 
     def choose_order(self, action: str) -> None:
         """Lay the diver's items in this order."""
         seat = self.to_move
         # The chosen order becomes the cargo's order, so that a position says all there is to say.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
-        self._legal = None
         self._lay(after=seat)
 
     def _end_dive(self, reason: EndReason) -> None:
@@ -227,6 +220,7 @@ class Moves(Position):
         else:
             self.to_move = seat
             self.phase = "order"
+            self.legal = cleanup.listed_orders(self, seat)
 
     def _next_dive(self, laid: list[cleanup.Laid]) -> None:
         starter = cleanup.next_starter(self)
@@ -247,6 +241,7 @@ class Moves(Position):
         self._revealed = None
         if last:
             self.phase = "over"
+            self.legal = _NOTHING
         else:
             self.dive += 1
             self._begin_dive(starter)
@@ -255,28 +250,18 @@ class Moves(Position):
         self.air = FULL_AIR
         self.phase = "turn"
         self.to_move = starter
+        self.legal = _DOWN
         if self.log is not None:
             self.log.append(DiveBegan(self.dive, starter, self.air, tuple(self.trail), self.laid))
 
-    # Whatever the phase
-
-    def legal_actions(self) -> tuple[str, ...]:
-        """What the seat to move may do, the default action first.
-
-        Empty where it has nothing to decide: before the dice, when the game is over, and before
-        the declaration of a diver that has turned back already. In phase "order" at most
-        `cleanup.LISTED_ORDERS` are listed, one for each way in which the piles can come out.
-        """
-        legal = self._legal
-        if legal is None:
-            phase = self.phase
-            if phase == "search":
-                legal = self.searches()
-            elif phase == "turn":
-                legal = self.declarations()
-            elif phase == "order":
-                legal = self.orders()
-            else:
-                legal = _NOTHING
-            self._legal = legal
-        return legal
+    def refresh(self) -> None:
+        """Find out what is legal after fields were set by hand."""
+        seat = self.to_move
+        if self.phase == "turn":
+            self.legal = self._declarations(seat)
+        elif self.phase == "search":
+            self.legal = self._searches(seat, self.place[seat])
+        elif self.phase == "order":
+            self.legal = cleanup.listed_orders(self, seat)
+        else:
+            self.legal = _NOTHING

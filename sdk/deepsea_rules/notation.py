@@ -158,6 +158,7 @@ def read_position(
     state.values = chips.deal(seed)
     state.hauled = tuple(_hauled(state, seat, chips.written) for seat in range(state.players))
     _refuse_impossible(state)
+    state.refresh()
     return state, chips.written
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Self
 
+from .actions import DOWN
 from .constants import ABOARD, FULL_AIR
 from .events import EndReason, Happening
 from .ruleset import RuleSet
@@ -28,6 +29,8 @@ class Position:
                 dice, "search" after the move, "order" while stranded divers order their items,
                 "over" at the end
     to_move     the seat whose declaration, roll, search or order is next
+    legal       what it may do, see `GameState.legal_actions`; follows from the rest, and is kept by
+                the moves
     quiet       consecutive turns in which air, positions and cargo stayed as they were
     trail       `trail[n]` is the unit on space n, `BLANK` if there is none; index 0 stands for the
                 submarine
@@ -47,7 +50,6 @@ class Position:
         "_declared",
         "_dice",
         "_ending",
-        "_legal",
         "_origin",
         "_revealed",
         "air",
@@ -59,6 +61,7 @@ class Position:
         "home_order",
         "homeward",
         "laid",
+        "legal",
         "log",
         "phase",
         "place",
@@ -78,13 +81,13 @@ class Position:
     cargo: list[tuple[Unit, ...]]
     home_order: tuple[int, ...]
     hauled: tuple[int, ...]
+    legal: tuple[str, ...]
     # How the turn in hand began, for the log, and why the dive in hand ended.
     _declared: str | None
     _dice: tuple[int, int] | None
     _origin: int | None
     _ending: EndReason
-    # What `legal_actions` and `revealed` found for this position, until it changes.
-    _legal: tuple[str, ...] | None
+    # What `revealed` found, until that changes.
     _revealed: dict[int, int] | None
 
     def __init__(self, rules: RuleSet, values: tuple[int, ...], players: int) -> None:
@@ -96,12 +99,12 @@ class Position:
         self.air = FULL_AIR
         self.phase = "turn"
         self.to_move = 0
+        self.legal = (DOWN,)
         self.trail: list[Unit] = [BLANK]
         self.laid: frozenset[Unit] = frozenset()
         self.bank: list[tuple[int, ...]] = [()] * players
         self.log = None
         self._ending = "home"
-        self._legal = None
         self._revealed = None
         self._declared = None
         self._dice = None
@@ -141,6 +144,7 @@ class Position:
         new.air = self.air
         new.phase = self.phase
         new.to_move = self.to_move
+        new.legal = self.legal
         new.quiet = self.quiet
         new.trail = self.trail.copy()
         new.laid = self.laid
@@ -153,7 +157,6 @@ class Position:
         new.home_order = self.home_order
         new.log = None
         new._ending = self._ending
-        new._legal = self._legal
         new._revealed = self._revealed
         new._declared = self._declared
         new._dice = self._dice

@@ -58,30 +58,26 @@ class Source:
         outer.update(inner.digest())
         return outer.digest()
 
-    def faces(self, label: str) -> tuple[int, int]:
-        """Two dice with the faces 1 to 3."""
-        stream = Stream(self.seed, label)
-        return 1 + stream.uniform(3), 1 + stream.uniform(3)
-
-    def dice(self, dive: int, seat: int, turn: int) -> tuple[int, int]:
-        """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
-        block = self.block(_dice_message(dive, seat, turn))
+    def faces(self, message: bytes) -> tuple[int, int]:
+        """Two dice with the faces 1 to 3, from "label:0" and what follows."""
+        block = self.block(message)
         first = block[0]
         second = block[1]
         if first < 255 and second < 255:
             # Two bytes are nearly always enough, and a stream takes twice as long.
             return 1 + first % 3, 1 + second % 3
-        return self.faces(_dice_label(dive, seat, turn))
+        stream = Stream(self.seed, message.decode().removesuffix(":0"))
+        return 1 + stream.uniform(3), 1 + stream.uniform(3)
 
-
-def _dice_label(dive: int, seat: int, turn: int) -> str:
-    return f"dice/{dive}/{seat}/{turn}"
+    def dice(self, dive: int, seat: int, turn: int) -> tuple[int, int]:
+        """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
+        return self.faces(_dice_message(dive, seat, turn))
 
 
 @lru_cache(maxsize=4096)
 def _dice_message(dive: int, seat: int, turn: int) -> bytes:
     """The same in every game, and writing it takes longer than looking it up."""
-    return f"{_dice_label(dive, seat, turn)}:0".encode()
+    return f"dice/{dive}/{seat}/{turn}:0".encode()
 
 
 @lru_cache(maxsize=64)
@@ -140,10 +136,11 @@ def dice(seed: bytes, dive: int, seat: int, turn: int) -> tuple[int, int]:
 
 def first_player(seed: bytes, players: int) -> int:
     """The seat that wins the roll-off for the first turn; the tied roll again among themselves."""
+    faces = source(seed).faces
     tied = list(range(players))
     attempt = 0
     while len(tied) > 1:
-        sums = {seat: sum(source(seed).faces(f"first/{attempt}/{seat}")) for seat in tied}
+        sums = {seat: sum(faces(f"first/{attempt}/{seat}:0".encode())) for seat in tied}
         best = max(sums.values())
         tied = [seat for seat in tied if sums[seat] == best]
         attempt += 1

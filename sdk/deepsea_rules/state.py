@@ -47,20 +47,29 @@ class GameState(Moves):
         state._begin_dive(starter)
         return state
 
+    def legal_actions(self) -> tuple[str, ...]:
+        """What the seat to move may do, the default action first.
+
+        Empty where it has nothing to decide: before the dice, when the game is over, and before
+        the declaration of a diver that has turned back already. In phase "order" at most
+        `cleanup.LISTED_ORDERS` are listed, one for each way in which the piles can come out.
+        """
+        return self.legal
+
     def is_legal(self, action: str) -> bool:
         """Whether `apply` would take the action; an order may be legal without being listed."""
         if self.phase == "order":
             items = items_of(self.rules, self.cargo[self.to_move])
             names = sorted([item.name for item in items])
             return action.startswith(ORDER) and sorted(split_order(action)) == names
-        return action in self.legal_actions()
+        return action in self.legal
 
     def apply(self, action: str) -> None:
         """Play an action of the seat to move.
 
         Raises `InvalidAction` if the text is no action, `IllegalAction` if it is not legal here.
         """
-        if action not in (self._legal or ()) and not self.is_legal(action):
+        if action not in self.legal and not self.is_legal(action):
             kind_of(action)
             raise IllegalAction(self._why_not(action))
         phase = self.phase
@@ -83,8 +92,7 @@ class GameState(Moves):
         if d1 not in FACES or d2 not in FACES:
             raise IllegalAction(f"a die shows 1, 2 or 3, not {d1} and {d2}")
         if phase == "turn":
-            legal = self.legal_actions()
-            self.declare(legal[0] if legal else None)
+            self.declare(self.legal[0] if self.legal else None)
         self.move(d1, d2)
 
     def points(self) -> tuple[int, ...]:
@@ -105,7 +113,7 @@ class GameState(Moves):
     def _why_not(self, action: str) -> str:
         from .notation import format_position
 
-        legal = ", ".join(self.legal_actions()) or "nothing"
+        legal = ", ".join(self.legal) or "nothing"
         return (
             f"{action} is not legal: {self._whose_turn()} and may do {legal} "
             f"in {format_position(self)}"

@@ -228,6 +228,7 @@ class View:
         state.bank = list(self.bank)
         state.hauled = self.hauled
         state.home_order = self.home_order
+        state.legal = self.legal
         return state
 
     def __eq__(self, other: object) -> bool:
@@ -278,5 +279,5 @@ def view_for(state: GameState, seat: int | None) -> View:
     view.hauled = state.hauled
     view.home_order = state.home_order
     view.known = known_values(state, seat)
-    view.legal = state.legal_actions()
+    view.legal = state.legal
     return view

@@ -18,15 +18,13 @@ def roll_out(state: GameState, rng: NumberSource) -> tuple[int, ...]:
     """
     random = rng.random
     while (phase := state.phase) != "over":
+        legal = state.legal
         if phase == "search":
-            legal = state.searches()
             state.search(legal[int(random() * len(legal))])
         elif phase == "order":
-            legal = state.orders()
             state.choose_order(legal[int(random() * len(legal))])
         else:
             if phase == "turn":
-                legal = state.declarations()
                 state.declare(legal[int(random() * len(legal))] if legal else None)
             d1, d2 = _ROLLS[int(random() * 9)]
             state.move(d1, d2)

@@ -79,8 +79,10 @@ class _Chair:
         self.bank_us = bank_us
         self.crash: str | None = None
         """What the bot raised: as with a process that ended, it is not called again."""
-        # Most bots do not listen, and then no event has to be made for them.
-        self.listens = getattr(self.bot.on_event, "__func__", None) is not Bot.on_event
+        # Most bots do not listen, and then nothing has to be made for them.
+        self.hears_start = _is_own(self.bot.on_game_start, Bot.on_game_start)
+        self.hears_events = _is_own(self.bot.on_event, Bot.on_event)
+        self.hears_end = _is_own(self.bot.on_game_end, Bot.on_game_end)
 
 
 class _Table:
@@ -107,12 +109,16 @@ class _Table:
     def play(self) -> Game:
         game = self.game
         for seat, chair in enumerate(self.chairs):
-            self._call(chair, partial(chair.bot.on_game_start, self._info(seat)))
+            if chair.hears_start:
+                self._call(chair, partial(chair.bot.on_game_start, self._info(seat)))
         while (question := game.pending()) is not None:
             self._ask(question)
         result = game.result()
         for seat, chair in enumerate(self.chairs):
-            self._call(chair, partial(self._tell_end, seat, result))
+            if chair.hears_events:
+                self._call(chair, partial(self._tell, seat))
+            if chair.hears_end:
+                self._call(chair, partial(chair.bot.on_game_end, self._end(seat, result)))
         return game
 
     def _ask(self, question: Question) -> None:
@@ -139,7 +145,7 @@ class _Table:
             self._count(question, Fault.TIMEOUT, us, f"it had {limit_us} us for the decision")
         else:
             try:
-                game.decide(answer, us=us)
+                game.decide(answer, us)
             except RulesError:
                 came = f"it answered {_shown(answer)}, which is not legal"
                 self._count(question, Fault.ILLEGAL_ACTION, us, came)
@@ -149,7 +155,7 @@ class _Table:
         if chair.crash is not None:
             return None
         try:
-            if chair.listens:
+            if chair.hears_events:
                 self._tell(seat)
             bot = chair.bot
             bot.time_left = time_left
@@ -202,14 +208,9 @@ class _Table:
 
     def _tell(self, seat: int) -> None:
         chair = self.chairs[seat]
-        if chair.listens:
-            for event in self.game.events_for(seat, chair.seen):
-                chair.bot.on_event(event)
-            chair.seen = len(self.game.events)
-
-    def _tell_end(self, seat: int, result: Result) -> None:
-        self._tell(seat)
-        self.chairs[seat].bot.on_game_end(self._end(seat, result))
+        for event in self.game.events_for(seat, chair.seen):
+            chair.bot.on_event(event)
+        chair.seen = len(self.game.events)
 
     def _info(self, seat: int) -> GameInfo:
         game = self.game
@@ -235,6 +236,10 @@ class _Table:
             forfeits=tuple(game.forfeits),
             void=False,
         )
+
+
+def _is_own(method: Callable[..., object], inherited: object) -> bool:
+    return getattr(method, "__func__", None) is not inherited
 
 
 def _told(error: BaseException) -> str:
