@@ -24,7 +24,7 @@ import sys
 if __name__ == "__main__":  # a worker imports this too
     from deepsea_referee.cli import main
     try:
-        main(sys.argv[1:])
+        main()
     finally:
         # Not ru_maxrss: that begins with what the process had that started this one.
         with open("/proc/self/status") as status:

@@ -78,10 +78,11 @@ def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str])
 
 def test_it_ends_without_looking_for_garbage() -> None:
     code = (
-        "import atexit, gc\n"
+        "import atexit, gc, sys\n"
+        "sys.argv = ['deepsea-referee', '--version']\n"
         "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
         "from deepsea_referee.cli import main\n"
-        "main(['--version'])"
+        "main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True

@@ -421,6 +421,20 @@ def test_a_bot_may_end_itself(tmp_path: Path) -> None:
     assert as_program(tmp_path, LEAVING, one_question) == (7, "", "")
 
 
+TIDY = """
+import atexit, gc
+from deepsea_sdk import Bot, run
+
+atexit.register(lambda: print(gc.get_freeze_count() > 0))
+run(Bot)
+print(gc.get_freeze_count())
+"""
+
+
+def test_a_program_ends_without_looking_for_garbage(tmp_path: Path) -> None:
+    assert as_program(tmp_path, TIDY, one_question) == (0, "0\nTrue\n", "")
+
+
 WAITING = "from deepsea_sdk import Bot, run\nrun(Bot)\n"
 
 

@@ -63,11 +63,16 @@ class CommandLine(LazyGroup):
                 args, PROGRAM, complete_var, standalone_mode=False, **extra
             )
 
-        # Nearly all that is made is modules, which stay: looking for garbage seldom is enough.
-        gc.set_threshold(50_000)
-        # At the end the system takes everything back at once: no looking for garbage before that.
-        atexit.register(gc.freeze)
+        if args is None:  # a program, and not part of one
+            _look_for_garbage_seldom()
         raise SystemExit(exit_status(run))
+
+
+def _look_for_garbage_seldom() -> None:
+    # Nearly all that is made is modules, which stay; and at the end the system takes everything
+    # back at once, while looking through it takes longer than `--help`.
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
 
 
 def _refuse_two_distributions() -> None:
