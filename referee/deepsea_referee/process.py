@@ -68,12 +68,13 @@ class _Gauge:
 
     def __init__(self, contained: Contained) -> None:
         self._contained = contained
+        self._waits = proctree.Waits()
         self.cpu_us = contained.cpu_us
         self.bot_is_ready = contained.is_ready
 
     def read(self) -> Reading:
         bot = self._contained
-        return Reading(bot.cpu_us(), bot.waited_us(), proctree.waited_us(os.getpid()))
+        return Reading(bot.cpu_us(), bot.waited_us(), self._waits.us(os.getpid()))
 
     def referee_is_ready(self) -> bool:
         return proctree.is_ready(os.getpid(), but=threading.get_native_id())

@@ -39,7 +39,8 @@ def test_a_tree_is_found_with_and_without_the_kernels_list(
 def test_what_is_gone_counts_as_nothing() -> None:
     assert proctree.tree(GONE) == [GONE]
     assert proctree.cpu_us(GONE) == 0
-    assert proctree.waited_us(GONE) == 0
+    assert proctree.Waits().us(GONE) == 0
+    assert not proctree.is_ready(GONE)
     assert proctree.usage([GONE]) == proctree.Usage(0, 0)
     assert proctree.exact_memory_bytes([GONE]) == 0
     assert proctree.is_stopped(GONE)
@@ -51,3 +52,18 @@ def test_ones_own_cpu_time_is_that_of_the_clock() -> None:
     # os.times counts in ticks of 10 ms.
     known = sum((before.user, before.system, before.children_user, before.children_system))
     assert abs(used / 1e6 - known) < 0.5
+
+
+def test_what_a_thread_has_waited_counts_on_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter(
+        [
+            {"7": 500, "8": 100},
+            {"7": 600, "8": 100, "9": 30},  # another one began and has waited
+            {"8": 100, "9": 50},  # the one that had waited most is gone
+            {"7": 40, "8": 100, "9": 50},  # its number is used anew
+            {},  # all are gone
+        ]
+    )
+    monkeypatch.setattr(proctree, "thread_waits_us", lambda pid: next(looks))
+    waits = proctree.Waits()
+    assert [waits.us(1) for _ in range(5)] == [600, 730, 750, 790, 790]

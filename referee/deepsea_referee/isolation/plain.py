@@ -68,6 +68,7 @@ class PlainContained:
         self._mark = mark
         self._limits = limits
         self._started = reaper.start_time(process.pid)
+        self._waits = proctree.Waits()
         self._cpu_us = 0
         self._over_limit: str | None = None
         self._frozen = False
@@ -100,7 +101,8 @@ class PlainContained:
         return self._cpu_us
 
     def waited_us(self) -> int:
-        return proctree.waited_us(self.pid) if self._process.returncode is None else 0
+        # When it has ended its number may be another's.
+        return self._waits.us(self.pid if self._process.returncode is None else 0)
 
     def is_ready(self) -> bool:
         return self._process.returncode is None and proctree.is_ready(self.pid)

@@ -75,23 +75,45 @@ def cpu_us(pid: int) -> int:
     return own + waited_for * TICK_US
 
 
-def waited_us(pid: int) -> int:
-    """How long the threads of a process were ready but had no CPU, added up; 0 if it is gone.
+def thread_waits_us(pid: int) -> dict[str, int]:
+    """How long each thread of a process was ready but had no CPU; empty if the process is gone.
 
     All threads, because an answer passes through several: one reads the stream, another decides.
     """
-    total = 0
+    waits: dict[str, int] = {}
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return 0
+        return waits
     for thread in threads[:COUNTED_THREADS]:
         try:
             with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
-                total += int(file.read().split()[1])
+                waits[thread] = int(file.read().split()[1]) // 1000
         except (OSError, IndexError):
             continue
-    return total // 1000
+    return waits
+
+
+class Waits:
+    """What the threads of a process have waited for a CPU, added up; never decreases.
+
+    A thread takes its account with it when it ends, and gRPC's come and go: so what each has waited
+    since the last time is added to what is known.
+    """
+
+    def __init__(self) -> None:
+        self._total_us = 0
+        self._threads: dict[str, int] = {}
+
+    def us(self, pid: int) -> int:
+        """Up to now; nothing more once the process is gone."""
+        threads = thread_waits_us(pid)
+        for thread, waited_us in threads.items():
+            before_us = self._threads.get(thread, 0)
+            # Less than before: another thread with that number.
+            self._total_us += waited_us - before_us if waited_us >= before_us else waited_us
+        self._threads = threads
+        return self._total_us
 
 
 def is_ready(pid: int, but: int = 0) -> bool:

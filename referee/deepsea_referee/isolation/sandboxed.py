@@ -52,7 +52,7 @@ class SandboxedProcess:
         self._first_handle = -1
         self._bot: int | None = None
         self._cpu_us = 0
-        self._waited_us = 0
+        self._waits = proctree.Waits()
         self._over_limit: str | None = None
         self._frozen = False
         self._killed = False
@@ -94,9 +94,7 @@ class SandboxedProcess:
         return self._cpu_us
 
     def waited_us(self) -> int:
-        if (bot := self._running_bot()) is not None:
-            self._waited_us = max(self._waited_us, proctree.waited_us(bot))
-        return self._waited_us
+        return self._waits.us(self._running_bot() or 0)
 
     def is_ready(self) -> bool:
         bot = self._running_bot()
