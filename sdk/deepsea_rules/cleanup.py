@@ -10,15 +10,14 @@ all there is to know is the pile that is next and the room on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from .actions import order_by_name
 from .constants import HOME, PILE_ITEMS
 from .position import Position
 from .ruleset import RuleSet
-from .units import BLANK, Unit
+from .units import BLANK, Unit, name_of_chips
 
 LISTED_ORDERS: Final = 64
 """How many orders are listed at most; six single items never have more, long stacks may."""
@@ -33,6 +32,8 @@ class Laid(NamedTuple):
     """Which pile each item goes to; piles count from 0, the nearest one."""
     room: int
     """How much room the first of these piles had: see `_after`."""
+    rooms: Sequence[int]
+    """How many chips each of the older piles took that are topped up: the first piles of all."""
 
 
 def laying_sequence(state: Position) -> list[int]:
@@ -52,13 +53,18 @@ def items_of(rules: RuleSet, cargo: tuple[Unit, ...]) -> tuple[Unit, ...]:
 def in_order(state: Position, seat: int, names: Sequence[str]) -> tuple[Unit, ...]:
     """The seat's items in the order of these names; a name means the first such item."""
     items = list(items_of(state.rules, state.cargo[seat]))
-    left = [item.name for item in items]
+    left = names_of(items)
     ordered = []
     for name in names:
         index = left.index(name)
         del left[index]
         ordered.append(items.pop(index))
     return tuple(ordered)
+
+
+def names_of(items: Iterable[Unit]) -> list[str]:
+    """The items' names."""
+    return [*map(name_of_chips, items)]
 
 
 def has_choice(state: Position, seat: int) -> bool:
@@ -68,12 +74,12 @@ def has_choice(state: Position, seat: int) -> bool:
     )
 
 
-def next_choice(state: Position, laid: Sequence[Laid], after: int | None = None) -> int | None:
-    """The next stranded seat that has a choice, after the one that has just made its own."""
+def next_choice(state: Position, laid: Sequence[Laid], after: int | None = None) -> Laid | None:
+    """The part of the next seat that has a choice, after that of the one that just made its own."""
     if state.rules.drop_order == "owner_choice":
         for part in laid:
             if after is None and _orders_differ(part):
-                return part.seat
+                return part
             if after == part.seat:
                 after = None
     return None
@@ -85,45 +91,42 @@ def _orders_differ(part: Laid) -> bool:
     They do as soon as there are two kinds of items and two piles to lay them on: some two items of
     different kinds lie on different piles, and could change places.
     """
-    return part.piles[0] != part.piles[-1] and len({item.name for item in part.items}) > 1
+    return part.piles[0] != part.piles[-1] and len(set(names_of(part.items))) > 1
 
 
-def listed_orders(state: Position, seat: int) -> tuple[str, ...]:
+def listed_orders(part: Laid) -> tuple[str, ...]:
     """Actions that lead to different piles, pick-up order first; at most `LISTED_ORDERS`.
 
     One for every way in which the piles can come out: within a pile items are taken in the order of
     their names' first appearance in the cargo, so that all permutations need not be tried.
     """
-    part = next(part for part in laying(state) if part.seat == seat)
-    names = [item.name for item in part.items]
-    units = dict(zip(names, part.items, strict=True))
+    names = names_of(part.items)
     kinds = list(dict.fromkeys(names))
     left = [names.count(name) for name in kinds]
-    rooms = _rooms(state)
+    items = [part.items[names.index(name)] for name in kinds]
     course: list[tuple[int, int]] = []
+    ways: list[list[tuple[int, int]]] = []
 
-    def extend(pile: int, room: int) -> Iterator[tuple[tuple[int, int], ...]]:
-        """All ways to go on from here, as the pile and the kind of each item."""
+    def extend(pile: int, room: int) -> None:
+        """Find all ways to go on from here, as the pile and the kind of each item."""
         if len(course) == len(names):
-            yield tuple(course)
+            ways.append(course.copy())
             return
         first = course[-1][1] if course and course[-1][0] == pile else 0
         for kind in range(first, len(kinds)):
-            if left[kind]:
+            if left[kind] and len(ways) < LISTED_ORDERS:
                 left[kind] -= 1
                 course.append((pile, kind))
-                yield from extend(*_after(rooms, pile, room, units[kinds[kind]]))
+                extend(*_after(part.rooms, pile, room, items[kind]))
                 course.pop()
                 left[kind] += 1
 
-    default = tuple(sorted(zip(part.piles, map(kinds.index, names), strict=True)))
-    others = (way for way in extend(part.piles[0], part.room) if way != default)
+    extend(part.piles[0], part.room)
+    default = sorted(zip(part.piles, map(kinds.index, names), strict=True))
+    others = [way for way in ways if way != default][: LISTED_ORDERS - 1]
     return (
         order_by_name(names),
-        *[
-            order_by_name([kinds[kind] for _, kind in way])
-            for way in islice(others, LISTED_ORDERS - 1)
-        ],
+        *[order_by_name([kinds[kind] for _, kind in way]) for way in others],
     )
 
 
@@ -147,7 +150,7 @@ def laying(state: Position) -> list[Laid]:
         for item in items:
             piles.append(pile)
             pile, room = _after(rooms, pile, room, item)
-        found.append(Laid(seat, items, piles, room_before))
+        found.append(Laid(seat, items, piles, room_before, rooms))
     return found
 
 

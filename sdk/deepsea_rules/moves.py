@@ -214,13 +214,13 @@ class Moves(Position):
     def _lay(self, after: int | None = None) -> None:
         """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive."""
         laid = cleanup.laying(self)
-        seat = cleanup.next_choice(self, laid, after)
-        if seat is None:
+        part = cleanup.next_choice(self, laid, after)
+        if part is None:
             self._next_dive(laid)
         else:
-            self.to_move = seat
+            self.to_move = part.seat
             self.phase = "order"
-            self.legal = cleanup.listed_orders(self, seat)
+            self.legal = cleanup.listed_orders(part)
 
     def _next_dive(self, laid: list[cleanup.Laid]) -> None:
         starter = cleanup.next_starter(self)
@@ -262,6 +262,7 @@ class Moves(Position):
         elif self.phase == "search":
             self.legal = self._searches(seat, self.place[seat])
         elif self.phase == "order":
-            self.legal = cleanup.listed_orders(self, seat)
+            parts = cleanup.laying(self)
+            self.legal = cleanup.listed_orders(next(part for part in parts if part.seat == seat))
         else:
             self.legal = _NOTHING

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .actions import ORDER, kind_of, split_order
-from .cleanup import items_of
+from .cleanup import items_of, names_of
 from .constants import FACES, SEAT_LETTERS
 from .errors import IllegalAction
 from .events import Happening
@@ -59,9 +59,8 @@ class GameState(Moves):
     def is_legal(self, action: str) -> bool:
         """Whether `apply` would take the action; an order may be legal without being listed."""
         if self.phase == "order":
-            items = items_of(self.rules, self.cargo[self.to_move])
-            names = sorted([item.name for item in items])
-            return action.startswith(ORDER) and sorted(split_order(action)) == names
+            names = names_of(items_of(self.rules, self.cargo[self.to_move]))
+            return action.startswith(ORDER) and sorted(split_order(action)) == sorted(names)
         return action in self.legal
 
     def apply(self, action: str) -> None:

@@ -22,11 +22,6 @@ def level_of(chip: int) -> int:
     return LEVEL_OF[chip]
 
 
-def chips_of_level(level: int) -> range:
-    """The ids of the eight chips of a level."""
-    return range(CHIPS_PER_LEVEL * (level - 1) + 1, CHIPS_PER_LEVEL * level + 1)
-
-
 @cache
 def values_of_level(level: int) -> tuple[int, ...]:
     """The eight values of a level, ascending: 4(L-1) .. 4(L-1)+3, two of each."""

@@ -17,7 +17,7 @@ from .constants import HOME
 from .randomness import NumberSource, shuffled
 from .ruleset import RuleSet
 from .state import GameState, Phase
-from .units import LEVEL_OF, LEVELS, Unit, chips_of_level, values_of_level
+from .units import LEVEL_OF, LEVELS, Unit, values_of_level
 
 KIND_OF_PHASE: Final[dict[Phase, Kind]] = {"turn": "declare", "search": "search", "order": "order"}
 
@@ -207,12 +207,11 @@ class View:
         a `random.Random`, or whatever has its `random()`.
         """
         random = rng.random
-        known = self.known
         values = [0]
         for level in LEVELS:
-            dealt = shuffled(self.unseen(level), lambda n: int(random() * n))
-            chips = chips_of_level(level)
-            values += [known[chip] if chip in known else dealt.pop() for chip in chips]
+            values += shuffled(self.unseen(level), lambda n: int(random() * n))
+        for chip in sorted(self.known):
+            values.insert(chip, self.known[chip])
         state = GameState(self.rules, tuple(values), self.players)
         state.dive = self.dive
         state.air = self.air
