@@ -46,8 +46,9 @@ class Moves(Position):
         return _DOWN_TURN
 
     def _free_space_below(self, place: int) -> bool:
-        taken = self.place
-        return any(space not in taken for space in range(place + 1, len(self.trail)))
+        deeper = len(self.trail) - 1 - place
+        # No two divers share a space, so it is enough to count.
+        return deeper >= self.players or deeper > sum([other > place for other in self.place])
 
     def declare(self, action: str | None) -> None:
         """Use the turn's air, and turn back or keep facing; None for a diver that has turned."""
