@@ -201,7 +201,7 @@ class Moves(Position):
     # Phase "order", and on to the next dive
 
     def choose_order(self, action: str) -> None:
-        """Lay the diver's items in this order."""
+        """Settle in which order the stranded diver lays its items."""
         seat = self.to_move
         # The chosen order becomes the cargo's order, so that a position says all there is to say.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
@@ -255,8 +255,10 @@ class Moves(Position):
         if self.log is not None:
             self.log.append(DiveBegan(self.dive, starter, self.air, tuple(self.trail), self.laid))
 
+    # In no phase
+
     def refresh(self) -> None:
-        """Find out what is legal after fields were set by hand."""
+        """Find out anew what is legal, after fields were set by hand."""
         seat = self.to_move
         if self.phase == "turn":
             self.legal = self._declarations(seat)
