@@ -140,7 +140,8 @@ def test_rejection(n: int, skipped: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("game", "first_bytes", "faces"), [(198, [255, 105, 143], (1, 3)), (432, [251, 255, 156], (3, 1))]
+    ("game", "first_bytes", "faces"),
+    [(198, [255, 105, 143], (1, 3)), (432, [251, 255, 156], (3, 1))],
 )
 def test_a_skipped_byte_in_a_die(game: int, first_bytes: list[int], faces: tuple[int, int]) -> None:
     """Games of the demo run with 255, which three cannot use, in their first roll's bytes."""
