@@ -1,7 +1,8 @@
 """The rules of Deep Sea Adventure: pure, explicit, standard library only.
 
-Start reading at `game.py` (the loop), then `state.py` (positions and moves), `cleanup.py` (between
-dives), `view.py` (what a seat may know), `ruleset.py` (how the rule texts differ).
+Start reading at `game.py` (the loop), then `position.py` (what there is), `moves.py` (what becomes
+of it), `state.py` (what is refused), `cleanup.py` (between dives), `view.py` (what a seat may
+know), `ruleset.py` (how the rule texts differ).
 """
 
 from .errors import (

@@ -46,8 +46,9 @@ class Moves(Position):
         return _DOWN_TURN
 
     def _free_space_below(self, place: int) -> bool:
-        taken = self.place
-        return any(space not in taken for space in range(place + 1, len(self.trail)))
+        deeper = len(self.trail) - 1 - place
+        # No two divers share a space, so it is enough to count.
+        return deeper >= self.players or deeper > sum([other > place for other in self.place])
 
     def declare(self, action: str | None) -> None:
         """Use the turn's air, and turn back or keep facing; None for a diver that has turned."""
@@ -200,7 +201,7 @@ class Moves(Position):
     # Phase "order", and on to the next dive
 
     def choose_order(self, action: str) -> None:
-        """Lay the diver's items in this order."""
+        """Settle in which order the stranded diver lays its items."""
         seat = self.to_move
         # The chosen order becomes the cargo's order, so that a position says all there is to say.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
@@ -254,8 +255,10 @@ class Moves(Position):
         if self.log is not None:
             self.log.append(DiveBegan(self.dive, starter, self.air, tuple(self.trail), self.laid))
 
+    # In no phase
+
     def refresh(self) -> None:
-        """Find out what is legal after fields were set by hand."""
+        """Find out anew what is legal, after fields were set by hand."""
         seat = self.to_move
         if self.phase == "turn":
             self.legal = self._declarations(seat)

@@ -29,8 +29,8 @@ class Position:
                 dice, "search" after the move, "order" while stranded divers order their items,
                 "over" at the end
     to_move     the seat whose declaration, roll, search or order is next
-    legal       what it may do, see `GameState.legal_actions`; follows from the rest, and is kept by
-                the moves
+    legal       what it may do, see `GameState.legal_actions`; it follows from the rest, so whoever
+                sets a field by hand calls `refresh`
     quiet       consecutive turns in which air, positions and cargo stayed as they were
     trail       `trail[n]` is the unit on space n, `BLANK` if there is none; index 0 stands for the
                 submarine

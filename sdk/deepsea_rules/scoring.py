@@ -38,34 +38,32 @@ def final_result(
     forfeits  the seats that forfeited, first one first: the later, the better its rank
     """
     scores = points(banks, values)
-    counts = [count_levels(bank) for bank in banks]
     keys: list[tuple[bool, int, tuple[int, ...]]] = []
     for seat, score in enumerate(scores):
         if seat in forfeits:
             keys.append((False, forfeits.index(seat), ()))
             continue
         tied = [
-            counts[other]
-            for other in range(len(banks))
+            bank
+            for other, bank in enumerate(banks)
             if scores[other] == score and other not in forfeits
         ]
-        keys.append((True, 0, (score, *_tie_key(tiebreak, counts[seat], tied))))
+        tie_key = _tie_key(tiebreak, banks[seat], tied) if len(tied) > 1 else ()
+        keys.append((True, 0, (score, *tie_key)))
     placements = tuple([1 + sum([other > key for other in keys]) for key in keys])
     return Result(scores, placements)
 
 
-def _tie_key(tiebreak: str, counts: Sequence[int], tied: Sequence[Sequence[int]]) -> Sequence[int]:
-    """What decides among banks of equal points: more is better. Chips in stacks count singly.
-
-    counts  how many chips of level 1, 2, 3 and 4 are in the bank
-    tied    the same for all who are tied, this one too
-    """
+def _tie_key(tiebreak: str, bank: Sequence[int], tied: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """What decides among banks of equal points: more is better. Chips in stacks count singly."""
+    counts = count_levels(bank)
     if tiebreak == "lexicographic":
         return counts[::-1]
     if tiebreak == "level4":
-        return counts[3:]
+        return (counts[3],)
     # top_level: the count at the highest level that any of the tied holds.
+    all_counts = [count_levels(other) for other in tied]
     for level in (3, 2, 1, 0):
-        if any(other[level] for other in tied):
-            return counts[level : level + 1]
+        if any(other[level] for other in all_counts):
+            return (counts[level],)
     return ()

@@ -1,8 +1,10 @@
 """The loop from seed and decisions to a result: what is asked, what happens by itself, forfeits."""
 
+import gc
 import hashlib
 import hmac
 import itertools
+import weakref
 from collections import defaultdict
 from typing import Any
 
@@ -576,3 +578,16 @@ def test_all_seats_forfeit() -> None:
 def test_two_faults_leave_the_placement_alone() -> None:
     game = play_with_faults(new_game(), {0: [T, T]})
     assert tuple(game.result().placements) == tuple(game.state.result().placements)
+
+
+def test_nothing_holds_on_to_a_game_that_is_over() -> None:
+    gc.disable()
+    try:
+        game = play_out(Game(PRESETS["manual"], 3, SEED), Chooser("gone"))
+        views = [game.view(seat) for seat in (0, 1, 2, None)]
+        gone = weakref.ref(game)
+        del game
+        assert gone() is None
+        assert len(views) == 4
+    finally:
+        gc.enable()

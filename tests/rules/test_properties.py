@@ -73,6 +73,11 @@ def test_a_state_is_always_in_order(
             assert (state.air > 0) or state.phase != "turn"
         if state.phase == "search":
             assert state.place[state.to_move] > 0
+        # What the moves kept is what is found anew.
+        kept = state.clone()
+        kept.legal = ("nothing",)
+        kept.refresh()
+        assert kept.legal == state.legal
         assert 1 <= state.dive <= 3
         assert (state.dive, -state.air) >= (dive, -air)
         air, dive = state.air, state.dive

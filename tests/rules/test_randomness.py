@@ -139,11 +139,15 @@ def test_rejection(n: int, skipped: list[int]) -> None:
     assert [stream.uniform(n) for _ in range(len(kept))] == kept
 
 
-def test_a_skipped_byte_in_a_die() -> None:
-    """Game 198 of the demo run: the first byte of its first roll is 255, which three cannot use."""
-    seed = game_seed(DEMO, 198)
-    assert list(islice(stream_bytes(seed, "dice/1/0/1"), 2)) == [255, 105]
-    assert dice(seed, 1, 0, 1) == (1, 3)
+@pytest.mark.parametrize(
+    ("game", "first_bytes", "faces"),
+    [(198, [255, 105, 143], (1, 3)), (432, [251, 255, 156], (3, 1))],
+)
+def test_a_skipped_byte_in_a_die(game: int, first_bytes: list[int], faces: tuple[int, int]) -> None:
+    """Games of the demo run with 255, which three cannot use, in their first roll's bytes."""
+    seed = game_seed(DEMO, game)
+    assert list(islice(stream_bytes(seed, "dice/1/0/1"), 3)) == first_bytes
+    assert dice(seed, 1, 0, 1) == faces
 
 
 @given(seeds, st.text(alphabet="abc/0123456789", max_size=20), st.lists(st.integers(1, 256)))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from deepsea_rules import PRESETS
+from deepsea_rules import PRESETS, GameState
+from deepsea_rules.constants import FACES
+from deepsea_rules.events import Happening, TurnPlayed
 from deepsea_rules.game import Game
+from deepsea_rules.randomness import deal
 from deepsea_sdk import roll_out
 from helpers.games import rng
 
@@ -24,3 +29,78 @@ def test_a_roll_out_ends_the_game_and_returns_points_by_seat(preset: str, player
     # The same chance gives the same course, and the position it began from is untouched.
     assert roll_out(position.clone(), rng("course")) == scores
     assert position.phase != "over"
+
+
+class Checked(GameState):
+    """A state that looks at every move that a roll-out makes without being checked."""
+
+    __slots__ = ()
+
+    def declare(self, action: str | None) -> None:
+        assert self.phase == "turn"
+        assert action in self.legal or (action is None and not self.legal)
+        super().declare(action)
+
+    def move(self, d1: int, d2: int) -> None:
+        assert self.phase == "roll"
+        assert d1 in FACES
+        assert d2 in FACES
+        super().move(d1, d2)
+
+    def search(self, action: str) -> None:
+        assert self.phase == "search"
+        assert action in self.legal
+        super().search(action)
+
+    def choose_order(self, action: str) -> None:
+        assert self.phase == "order"
+        assert action in self.legal
+        super().choose_order(action)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_move_of_a_roll_out_is_legal(preset: str) -> None:
+    for players in range(2, 7):
+        source = rng(f"{preset}/{players}")
+        for number in range(8):
+            values = deal(bytes([number]) * 32)
+            state = Checked.opening(PRESETS[preset], values, players, number % players)
+            roll_out(state, source)
+            assert state.phase == "over"
+
+
+class Counted:
+    """Somebody's own source of numbers: 0, 1/100, 2/100, ..., again and again."""
+
+    def __init__(self) -> None:
+        self.count = -1
+
+    def random(self) -> float:
+        self.count = (self.count + 1) % 100
+        return self.count / 100
+
+
+def test_any_source_of_numbers_from_0_to_1_will_do() -> None:
+    game = Game(PRESETS["guide"], 3, bytes(32))
+    source = Counted()
+    position = game.view(0).sample(source)
+    for level in range(4):
+        chips = slice(8 * level + 1, 8 * level + 9)
+        assert sorted(position.values[chips]) == sorted(game.state.values[chips])
+    assert len(roll_out(position, source)) == 3
+
+
+def test_all_rolls_and_actions_come_up() -> None:
+    """Each of the nine rolls about as often, and each declaration and search."""
+    log: list[Happening] = []
+    for number in range(60):
+        state = GameState.opening(PRESETS["guide"], deal(bytes([number]) * 32), 4, 0, log)
+        roll_out(state, rng(f"{number}"))
+    turns = [happening for happening in log if isinstance(happening, TurnPlayed)]
+    rolls = Counter(turn.dice for turn in turns)
+    assert len(rolls) == 9
+    assert min(rolls.values()) > 0.8 * len(turns) / 9
+    declared = Counter(turn.declare for turn in turns if turn.declare)
+    assert 0.8 < declared["down"] / declared["turn"] < 1.25
+    kinds = Counter(turn.search and turn.search[:4] for turn in turns)
+    assert set(kinds) == {None, "leav", "take", "drop"}

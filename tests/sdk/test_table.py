@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -106,6 +108,27 @@ def test_a_bot_hears_of_the_game_its_events_and_its_end() -> None:
         assert [event["event"] for event in bot.events] == [
             event["event"] for event in game.events_for(seat)
         ]
+
+
+def test_a_hook_that_was_put_on_an_object_is_called() -> None:
+    heard: list[object] = []
+    bot = Taker()
+    for name in ("on_game_start", "on_event", "on_game_end"):
+        setattr(bot, name, heard.append)
+    game = play([Taker, bot], seed="put on")
+    assert isinstance(heard[0], GameInfo)
+    assert heard[1:-1] == game.events_for(1)
+    assert isinstance(heard[-1], GameEnd)
+
+
+def test_a_table_is_gone_with_its_game() -> None:
+    bots = [Taker(), Taker()]
+    gc.disable()
+    try:
+        gone = weakref.ref(play(bots, seed="gone"))
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_an_illegal_answer_is_a_fault_and_the_default_is_played() -> None:
