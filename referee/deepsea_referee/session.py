@@ -10,6 +10,7 @@ for ends its stream; an answer that comes too late is passed over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
@@ -217,13 +218,13 @@ class Session:
         except BotFault as fault:
             self._stop(fault)
             await self._written(writer)
-            await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
+            await _abort(stream, grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
         except asyncio.CancelledError:
             # By `fail`, by the writer after goodbye, or with the whole server: gRPC wants no more
             # than a return, and this task has nothing else to do.
             if self._end is not None:
                 await self._written(writer)
-                await stream.abort(grpc.StatusCode.CANCELLED, self._end.detail)
+                await _abort(stream, grpc.StatusCode.CANCELLED, self._end.detail)
         finally:
             self._stop(self.explain_end() or BotFault(Fault.CRASH, "its stream ended"))
             await self._written(writer)
@@ -424,6 +425,12 @@ class Session:
         for ask in self._open.values():
             if ask.began_us is not None and ask.began_us < self._alarm_us and not ask.credit_us:
                 ask.credit_us = us
+
+
+async def _abort(stream: Stream, code: grpc.StatusCode, detail: str) -> None:
+    """End a stream with a status; the other side may have ended it without one meanwhile."""
+    with contextlib.suppress(grpc.aio.InternalError):
+        await stream.abort(code, detail)
 
 
 async def read(stream: Stream) -> bytes | None:
