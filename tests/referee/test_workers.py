@@ -175,7 +175,7 @@ def test_a_worker_with_bots_that_is_killed_leaves_none_of_them() -> None:
     numbers = {game.game for game in shared.games} | {void.game for void in listener.voids}
     assert numbers == {*range(1, 31)}
     # What was left of them is cleaned up by a process of its own.
-    assert soon(lambda: not list(Path(tempfile.gettempdir()).iterdir()))
+    assert soon(lambda: not list(Path(tempfile.gettempdir()).iterdir()), 60_000)
 
 
 def test_workers_that_end_again_and_again_end_the_match(tmp_path: Path) -> None:
