@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from unittest.mock import patch
 
 import at_once
@@ -83,7 +83,7 @@ async def message_bytes() -> tuple[int, int]:
     serve = Session.serve
 
     async def metered(session: Session, stream: Stream) -> None:
-        await serve(session, _Metered(stream, questions, answers))  # type: ignore[arg-type]
+        await serve(session, cast(Stream, _Metered(stream, questions, answers)))
 
     with patch.object(Session, "serve", metered):
         await play_match(settings(games=2))

@@ -83,7 +83,7 @@ def measure(pair: str, seats: int, blocks: int) -> tuple[float, list[tuple[float
     ]
 
 
-def main(blocks: int = 200, *pairs: str) -> None:
+def main(blocks: int, *pairs: str) -> None:
     print(f"# {described()}")
     print(f"variance of A's lead over two games, {blocks} times; in placement score, in points")
     print(f"{'A/B':18} seats   lead   independent     seats swapped   blocks          saved")
@@ -96,4 +96,5 @@ def main(blocks: int = 200, *pairs: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(word) if word.isdigit() else word for word in sys.argv[1:]))  # type: ignore[arg-type]
+    blocks, *pairs = sys.argv[1:] or ["200"]
+    main(int(blocks), *pairs)

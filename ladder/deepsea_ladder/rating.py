@@ -215,7 +215,7 @@ def rate_by_package(
     Equal but for rounding: the package takes powers from the C library. It raises
     `FloatingPointError` for results so unlikely that its differences of large numbers fail.
     """
-    import trueskill  # type: ignore[import-untyped]
+    import trueskill
 
     _order(ratings, placements)
     environment: Any = trueskill.TrueSkill(

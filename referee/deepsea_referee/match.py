@@ -334,7 +334,18 @@ class _Play:
         """Count a fault, play the default action, and tell the bot."""
         seat = question.seat
         self._banks[seat].spend(fault.us)
-        report = _count(self._game, question, fault)
+        decision = self._game.decide(None, us=fault.us, fault=fault.fault, came=fault.detail)
+        report = FaultReport(
+            seat=seat,
+            decision=len(self._game.decisions) - 1,
+            fault=fault.fault,
+            kind=question.kind,
+            legal=tuple(question.legal),
+            came=fault.detail,
+            us=fault.us,
+            played=decision.action,
+            forfeit=self._game.has_forfeited(seat),
+        )
         self.faults.append(report)
         notice = FaultNotice(
             self._game_id, self._request_id, report.fault, report.explanation(), report.forfeit
@@ -356,22 +367,6 @@ class _Play:
         void_error = RefereeError(f"{type(error).__name__}: {error}")
         void_error.__cause__ = error
         self.over.set_exception(void_error)
-
-
-def _count(game: Game, question: Question, fault: BotFault) -> FaultReport:
-    """Play the default action in place of a faulty answer."""
-    decision = game.decide(None, us=fault.us, fault=fault.fault, came=fault.detail)
-    return FaultReport(
-        seat=question.seat,
-        decision=len(game.decisions) - 1,
-        fault=fault.fault,
-        kind=question.kind,
-        legal=tuple(question.legal),
-        came=fault.detail,
-        us=fault.us,
-        played=decision.action,
-        forfeit=game.has_forfeited(question.seat),
-    )
 
 
 def _end_of(game: Game, game_id: str) -> GameEnd:

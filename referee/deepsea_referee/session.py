@@ -63,7 +63,7 @@ class _Ask:
     """One open question. Its clock starts when it is written."""
 
     __slots__ = (
-        *("began_us", "credit_us", "game_id", "graced", "heard", "limit_us", "look_us", "looked"),
+        *("began_us", "credit_us", "game_id", "heard", "limit_us", "look_us", "looked"),
         *("looks", "over_us", "request_id", "share_us"),
     )
 
@@ -84,7 +84,6 @@ class _Ask:
         """When the host was first looked at: the time, the shared time, what had been used."""
         self.looks: tuple[int, int] = (0, 0)
         """How long the referee had waited for a CPU at the last look but one, and at the last."""
-        self.graced = False
         self.over_us: int | None = None
         """When it was first found to have taken too long."""
 
@@ -386,13 +385,11 @@ class Session:
 
         While these looks go on, the referee's waiting counts from before them.
         """
-        if not ask.graced:
-            ask.graced = True
+        if ask.over_us is None:
             ask.over_us = now_us
             if reading.referee_waited_us - ask.looks[0] > BUSY_US:
                 return GRACE_US
         assert self.gauge is not None
-        assert ask.over_us is not None
         assert ask.looked is not None
         worked_us = reading.cpu_us - ask.looked[2].cpu_us
         if worked_us > ask.limit_us or now_us - ask.over_us > LONGEST_READY_US:

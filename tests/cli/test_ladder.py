@@ -71,8 +71,8 @@ def test_a_ladder_is_made_in_the_users_data_folder(
 
 def test_a_relative_data_folder_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "here")
-    monkeypatch.setenv("HOME", "/home/anna")
-    assert options.default_store() == "/home/anna/.local/share/deepsea-referee/ladder.db"
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert options.default_store() == "/home/somebody/.local/share/deepsea-referee/ladder.db"
 
 
 def test_every_setting_of_a_season_gets_through(run: Run, place: Path) -> None:

@@ -1,7 +1,7 @@
 """Forecasts: chances that add up, and match quality as the package has it."""
 
 import pytest
-import trueskill  # type: ignore[import-untyped]
+import trueskill
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-import trueskill  # type: ignore[import-untyped]
+import trueskill
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

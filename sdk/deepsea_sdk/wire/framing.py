@@ -3,8 +3,8 @@
 Laws: a message is the bytes of its fields in a row, in any order, so that parts which were made
 once are used again; nothing is read here. Tests read everything back with protobuf itself.
 
-Setting the fields of nested messages one by one costs several times as much as everything else a
-referee does for a decision (docs/performance.md).
+Making the nested messages of a question field by field takes more than half as long again
+(docs/performance.md).
 """
 
 from __future__ import annotations
