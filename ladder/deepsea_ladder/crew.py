@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import BaseContext
+from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Final, Protocol
 
 from .names import plain
@@ -221,12 +221,12 @@ class Processes:
         worker.process.join()
 
 
-def start_in(context: BaseContext, make_play: MakePlay) -> tuple[Running, Connection]:
+def start_in(
+    context: SpawnContext | ForkServerContext, make_play: MakePlay
+) -> tuple[Running, Connection]:
     """A `Launch` by a context of `multiprocessing`."""
     ours, theirs = context.Pipe()
-    process = context.Process(  # type: ignore[attr-defined]
-        target=attend, args=(theirs, make_play), daemon=False
-    )
+    process = context.Process(target=attend, args=(theirs, make_play), daemon=False)
     # Ctrl-C reaches workers too, even those that are not yet ready to hear of it. The tracker would
     # be started with the first one, and end with unblocking what is blocked here.
     resource_tracker.ensure_running()

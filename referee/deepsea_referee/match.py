@@ -27,6 +27,7 @@ from deepsea_referee.process import BotProcess, Hosting
 from deepsea_referee.random import fresh_seed
 from deepsea_referee.results import FaultReport, GameResult, MatchResult, VoidGame
 from deepsea_referee.session import Answer, Session
+from deepsea_rules.actions import shown
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.faults import Fault
@@ -39,8 +40,6 @@ from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo, TimeLeft
 
 DEFAULT_CLOCK: Final = TimeControl(budget_us=100_000, bank_us=2_000_000)
-
-LONGEST_SHOWN: Final = 60
 
 OnGame = Callable[[GameResult, GameRecord], object]
 """Gets each game that counts. If it returns a future, the next game waits for that."""
@@ -325,7 +324,7 @@ class _Play:
         try:
             self._game.decide(answer.action, us=answer.us)
         except (IllegalAction, InvalidAction):
-            came = f"it answered {_shown(answer.action)}, which is not legal"
+            came = f"it answered {shown(answer.action)}, which is not legal"
             return BotFault(Fault.ILLEGAL_ACTION, came, answer.us)
         self._banks[seat].spend(answer.us)
         return None
@@ -382,8 +381,3 @@ def _end_of(game: Game, game_id: str) -> GameEnd:
         forfeits=tuple(game.forfeits),
         void=False,
     )
-
-
-def _shown(action: str) -> str:
-    """A bot's text, short and safe to print."""
-    return ascii(action if len(action) <= LONGEST_SHOWN else action[:LONGEST_SHOWN] + "...")

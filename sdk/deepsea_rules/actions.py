@@ -23,6 +23,7 @@ TAKE: Final = "take"
 DROP: Final = "drop:"
 ORDER: Final = "order:"
 
+_LONGEST_SHOWN: Final = 60
 _ITEM = r"(?:[1-4]|\[[1-4]{2,}\])"
 _DROP = re.compile(rf"drop:{_ITEM}\Z")
 _ORDER = re.compile(rf"order:{_ITEM}(?:,{_ITEM})*\Z")
@@ -42,6 +43,11 @@ def order(items: Iterable[Unit]) -> str:
 def order_by_name(names: Iterable[str]) -> str:
     """Lay the items with these names in this order."""
     return ORDER + ",".join(names)
+
+
+def shown(action: str) -> str:
+    """A text that came as an action, short and safe to print."""
+    return ascii(action if len(action) <= _LONGEST_SHOWN else action[:_LONGEST_SHOWN] + "...")
 
 
 def kind_of(action: str) -> Kind:

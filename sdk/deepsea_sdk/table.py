@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeVar
 
+from deepsea_rules.actions import shown
 from deepsea_rules.errors import RulesError
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Game, Question
@@ -25,7 +26,6 @@ OnError = Literal["raise", "forfeit"]
 OnFault = Callable[[Question, int, Decision], object]
 """Gets what was asked, the index of the decision, and the decision."""
 _T = TypeVar("_T")
-_LONGEST_SHOWN: Final = 60
 _LONGEST_TOLD: Final = 200
 
 
@@ -147,7 +147,7 @@ class _Table:
             try:
                 game.decide(answer, us)
             except RulesError:
-                came = f"it answered {_shown(answer)}, which is not legal"
+                came = f"it answered {shown(answer)}, which is not legal"
                 self._count(question, Fault.ILLEGAL_ACTION, us, came)
 
     def _answer(self, chair: _Chair, seat: int, time_left: TimeLeft) -> str | None:
@@ -245,8 +245,3 @@ def _is_own(method: Callable[..., object], inherited: object) -> bool:
 def _told(error: BaseException) -> str:
     """What a bot raised, in one line."""
     return " ".join(f"it raised {type(error).__name__}: {error}".split())[:_LONGEST_TOLD]
-
-
-def _shown(action: str) -> str:
-    """A bot's text, short and safe to print."""
-    return ascii(action if len(action) <= _LONGEST_SHOWN else action[:_LONGEST_SHOWN] + "...")
