@@ -9,11 +9,12 @@ Events are plain dictionaries ready for JSON, the same for bots, watchers and ev
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypedDict
 
 from .constants import SEAT_LETTERS
 from .scoring import Result
-from .units import LEVEL_OF, Unit
+from .units import LEVEL_OF, Unit, name_of_chips
 
 EndReason = Literal["home", "air", "stall"]
 
@@ -178,7 +179,16 @@ def trail_text(
     known: Mapping[int, int] | None = None,
 ) -> str:
     """A trail in position notation; `trail[0]` is the submarine and not written."""
-    return " ".join(unit_text(unit, known or {}, laid=unit in laid) for unit in trail[1:])
+    if known:
+        return " ".join([unit_text(unit, known, laid=unit in laid) for unit in trail[1:]])
+    return " ".join(
+        [_text_of_pile(unit) if unit in laid else name_of_chips(unit) for unit in trail[1:]]
+    )
+
+
+@lru_cache(maxsize=4096)
+def _text_of_pile(unit: Unit) -> str:
+    return unit_text(unit, {}, laid=True)
 
 
 def unit_text(unit: Unit, known: Mapping[int, int], *, laid: bool = False) -> str:

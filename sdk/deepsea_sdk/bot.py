@@ -7,7 +7,7 @@ what a method returns goes to the referee as it is, so that a mistake is counted
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -142,6 +142,11 @@ class Bot:
         if kind == "order":
             return action_of(kind, self.stack_order(view))
         raise ValueError(f"nothing is to be decided in phase {view.phase!r}")
+
+
+def is_own(method: Callable[..., object], inherited: object) -> bool:
+    """Whether a bot has a method of its own: what nobody listens to need not be made."""
+    return getattr(method, "__func__", None) is not inherited
 
 
 def action_of(kind: Kind, answer: object) -> str:

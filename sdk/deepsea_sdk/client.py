@@ -25,7 +25,7 @@ from deepsea_rules.ruleset import RuleSet
 from . import wire
 from ._pb import deepsea_pb2 as pb
 from ._pb.deepsea_pb2_grpc import RefereeStub
-from .bot import Bot
+from .bot import Bot, is_own
 from .errors import BotError, NotInMatch, Refused, SdkError, WireError
 
 ADDRESS: Final = "DEEPSEA_ADDRESS"
@@ -52,6 +52,7 @@ class _Seat(NamedTuple):
     bot: Bot
     seat: int
     rules: RuleSet
+    hears_events: bool
 
 
 class Player:
@@ -93,23 +94,27 @@ class Player:
     def _start(self, message: pb.GameStart) -> None:
         info = wire.start_from_wire(message)
         bot = _call(self._new_bot)
-        self._seats[info.game_id] = _Seat(bot, info.seat, info.rules)
+        hears_events = is_own(bot.on_event, Bot.on_event)
+        self._seats[info.game_id] = _Seat(bot, info.seat, info.rules, hears_events)
         _call(bot.on_game_start, info)
 
     def _decide(self, message: pb.DecisionRequest) -> pb.Decision:
-        bot, _, rules = self._seat(message.game_id)
-        game_id, request_id, view, time_left = wire.request_from_wire(message, rules)
-        _tell(bot, message.events)
+        seat = self._seat(message.game_id)
+        bot = seat.bot
+        game_id, request_id, view, time_left = wire.request_from_wire(message, seat.rules)
+        if seat.hears_events:
+            _tell(bot, message.events)
         bot.time_left = time_left
         action = _call(bot.decide, view)
         return wire.decision_to_wire(wire.Answer(game_id, request_id, action))
 
     def _end(self, message: pb.GameOver) -> None:
-        bot, seat, _ = self._seat(message.game_id)
-        end = wire.over_from_wire(message, seat)
-        _tell(bot, message.events)
+        seat = self._seat(message.game_id)
+        end = wire.over_from_wire(message, seat.seat)
+        if seat.hears_events:
+            _tell(seat.bot, message.events)
         del self._seats[end.game_id]
-        _call(bot.on_game_end, end)
+        _call(seat.bot.on_game_end, end)
 
     def _seat(self, game_id: str) -> _Seat:
         try:
@@ -127,10 +132,8 @@ def _call(method: Callable[..., _T], *arguments: object) -> _T:
 
 
 def _tell(bot: Bot, events: Iterable[pb.Event]) -> None:
-    # Most bots do not listen, and then no event has to be read for them.
-    if getattr(bot.on_event, "__func__", None) is not Bot.on_event:
-        for event in wire.events_from_wire(events):
-            _call(bot.on_event, event)
+    for event in wire.events_from_wire(events):
+        _call(bot.on_event, event)
 
 
 async def play(bot: Bot | type[Bot], address: str, token: str) -> None:

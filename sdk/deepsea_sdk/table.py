@@ -20,7 +20,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.scoring import Result
 
-from .bot import NO_CLOCK, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
+from .bot import NO_CLOCK, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft, is_own
 
 OnError = Literal["raise", "forfeit"]
 OnFault = Callable[[Question, int, Decision], object]
@@ -79,10 +79,9 @@ class _Chair:
         self.bank_us = bank_us
         self.crash: str | None = None
         """What the bot raised: as with a process that ended, it is not called again."""
-        # Most bots do not listen, and then nothing has to be made for them.
-        self.hears_start = _is_own(self.bot.on_game_start, Bot.on_game_start)
-        self.hears_events = _is_own(self.bot.on_event, Bot.on_event)
-        self.hears_end = _is_own(self.bot.on_game_end, Bot.on_game_end)
+        self.hears_start = is_own(self.bot.on_game_start, Bot.on_game_start)
+        self.hears_events = is_own(self.bot.on_event, Bot.on_event)
+        self.hears_end = is_own(self.bot.on_game_end, Bot.on_game_end)
 
 
 class _Table:
@@ -236,10 +235,6 @@ class _Table:
             forfeits=tuple(game.forfeits),
             void=False,
         )
-
-
-def _is_own(method: Callable[..., object], inherited: object) -> bool:
-    return getattr(method, "__func__", None) is not inherited
 
 
 def _told(error: BaseException) -> str:

@@ -215,6 +215,20 @@ def test_numbers_are_written_as_protobuf_does(number: int) -> None:
     assert pb.DecisionRequest.FromString(written) == message
 
 
+@examples
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_signed_numbers_are_written_as_protobuf_does(air: int) -> None:
+    tag = framing.tag(pb.View.DESCRIPTOR, "air", 0)
+    assert pb.View.FromString(tag + framing.varint(framing.zigzag(air))).air == air
+
+
+def test_a_field_whose_number_needs_two_bytes_is_refused() -> None:
+    fields = pb.Rules.DESCRIPTOR.fields
+    assert max(field.number for field in fields) > 15
+    with pytest.raises(ValueError, match="too high"):
+        framing.small_tags(pb.Rules.DESCRIPTOR, *[field.name for field in fields])
+
+
 # A game's start and end
 
 

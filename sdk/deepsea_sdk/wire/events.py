@@ -6,14 +6,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from deepsea_rules.constants import SEAT_LETTERS
-from deepsea_rules.events import EndReason, Event, Happening, banked_chips, event_for
+from deepsea_rules.events import (
+    EndReason,
+    Event,
+    Happening,
+    TurnPlayed,
+    banked_chips,
+    event_for,
+)
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.errors import WireError
 
-from .framing import framed, tag
+from .framing import framed, small_tags, tag, zigzag
 from .numbers import PROTOCOL_VERSION
 
 _EVENTS: Final = tag(pb.DecisionRequest.DESCRIPTOR, "events")
+_TURN: Final = tag(pb.Event.DESCRIPTOR, "turn")
+_DECLARE, _DICE, _SEARCH = (
+    tag(pb.TurnEvent.DESCRIPTOR, name) for name in ("declare", "dice", "search")
+)
+_DIVE, _SEAT, _FROM, _TO, _HOME, _AIR = small_tags(
+    pb.TurnEvent.DESCRIPTOR, "dive", "seat", "from", "to", "home", "air"
+)
 
 
 class EventLog:
@@ -53,29 +67,40 @@ class EventLog:
 
 
 def _field(happening: Happening, known: Mapping[int, int]) -> bytes:
+    if isinstance(happening, TurnPlayed):
+        return framed(_EVENTS, framed(_TURN, _turn(happening)))
     return framed(_EVENTS, event_to_wire(event_for(happening, known)).SerializeToString())
+
+
+def _turn(turn: TurnPlayed) -> bytes:
+    """The bytes of a `pb.TurnEvent`: most events are turns, and all their numbers are small."""
+    dive, seat, declare, dice, origin, to, home, search, air = turn
+    data = bytes((_DIVE, dive, _SEAT, seat, _TO, to, _HOME, home, _AIR, zigzag(air)))
+    if dice is not None:
+        data += bytes((_FROM, origin or 0)) + framed(_DICE, bytes(dice))
+    if declare is not None:
+        data += framed(_DECLARE, declare.encode())
+    if search is not None:
+        data += framed(_SEARCH, search.encode())
+    return data
 
 
 def event_to_wire(event: Event) -> pb.Event:
     """An event as the seat may know it."""
     if event["event"] == "turn":
-        # Field by field: keywords and putting a finished message into another cost thrice as much.
-        message = pb.Event()
-        turn = message.turn
-        turn.dive = event["dive"]
-        turn.seat = event["seat"]
-        turn.to = event["to"]
-        turn.home = event["home"]
-        turn.air = event["air"]
-        if event["declare"] is not None:
-            turn.declare = event["declare"]
-        if event["dice"]:
-            turn.dice.extend(event["dice"])
-        if event["from"]:
-            setattr(turn, "from", event["from"])  # a keyword of Python
-        if event["search"] is not None:
-            turn.search = event["search"]
-        return message
+        dice = event["dice"]
+        turn = TurnPlayed(
+            dive=event["dive"],
+            seat=event["seat"],
+            declare=event["declare"],
+            dice=None if dice is None else (dice[0], dice[1]),
+            origin=event["from"],
+            to=event["to"],
+            home=event["home"],
+            search=event["search"],
+            air=event["air"],
+        )
+        return pb.Event(turn=pb.TurnEvent.FromString(_turn(turn)))
     if event["event"] == "dive":
         dive = pb.DiveEvent(
             dive=event["dive"], starter=event["starter"], air=event["air"], trail=event["trail"]

@@ -13,23 +13,20 @@ from typing import Final
 
 from google.protobuf.descriptor import Descriptor
 
+_NUMBER: Final = 0
+"""The wire type of numbers: a varint."""
 _NESTED: Final = 2
 """The wire type of messages, bytes and texts: their length, then they themselves."""
 
-
-_SHORT: Final = tuple(bytes((number,)) for number in range(0x80))
+_LAST: Final = tuple(bytes((number,)) for number in range(0x80))
+_MORE: Final = tuple(bytes((number | 0x80,)) for number in range(0x80))
 
 
 def varint(number: int) -> bytes:
     """A number from 0 up: seven bits a byte, lowest first, the eighth says that more come."""
     if number < 0x80:
-        return _SHORT[number]
-    data = bytearray()
-    while number >= 0x80:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
-    return bytes(data)
+        return _LAST[number]
+    return _MORE[number & 0x7F] + varint(number >> 7)
 
 
 def tag(message: Descriptor, field: str, wire_type: int = _NESTED) -> bytes:
@@ -39,4 +36,21 @@ def tag(message: Descriptor, field: str, wire_type: int = _NESTED) -> bytes:
 
 def framed(tag: bytes, content: bytes) -> bytes:
     """A field that is a message, bytes or a text."""
-    return tag + varint(len(content)) + content
+    size = len(content)
+    return tag + (_LAST[size] if size < 0x80 else varint(size)) + content
+
+
+def small_tags(message: Descriptor, *fields: str) -> tuple[int, ...]:
+    """What number fields of a message begin with, if that is one byte for each.
+
+    So `bytes((tag, number, tag, number))` are some fields with numbers below 128.
+    """
+    tags = b"".join([tag(message, field, _NUMBER) for field in fields])
+    if len(tags) != len(fields):
+        raise ValueError(f"a field of {message.name} has too high a number for one byte")
+    return tuple(tags)
+
+
+def zigzag(number: int) -> int:
+    """A `sint32` as a number from 0 up."""
+    return 2 * number if number >= 0 else -2 * number - 1

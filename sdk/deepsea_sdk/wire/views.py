@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
 from deepsea_rules.constants import HOME
 from deepsea_rules.ruleset import RuleSet
-from deepsea_rules.state import Phase
 from deepsea_rules.units import BLANK, CHIPS, Unit
 from deepsea_rules.view import View
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.errors import WireError
 
-from .framing import framed, tag
+from .framing import framed, small_tags, tag, zigzag
 from .numbers import PHASE_NAMES, PHASES, known
 
-_DIVERS: Final = tag(pb.View.DESCRIPTOR, "divers")
-_KNOWN: Final = tag(pb.View.DESCRIPTOR, "known")
-_TRAIL: Final = tag(pb.View.DESCRIPTOR, "trail")
+_Diver: TypeAlias = tuple[int, bool, bool, tuple[Unit, ...], tuple[int, ...], int]
+"""What `View` has of a diver: place, homeward, barred, cargo, bank, hauled."""
+
+_DIVERS, _HOME_ORDER, _KNOWN, _TRAIL = (
+    tag(pb.View.DESCRIPTOR, name) for name in ("divers", "home_order", "known", "trail")
+)
+_SEAT, _DIVE, _AIR, _PHASE, _TO_MOVE, _QUIET = small_tags(
+    pb.View.DESCRIPTOR, "seat", "dive", "air", "phase", "to_move", "quiet"
+)
+_CARGO, _BANK = (tag(pb.Diver.DESCRIPTOR, name) for name in ("cargo", "bank"))
+_PLACE, _HOMEWARD, _HOME, _BARRED, _HAULED = small_tags(
+    pb.Diver.DESCRIPTOR, "place", "homeward", "home", "barred", "hauled"
+)
 
 _CHIP: Final = 0x3F
 _MORE: Final = 0x80
@@ -27,29 +38,31 @@ _MORE: Final = 0x80
 _LAID: Final = 0x40
 _SINGLES: Final = (BLANK, *(Unit((chip,)) for chip in CHIPS))
 """What bytes without a mark stand for."""
-_BYTE_OF: Final = {unit: byte for byte, unit in enumerate(_SINGLES)}
+_UNIT: Final = re.compile(rb"[\x80-\xff]*[\x00-\x7f]")
+"""The bytes of one unit."""
 _NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
 
 
 class ViewWriter:
     """Writes the views of one game; what has not changed since the last one is not written anew."""
 
-    __slots__ = ("_diver_fields", "_divers", "_laid", "_trail", "_trail_field")
+    __slots__ = ("_diver_fields", "_divers", "_laid", "_spaces", "_trail", "_trail_field")
 
     def __init__(self) -> None:
-        self._trail: tuple[Unit, ...] | None = None
+        self._trail: tuple[Unit, ...] = ()
         self._laid = _NOTHING_LAID
+        self._spaces: list[bytes] = []
         self._trail_field = b""
-        self._divers: list[object] = []
+        self._divers: list[_Diver] = []
         self._diver_fields: list[bytes] = []
 
     def write(self, view: View) -> bytes:
         """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `questions`."""
-        if view.seat is None:
+        seat = view.seat
+        if seat is None:
             raise ValueError("a watcher's view is not sent to bots")
         if view.trail != self._trail or view.laid != self._laid:
-            self._trail, self._laid = view.trail, view.laid
-            self._trail_field = framed(_TRAIL, _units_to_wire(view.trail[1:], view.laid))
+            self._write_trail(view.trail, view.laid)
         divers = list(
             zip(
                 view.place,
@@ -61,20 +74,36 @@ class ViewWriter:
                 strict=True,
             )
         )
-        if len(divers) != len(self._divers):
-            self._divers, self._diver_fields = [None] * len(divers), [b""] * len(divers)
-        for seat, diver in enumerate(divers):
-            if diver != self._divers[seat]:
-                self._divers[seat] = diver
-                self._diver_fields[seat] = _diver_field(*diver)
-        rest = _rest_of_view(
-            view.seat, view.dive, view.air, view.phase, view.to_move, view.quiet, view.home_order
+        if not self._divers:
+            self._diver_fields = [_diver_field(diver) for diver in divers]
+        else:
+            for index, last in enumerate(self._divers):
+                if last != (diver := divers[index]):
+                    self._diver_fields[index] = _diver_field(diver)
+        self._divers = divers
+        numbers = (
+            *(_SEAT, seat, _DIVE, view.dive, _AIR, zigzag(view.air)),
+            *(_PHASE, PHASES[view.phase], _TO_MOVE, view.to_move, _QUIET, view.quiet),
         )
-        data = b"".join((rest, self._trail_field, *self._diver_fields))
+        parts = [bytes(numbers), self._trail_field, *self._diver_fields]
+        if view.home_order:
+            parts.append(framed(_HOME_ORDER, bytes(view.home_order)))
         if view.known:
-            pairs = bytes([byte for pair in view.known.items() for byte in pair])
-            data += framed(_KNOWN, pairs)
-        return data
+            parts.append(framed(_KNOWN, bytes(chain.from_iterable(view.known.items()))))
+        return b"".join(parts)
+
+    def _write_trail(self, trail: tuple[Unit, ...], laid: frozenset[Unit]) -> None:
+        last, spaces = self._trail, self._spaces
+        if len(trail) == len(last) and laid == self._laid:
+            for space, unit in enumerate(trail):
+                if unit is not last[space]:
+                    spaces[space] = _bytes_of_pile(unit) if unit in laid else _bytes_of(unit)
+        else:
+            spaces = self._spaces = [
+                _bytes_of_pile(unit) if unit in laid else _bytes_of(unit) for unit in trail
+            ]
+        self._trail, self._laid = trail, laid
+        self._trail_field = framed(_TRAIL, b"".join(spaces[1:]))
 
 
 def view_to_wire(view: View) -> bytes:
@@ -84,57 +113,29 @@ def view_to_wire(view: View) -> bytes:
 
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
     """The view; the rules are those of the game's start, `legal` comes with the request."""
-    divers = [_diver_of(diver.SerializeToString()) for diver in message.divers]
+    divers = [_diver_of(diver) for diver in message.divers]
     if not divers:
         raise WireError("a view without divers")
-    place, homeward, barred, cargo, bank, hauled = zip(*divers, strict=True)
-    trail, laid = _trail_of(message.trail)
+    columns = zip(*divers, strict=True)
     pairs = message.known
     if len(pairs) % 2:
         raise WireError("a known chip without its value")
-    return View(
-        seat=message.seat,
-        players=len(divers),
-        rules=rules,
-        dive=message.dive,
-        air=message.air,
-        phase=known(PHASE_NAMES, message.phase, "phase"),
-        to_move=message.to_move,
-        quiet=message.quiet,
-        trail=trail,
-        laid=laid,
-        place=place,
-        homeward=homeward,
-        barred=barred,
-        cargo=cargo,
-        bank=bank,
-        hauled=hauled,
-        home_order=tuple(message.home_order),
-        known=dict(zip(pairs[::2], pairs[1::2], strict=True)),
-        legal=tuple(legal),
-    )
-
-
-@lru_cache(maxsize=4096)
-def _rest_of_view(
-    seat: int,
-    dive: int,
-    air: int,
-    phase: Phase,
-    to_move: int,
-    quiet: int,
-    home_order: tuple[int, ...],
-) -> bytes:
-    rest = pb.View(
-        seat=seat,
-        dive=dive,
-        air=air,
-        phase=PHASES[phase],
-        to_move=to_move,
-        quiet=quiet,
-        home_order=home_order,
-    )
-    return rest.SerializeToString()
+    # As in `view_for`: keywords would take three times as long.
+    view = View.__new__(View)
+    view.seat = message.seat
+    view.players = len(divers)
+    view.rules = rules
+    view.dive = message.dive
+    view.air = message.air
+    view.phase = known(PHASE_NAMES, message.phase, "phase")
+    view.to_move = message.to_move
+    view.quiet = message.quiet
+    view.trail, view.laid = _trail_of(message.trail)
+    view.place, view.homeward, view.barred, view.cargo, view.bank, view.hauled = columns
+    view.home_order = tuple(message.home_order)
+    view.known = dict(zip(pairs[::2], pairs[1::2], strict=True)) if pairs else {}
+    view.legal = tuple(legal)
+    return view
 
 
 @lru_cache(maxsize=4096)
@@ -144,75 +145,66 @@ def _trail_of(data: bytes) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
     return (BLANK, *units), laid
 
 
-@lru_cache(maxsize=4096)
-def _diver_field(
-    place: int,
-    homeward: bool,
-    barred: bool,
-    cargo: tuple[Unit, ...],
-    bank: tuple[int, ...],
-    hauled: int,
-) -> bytes:
-    diver = pb.Diver(
-        place=max(place, 0),
-        homeward=homeward,
-        home=place == HOME,
-        cargo=_units_to_wire(cargo, _NOTHING_LAID),
-        bank=bytes(bank),
-        barred=barred,
-        hauled=hauled,
+def _diver_field(diver: _Diver) -> bytes:
+    place, homeward, barred, cargo, bank, hauled = diver
+    home = place == HOME
+    numbers = (
+        *(_PLACE, 0 if home else place, _HOMEWARD, homeward),
+        *(_HOME, home, _BARRED, barred, _HAULED, hauled),
     )
-    return framed(_DIVERS, diver.SerializeToString())
+    data = bytes(numbers)
+    if cargo:
+        data += framed(_CARGO, b"".join(map(_bytes_of, cargo)))
+    if bank:
+        data += framed(_BANK, bytes(bank))
+    return framed(_DIVERS, data)
 
 
-@lru_cache(maxsize=4096)
-def _diver_of(
-    data: bytes,
-) -> tuple[int, bool, bool, tuple[Unit, ...], tuple[int, ...], int]:
-    """What `View` has of a diver, in the order of `_diver_field`."""
-    diver = pb.Diver.FromString(data)
+def _diver_of(diver: pb.Diver) -> _Diver:
     return (
         HOME if diver.home else diver.place,
         diver.homeward,
         diver.barred,
-        _units_from_wire(diver.cargo)[0],
+        _cargo_of(diver.cargo),
         tuple(diver.bank),
         diver.hauled,
     )
 
 
-def _units_to_wire(units: Sequence[Unit], laid: frozenset[Unit]) -> bytes:
-    if not laid:
-        try:
-            return bytes([_BYTE_OF[unit] for unit in units])
-        except KeyError:  # a stack
-            pass
-    data = bytearray()
-    for unit in units:
-        data += bytes([chip | _MORE for chip in unit[:-1]])
-        last = unit[-1] if unit else 0
-        data.append(last | _LAID if unit in laid else last)
-    return bytes(data)
+@lru_cache(maxsize=4096)
+def _cargo_of(data: bytes) -> tuple[Unit, ...]:
+    """What a diver carries; the same in many views in a row."""
+    return _units_from_wire(data)[0]
+
+
+@lru_cache(maxsize=4096)
+def _bytes_of(unit: Unit) -> bytes:
+    return bytes([*[chip | _MORE for chip in unit[:-1]], unit[-1] if unit else 0])
+
+
+@lru_cache(maxsize=4096)
+def _bytes_of_pile(unit: Unit) -> bytes:
+    """The bytes of a pile that stranded divers laid."""
+    *data, last = _bytes_of(unit)
+    return bytes([*data, last | _LAID])
 
 
 def _units_from_wire(data: bytes) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
     """The units, and which of them are laid piles."""
     if max(data, default=0) < len(_SINGLES):
         return tuple([_SINGLES[byte] for byte in data]), _NOTHING_LAID
-    units: list[Unit] = []
-    laid: list[Unit] = []
-    chips: list[int] = []
-    for byte in data:
-        chips.append(byte & _CHIP)
-        if byte & _MORE:
-            continue
-        unit = Unit(chips) if any(chips) else BLANK
-        if any(chip not in CHIPS for chip in unit):
-            raise WireError(f"a unit of the chips {chips}, which are not all from 1 to 32")
-        units.append(unit)
-        if byte & _LAID:
-            laid.append(unit)
-        chips = []
-    if chips:
+    if data[-1] & _MORE:
         raise WireError("a unit without its last chip")
-    return tuple(units), frozenset(laid)
+    parts = _UNIT.findall(data)
+    laid = [_unit_of(part) for part in parts if part[-1] & _LAID]
+    return tuple(map(_unit_of, parts)), frozenset(laid)
+
+
+@lru_cache(maxsize=4096)
+def _unit_of(data: bytes) -> Unit:
+    chips = [byte & _CHIP for byte in data]
+    if chips == [0]:
+        return BLANK
+    if any(chip not in CHIPS for chip in chips):
+        raise WireError(f"a unit of the chips {chips}, which are not all from 1 to 32")
+    return Unit(chips)
