@@ -23,10 +23,11 @@ from deepsea_referee.bots import BotSpec, with_unique_names
 from deepsea_referee.clock import Bank, Clock, SystemClock, TimeControl
 from deepsea_referee.errors import BotFault, RefereeError, UserError
 from deepsea_referee.lineup import Lineup
+from deepsea_referee.open_question import Answer
 from deepsea_referee.process import BotProcess, Hosting
 from deepsea_referee.random import fresh_seed
 from deepsea_referee.results import FaultReport, GameResult, MatchResult, VoidGame
-from deepsea_referee.session import Answer, Session
+from deepsea_referee.session import Session
 from deepsea_rules.actions import shown
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.errors import IllegalAction, InvalidAction

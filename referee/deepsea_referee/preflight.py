@@ -18,9 +18,10 @@ from deepsea_referee.clock import Clock, SystemClock, TimeControl
 from deepsea_referee.errors import BotFault, BotStartError
 from deepsea_referee.lineup import Lineup
 from deepsea_referee.match import play_game
+from deepsea_referee.open_question import Heard
 from deepsea_referee.process import BotProcess, Hosting
 from deepsea_referee.results import FaultReport
-from deepsea_referee.session import Heard, Session
+from deepsea_referee.session import Session
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Game

@@ -3,8 +3,8 @@
 A session serves many games at once. What is ready when a bot has answered everything goes out as
 one message: messages cost more than what is in them, and a bot works on one thing at a time. Time
 runs from just before the write to just after the read and is shared by the questions of a message;
-gauge.py says what of it the host took. A bot speaks only when asked: the first word nobody asked
-for ends its stream; an answer that comes too late is passed over.
+open_question.py says what each of them is charged. A bot speaks only when asked: the first word
+nobody asked for ends its stream; an answer that comes too late is passed over.
 """
 
 from __future__ import annotations
@@ -12,25 +12,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from deepsea_referee.clock import Alarm, Clock, SharedTime
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.gauge import (
-    AGAIN_US,
-    BUSY_US,
-    GRACE_US,
-    LONGEST_READY_US,
-    LOOKS,
-    Gauge,
-    OffTurn,
-    Reading,
-    charged_us,
-    host_is_hopeless,
-)
+from deepsea_referee.gauge import LOOKS, Gauge, OffTurn, Reading
+from deepsea_referee.open_question import Answer, Heard, OpenQuestion
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import deepsea_pb2 as pb
@@ -48,66 +38,6 @@ STALL_US: Final = 2_000
 Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 
-class Answer(NamedTuple):
-    """What a bot decided, and how long it took."""
-
-    action: str
-    us: int
-
-
-Heard = Callable[[Answer | BotFault | RefereeError], object]
-"""Gets what came of a question: an answer, the bot's fault, or our own."""
-
-
-class _Ask:
-    """One open question. Its clock starts when it is written."""
-
-    __slots__ = (
-        *("began_us", "credit_us", "game_id", "heard", "limit_us", "look_us", "looked"),
-        *("looks", "over_us", "request_id", "share_us"),
-    )
-
-    def __init__(
-        self, request_id: int, game_id: str, limit_us: int, look_us: int | None, heard: Heard
-    ) -> None:
-        self.request_id = request_id
-        self.game_id = game_id
-        self.limit_us = limit_us
-        self.look_us = look_us
-        """What it is charged when the host is looked at first; None if it never is."""
-        self.heard = heard
-        self.began_us: int | None = None
-        self.share_us = 0.0
-        """The session's shared time when it began."""
-        self.credit_us = 0
-        self.looked: tuple[int, float, Reading] | None = None
-        """When the host was first looked at: the time, the shared time, what had been used."""
-        self.looks: tuple[int, int] = (0, 0)
-        """How long the referee had waited for a CPU at the last look but one, and at the last."""
-        self.over_us: int | None = None
-        """When it was first found to have taken too long."""
-
-    def charged_us(
-        self, now_us: int, share_us: float, reading: Reading | None, *, answered: bool
-    ) -> int:
-        """What it is charged up to now; `share_us` is the session's shared time."""
-        wall_us = round(share_us - self.share_us)
-        if self.look_us is None:
-            return max(0, wall_us - self.credit_us)
-        # The first look is due at once when its time has come: more than that before it is a
-        # delay of the referee's own.
-        if self.looked is None or reading is None:
-            return min(wall_us, self.look_us)
-        looked_us, looked_share_us, before = self.looked
-        if now_us == looked_us:
-            return self.look_us
-        # An answer that is there may have come when the last look was due, or since.
-        unread_us = reading.referee_waited_us - self.looks[0] if answered else 0
-        since_us = charged_us(now_us - looked_us, before, reading, unread_us)
-        part = (share_us - looked_share_us) / (now_us - looked_us)
-        return min(wall_us, self.look_us + round(since_us * part))
-
-
 class Session:
     """The games' side (ask, send, close, fail) and the stream's side (serve) of a connection."""
 
@@ -116,10 +46,10 @@ class Session:
         self._write_limit_us = write_limit_us
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
-        self._open: dict[int, _Ask] = {}
+        self._open: dict[int, OpenQuestion] = {}
         self._shared = SharedTime()
         self._late: dict[int, None] = {}  # a set that knows what came first
-        self._outbox: list[tuple[bytes, _Ask | None]] = []
+        self._outbox: list[tuple[bytes, OpenQuestion | None]] = []
         self._wake: asyncio.Future[None] | None = None
         self._write_by_us: int | None = None
         self._alarm: Alarm | None = None
@@ -156,9 +86,9 @@ class Session:
             self._loop.call_soon(heard, BotFault(self._end.fault, self._end.detail, 0))
             return request_id
         look_us = time_left.budget_us // LOOKS if self.gauge else None
-        ask = _Ask(request_id, game_id, sum(time_left), look_us, heard)
-        self._open[request_id] = ask
-        self._put(wire.numbered(request, request_id), ask)
+        question = OpenQuestion(request_id, game_id, sum(time_left), look_us, heard)
+        self._open[request_id] = question
+        self._put(wire.numbered(request, request_id), question)
         return request_id
 
     def send(self, message: pb.RefereeMessage) -> None:
@@ -186,21 +116,21 @@ class Session:
         if self._handler is not None:
             self._handler.cancel()
         self.ended.set_result(None)
-        for ask in met:
-            us = 0 if ask.began_us is None else round(share_us - ask.share_us)
-            ask.heard(BotFault(fault, detail, us))
+        for question in met:
+            us = 0 if question.began_us is None else round(share_us - question.share_us)
+            question.heard(BotFault(fault, detail, us))
 
-    def _put(self, message: bytes, ask: _Ask | None) -> None:
-        self._outbox.append((message, ask))
+    def _put(self, message: bytes, question: OpenQuestion | None) -> None:
+        self._outbox.append((message, question))
         self._wake_writer()
 
     def _wake_writer(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def _done(self, ask: _Ask, now_us: int) -> None:
+    def _done(self, question: OpenQuestion, now_us: int) -> None:
         """It is open no more."""
-        del self._open[ask.request_id]
+        del self._open[question.request_id]
         self._shared.close(now_us)
         if self._shared.idle:
             self._wake_writer()
@@ -250,36 +180,37 @@ class Session:
                 _refuse("it sent bytes that are no BotMessage of deepsea.v1")
             if message.HasField("hello"):
                 _refuse("it said hello twice")
-            if not message.decisions:
+            decisions = message.decisions
+            if not decisions:
                 _refuse("it sent a message without a decision")
+            share_us = self._shared.at(now_us)
             heard = []
             try:
-                for decision in message.decisions:
-                    if (taken := self._take(decision, now_us)) is not None:
+                for decision in decisions:
+                    if (taken := self._take(decision, now_us, share_us)) is not None:
                         heard.append(taken)  # noqa: PERF401  (kept also if the next one raises)
             finally:  # what came before something senseless counts
                 if not self._open:
                     self._pause(now_us)
-                for ask, what in heard:
-                    ask.heard(what)
+                for question, what in heard:
+                    question.heard(what)
 
-    def _take(self, decision: pb.Decision, now_us: int) -> tuple[_Ask, Answer | BotFault] | None:
+    def _take(
+        self, decision: pb.Decision, now_us: int, share_us: float
+    ) -> tuple[OpenQuestion, Answer | BotFault] | None:
         """What an answer is worth; None if it comes too late."""
         request_id = decision.request_id
-        ask = self._open.get(request_id)
-        if ask is None or ask.began_us is None:
+        question = self._open.get(request_id)
+        if question is None or question.began_us is None:
             if request_id not in self._late:
                 _refuse(f"it answered request {request_id}, which is not open")
             del self._late[request_id]
             return None
-        if decision.game_id != ask.game_id:
+        if decision.game_id != question.game_id:
             _refuse(f"it answered request {request_id} for a game that the request is not of")
-        reading = self._reading() if ask.looked else None
-        us = ask.charged_us(now_us, self._shared.at(now_us), reading, answered=True)
-        self._done(ask, now_us)
-        if us > ask.limit_us:
-            return ask, BotFault(Fault.TIMEOUT, _timeout(ask), us)
-        return ask, Answer(decision.action, us)
+        reading = self._reading() if question.was_looked_at else None
+        self._done(question, now_us)
+        return question, question.answered(decision.action, now_us, share_us, reading)
 
     async def _write(self, stream: Stream) -> None:
         while self._end is None:
@@ -290,21 +221,21 @@ class Session:
                 self._wake = self._loop.create_future()
                 await self._wake
                 continue
-            data, asks = self._next_batch()
-            if asks:
+            data, questions = self._next_batch()
+            if questions:
                 self._go_on(self._clock.now_us())
             now_us = self._clock.now_us()
-            share_us = self._shared.open(len(asks), now_us)
-            for ask in asks:
-                ask.began_us = now_us
-                ask.share_us = share_us
-                self._ring_by(now_us + (ask.look_us or ask.limit_us))
+            share_us = self._shared.open(len(questions), now_us)
+            for question in questions:
+                question.began_us = now_us
+                question.share_us = share_us
+                self._ring_by(now_us + (question.look_us or question.limit_us))
             self._write_by_us = now_us + self._write_limit_us
             self._ring_by(self._write_by_us)
             await stream.write(data)
             self._write_by_us = None
 
-    def _next_batch(self) -> tuple[bytes, list[_Ask]]:
+    def _next_batch(self) -> tuple[bytes, list[OpenQuestion]]:
         """What is waiting, up to the length of one message: messages add up byte by byte."""
         size = count = 0
         for data, _ in self._outbox:
@@ -314,7 +245,8 @@ class Session:
             count += 1
         batch = self._outbox[:count]
         del self._outbox[:count]
-        return b"".join([data for data, _ in batch]), [ask for _, ask in batch if ask is not None]
+        questions = [question for _, question in batch if question is not None]
+        return b"".join([data for data, _ in batch]), questions
 
     # ------------------------------------------------------------------------------------- time
 
@@ -336,67 +268,33 @@ class Session:
             self._forgive(late_us + STALL_US)
         share_us = self._shared.at(now_us)
         due = []
-        for ask in self._open.values():
-            if ask.began_us is not None:
-                # Shared time is never faster than the clock: it cannot be due before that.
-                early_us = (ask.look_us or 0) - round(share_us - ask.share_us)
-                if ask.looked is None and early_us > 0:
+        for question in self._open.values():
+            if question.began_us is not None:
+                if early_us := question.early_us(share_us):
+                    # Shared time is never faster than the clock: it cannot be due before that.
                     self._ring_by(now_us + early_us)
                 else:
-                    due.append(ask)
+                    due.append(question)
         if due:
             reading = self._reading()
-            for ask in due:
-                self._look_at(ask, now_us, share_us, reading)
+            for question in due:
+                came = question.look(now_us, share_us, reading, self.gauge)
+                if isinstance(came, int):
+                    self._ring_by(now_us + came)
+                else:
+                    self._give_up(question, came, now_us)
         if self._write_by_us is not None:
             if now_us > self._write_by_us:
                 self.fail(Fault.CRASH, "it does not read what it is sent")
             else:
                 self._ring_by(self._write_by_us)
 
-    def _look_at(self, ask: _Ask, now_us: int, share_us: float, reading: Reading | None) -> None:
-        """Decide about a question that is still open."""
-        if ask.looked is None and reading is not None:
-            ask.looked = (now_us, share_us, reading)
-            ask.looks = (reading.referee_waited_us, reading.referee_waited_us)
-        us = ask.charged_us(now_us, share_us, reading, answered=False)
-        if reading is not None:
-            if us > ask.limit_us and (again_us := self._undecided_us(ask, now_us, reading)):
-                self._ring_by(now_us + again_us)
-                return
-            ask.looks = (ask.looks[1], reading.referee_waited_us)
-        wall_us = round(share_us - ask.share_us)
-        came: BotFault | RefereeError
-        if us > ask.limit_us:
-            came = BotFault(Fault.TIMEOUT, _timeout(ask), us)
-        elif host_is_hopeless(wall_us, ask.limit_us):
-            came = RefereeError(f"the host was too busy for {wall_us} us to time a decision")
-        else:
-            self._ring_by(now_us + ask.limit_us - us)
-            return
-        self._done(ask, now_us)
-        self._late[ask.request_id] = None
+    def _give_up(self, question: OpenQuestion, came: BotFault | RefereeError, now_us: int) -> None:
+        self._done(question, now_us)
+        self._late[question.request_id] = None
         if len(self._late) > LATE_KEPT:
             del self._late[next(iter(self._late))]
-        ask.heard(came)
-
-    def _undecided_us(self, ask: _Ask, now_us: int, reading: Reading) -> int:
-        """How soon to look again before a timeout is called; 0 if it is one.
-
-        While these looks go on, the referee's waiting counts from before them.
-        """
-        if ask.over_us is None:
-            ask.over_us = now_us
-            if reading.referee_waited_us - ask.looks[0] > BUSY_US:
-                return GRACE_US
-        assert self.gauge is not None
-        assert ask.looked is not None
-        worked_us = reading.cpu_us - ask.looked[2].cpu_us
-        if worked_us > ask.limit_us or now_us - ask.over_us > LONGEST_READY_US:
-            return 0
-        if self.gauge.referee_is_ready() or self.gauge.bot_is_ready():
-            return AGAIN_US
-        return 0
+        question.heard(came)
 
     def _reading(self) -> Reading | None:
         return self.gauge.read() if self.gauge is not None else None
@@ -419,9 +317,10 @@ class Session:
 
         An answer that has come meanwhile is read before the alarm rings again.
         """
-        for ask in self._open.values():
-            if ask.began_us is not None and ask.began_us < self._alarm_us and not ask.credit_us:
-                ask.credit_us = us
+        for question in self._open.values():
+            began_us = question.began_us
+            if began_us is not None and began_us < self._alarm_us and not question.credit_us:
+                question.credit_us = us
 
 
 async def _abort(stream: Stream, code: grpc.StatusCode, detail: str) -> None:
@@ -440,10 +339,6 @@ async def read(stream: Stream) -> bytes | None:
     except grpc.aio.InternalError:
         return None
     return data if isinstance(data, bytes) else None
-
-
-def _timeout(ask: _Ask) -> str:
-    return f"it had {ask.limit_us} us for the decision"
 
 
 def _refuse(detail: str) -> NoReturn:

@@ -15,7 +15,7 @@ from deepsea_referee.gauge import (
     charged_us,
     host_is_hopeless,
 )
-from deepsea_referee.session import Answer
+from deepsea_referee.open_question import Answer
 from deepsea_rules.faults import Fault
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from helpers.peers import Peer, Seat, ask, one_pass, run, seat
