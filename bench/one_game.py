@@ -1,8 +1,9 @@
 """One game at a time: what the referee and the SDK add to the messages themselves.
 
 Laws: bots are real processes that answer at once, over the real referee; between two games the bare
-ping-pong is measured by the same process, with messages as long as the match's; medians of both are
-compared. A game's time is all that passes between two ping-pongs. What a decision is made of comes
+ping-pong is measured by the same process, with messages as long as the match's, once with one
+process at the other end and once with two in turn as in a game; medians are compared. A game's time
+is all that passes between two ping-pongs. What a decision is made of comes
 from the same run; what is left over is what sessions, clocks and event loops take.
 """
 
@@ -18,11 +19,13 @@ from deepsea_referee.results import GameResult
 from deepsea_rules.record import GameRecord
 from figures import Row, Scale, at_most, beside, median
 from parts import parts
-from real import ping_pong_like_a_match, settings
+from ping import ping_pong
+from real import message_bytes, settings
 
 GAMES: Final[dict[Scale, int]] = {"tiny": 3, "full": 200}
 PINGS: Final = 60
 """In a row; about as many as a game has decisions."""
+BOTS: Final = 2
 LIMIT: Final = 1.25
 
 
@@ -33,13 +36,20 @@ def measure(scale: Scale) -> list[Row]:
 
 async def _measure(games: int) -> list[Row]:
     decisions: list[float] = []
-    pings: list[float] = []
+    alone: list[float] = []
+    in_turn: list[float] = []
     began: float | None = None  # the first game includes the start of the bots
-    async with ping_pong_like_a_match() as (ping_pong, sizes), asyncio.TaskGroup() as group:
+    sizes = await message_bytes()
+    async with (
+        ping_pong(*sizes) as one,
+        ping_pong(*sizes, clients=BOTS) as several,
+        asyncio.TaskGroup() as group,
+    ):
 
         async def ping(done: Future[None]) -> None:
             nonlocal began
-            pings.append(await ping_pong.seconds(PINGS))
+            alone.append(await one.seconds(PINGS))
+            in_turn.append(await several.seconds(PINGS))
             began = time.perf_counter()
             done.set_result(None)
 
@@ -50,20 +60,23 @@ async def _measure(games: int) -> list[Row]:
             group.create_task(ping(done))
             return done  # the next game waits for it
 
-        await play_match(settings(games), on_game)
-    decision, bare = median(decisions), median(pings)
-    found = parts(games)
-    found["sessions, clocks, event loops: the rest"] = decision - bare - sum(found.values())
+        await play_match(settings(games, bots=BOTS), on_game)
+    decision, bare = median(decisions), median(alone)
+    found = {
+        "the way there and back: the ping-pong": bare,
+        "a second process to wake: ping-pong with two in turn": median(in_turn) - bare,
+        **parts(games),
+    }
+    found["sessions, clocks, event loops: the rest"] = decision - sum(found.values())
     return [
         at_most(
             "one game at a time: a decision, against a bare ping-pong",
-            f"{decision * 1e3:.3f} ms, {bare * 1e3:.3f} ms ({sizes})",
+            f"{decision * 1e3:.3f} ms, {bare * 1e3:.3f} ms ({sizes[0]} and {sizes[1]} bytes)",
             decision / bare,
             LIMIT,
             decision_ms=decision * 1e3,
             ping_ms=bare * 1e3,
         ),
-        beside("of a decision, the way there and back: the ping-pong", _us(bare), us=bare * 1e6),
         *(
             beside(f"of a decision, {name}", _us(seconds), us=seconds * 1e6)
             for name, seconds in found.items()

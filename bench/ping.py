@@ -1,7 +1,7 @@
 """A bare ping-pong between two Python processes: what a decision cannot cost less than.
 
-Laws: one bidirectional gRPC stream on a Unix socket, raw bytes both ways, the server in this
-process as the referee's are, the client a process of its own as a bot is, and nothing else done.
+Laws: a bidirectional gRPC stream on a Unix socket, raw bytes both ways, the server in this process
+as the referee's are, each client a process of its own as a bot is, and nothing else done.
 Run as a program this module is the client: `python ping.py ADDRESS BYTES`.
 """
 
@@ -25,35 +25,41 @@ Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 
 class PingPong:
-    """A stream to ask over; made by `ping_pong`."""
+    """Streams to ask over, one question at a time; made by `ping_pong`."""
 
-    def __init__(self, question_bytes: int) -> None:
+    def __init__(self, question_bytes: int, clients: int) -> None:
         self._question = b"?" * question_bytes
-        self._wanted: asyncio.Queue[tuple[int, asyncio.Future[float]]] = asyncio.Queue()
+        self._clients = clients
+        self._streams: list[Stream] = []
+        self.ready = asyncio.Event()
+        """All clients are there."""
+
+    async def serve(self, _requests: object, stream: Stream) -> None:
+        """Keep a stream until this is cancelled."""
+        self._streams.append(stream)
+        if len(self._streams) == self._clients:
+            self.ready.set()
+        await asyncio.Event().wait()
 
     async def seconds(self, times: int) -> float:
-        """How long one question with its answer takes, on average of so many in a row."""
-        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        await self._wanted.put((times, done))
-        return await done
+        """How long one question with its answer takes, on average of so many in a row.
 
-    async def serve(
-        self, _requests: object, stream: grpc.aio.ServicerContext[bytes, bytes]
-    ) -> None:
-        """Ask as often as is wanted, until this is cancelled."""
-        while True:
-            times, done = await self._wanted.get()
-            began = time.perf_counter()
-            for _ in range(times):
-                await stream.write(self._question)
-                await stream.read()
-            done.set_result((time.perf_counter() - began) / times)
+        Several clients are asked in turn.
+        """
+        streams = [self._streams[number % self._clients] for number in range(times)]
+        began = time.perf_counter()
+        for stream in streams:
+            await stream.write(self._question)
+            await stream.read()
+        return (time.perf_counter() - began) / times
 
 
 @asynccontextmanager
-async def ping_pong(question_bytes: int, answer_bytes: int) -> AsyncIterator[PingPong]:
-    """A stream to a process that answers each message at once; it ends with the context."""
-    pings = PingPong(question_bytes)
+async def ping_pong(
+    question_bytes: int, answer_bytes: int, clients: int = 1
+) -> AsyncIterator[PingPong]:
+    """Streams to processes that answer each message at once; they end with the context."""
+    pings = PingPong(question_bytes, clients)
     server = grpc.aio.server()
     play: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(pings.serve)
     service, method = METHOD.strip("/").split("/")
@@ -64,13 +70,17 @@ async def ping_pong(question_bytes: int, answer_bytes: int) -> AsyncIterator[Pin
         server.add_insecure_port(address)
         await server.start()
         words = [sys.executable, __file__, address, str(answer_bytes)]
-        client = subprocess.Popen(words)  # noqa: ASYNC220  (nothing is measured yet)
+        processes = [
+            subprocess.Popen(words)  # noqa: ASYNC220  (nothing is measured yet)
+            for _ in range(clients)
+        ]
         try:
-            await pings.seconds(1)
+            await pings.ready.wait()
             yield pings
         finally:
-            client.kill()
-            client.wait()
+            for process in processes:
+                process.kill()
+                process.wait()
             await server.stop(grace=None)
 
 
