@@ -2,7 +2,7 @@
 
     run_match       plays a match to its end or to Ctrl-C
       play_match    starts the bots, plays the games, ends the bots  (lineup.py, process.py)
-        play_game   asks a game's questions until it is over         (session.py, clock.py)
+        play_game   asks a game's questions until it is over         (session.py, open_question.py)
           Game      knows the rules and decides everything           (deepsea_rules.game)
 
 The loop only moves data: no rule of the game is in it. What a bot does wrong is counted and the

@@ -229,6 +229,13 @@ def test_a_field_whose_number_needs_two_bytes_is_refused() -> None:
         framing.small_tags(pb.Rules.DESCRIPTOR, *[field.name for field in fields])
 
 
+@pytest.mark.parametrize("number", [-1, 128, 255, 256])
+def test_a_number_that_needs_two_bytes_is_refused(number: int) -> None:
+    assert framing.small_fields(8, 127) == b"\x08\x7f"
+    with pytest.raises(ValueError, match=r"number|range"):
+        framing.small_fields(8, number)
+
+
 # A game's start and end
 
 

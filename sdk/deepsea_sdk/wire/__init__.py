@@ -4,9 +4,9 @@ Laws: what is written and read again is equal; a message is built from a view or
 never from a state, so nothing can reach the wire that the seat may not know; what cannot be
 understood raises `WireError`.
 
-For each thing there is a pair, `THING_to_wire` and `THING_from_wire`. Views and requests, the hot
-path, are written as bytes (framing.py says why), and a game's requests by a `RequestWriter`;
-everything else is written as a message, and everything is read as one.
+For each thing there is a pair, `THING_to_wire` and `THING_from_wire`. Views, turns and requests,
+the hot path, are written as bytes (framing.py says why), and a game's requests by a
+`RequestWriter`; everything else is written as a message, and everything is read as one.
 """
 
 from .events import event_from_wire, event_to_wire, events_from_wire

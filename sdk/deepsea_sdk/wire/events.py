@@ -17,7 +17,7 @@ from deepsea_rules.events import (
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.errors import WireError
 
-from .framing import framed, small_tags, tag, zigzag
+from .framing import framed, small_fields, small_tags, tag, zigzag
 from .numbers import PROTOCOL_VERSION
 
 _EVENTS: Final = tag(pb.DecisionRequest.DESCRIPTOR, "events")
@@ -75,9 +75,9 @@ def _field(happening: Happening, known: Mapping[int, int]) -> bytes:
 def _turn(turn: TurnPlayed) -> bytes:
     """The bytes of a `pb.TurnEvent`: most events are turns, and all their numbers are small."""
     dive, seat, declare, dice, origin, to, home, search, air = turn
-    data = bytes((_DIVE, dive, _SEAT, seat, _TO, to, _HOME, home, _AIR, zigzag(air)))
+    data = small_fields(_DIVE, dive, _SEAT, seat, _TO, to, _HOME, home, _AIR, zigzag(air))
     if dice is not None:
-        data += bytes((_FROM, origin or 0)) + framed(_DICE, bytes(dice))
+        data += small_fields(_FROM, origin or 0) + framed(_DICE, bytes(dice))
     if declare is not None:
         data += framed(_DECLARE, declare.encode())
     if search is not None:

@@ -41,14 +41,19 @@ def framed(tag: bytes, content: bytes) -> bytes:
 
 
 def small_tags(message: Descriptor, *fields: str) -> tuple[int, ...]:
-    """What number fields of a message begin with, if that is one byte for each.
-
-    So `bytes((tag, number, tag, number))` are some fields with numbers below 128.
-    """
+    """What number fields of a message begin with, for `small_fields`."""
     tags = b"".join([tag(message, field, _NUMBER) for field in fields])
     if len(tags) != len(fields):
         raise ValueError(f"a field of {message.name} has too high a number for one byte")
     return tuple(tags)
+
+
+def small_fields(*tags_and_numbers: int) -> bytes:
+    """Number fields in a row, each its tag of one byte and a number from 0 to 127."""
+    data = bytes(tags_and_numbers)
+    if not data.isascii():
+        raise ValueError(f"a number above 127 among {tags_and_numbers}")
+    return data
 
 
 def zigzag(number: int) -> int:

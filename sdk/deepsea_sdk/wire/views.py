@@ -15,7 +15,7 @@ from deepsea_rules.view import View
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.errors import WireError
 
-from .framing import framed, small_tags, tag, zigzag
+from .framing import framed, small_fields, small_tags, tag, zigzag
 from .numbers import PHASE_NAMES, PHASES, known
 
 _Diver: TypeAlias = tuple[int, bool, bool, tuple[Unit, ...], tuple[int, ...], int]
@@ -81,11 +81,12 @@ class ViewWriter:
                 if last != (diver := divers[index]):
                     self._diver_fields[index] = _diver_field(diver)
         self._divers = divers
-        numbers = (
-            *(_SEAT, seat, _DIVE, view.dive, _AIR, zigzag(view.air)),
-            *(_PHASE, PHASES[view.phase], _TO_MOVE, view.to_move, _QUIET, view.quiet),
-        )
-        parts = [bytes(numbers), self._trail_field, *self._diver_fields]
+        parts = [
+            small_fields(_SEAT, seat, _DIVE, view.dive, _AIR, zigzag(view.air)),
+            small_fields(_PHASE, PHASES[view.phase], _TO_MOVE, view.to_move, _QUIET, view.quiet),
+            self._trail_field,
+            *self._diver_fields,
+        ]
         if view.home_order:
             parts.append(framed(_HOME_ORDER, bytes(view.home_order)))
         if view.known:
@@ -147,12 +148,8 @@ def _trail_of(data: bytes) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
 
 def _diver_field(diver: _Diver) -> bytes:
     place, homeward, barred, cargo, bank, hauled = diver
-    home = place == HOME
-    numbers = (
-        *(_PLACE, 0 if home else place, _HOMEWARD, homeward),
-        *(_HOME, home, _BARRED, barred, _HAULED, hauled),
-    )
-    data = bytes(numbers)
+    data = small_fields(_HOMEWARD, homeward, _BARRED, barred, _HAULED, hauled)
+    data += small_fields(_HOME, True) if place == HOME else small_fields(_PLACE, place)
     if cargo:
         data += framed(_CARGO, b"".join(map(_bytes_of, cargo)))
     if bank:
