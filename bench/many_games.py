@@ -29,7 +29,13 @@ class Sitting(NamedTuple):
 
 SITTINGS: Final[dict[Scale, list[Sitting]]] = {
     "tiny": [Sitting(1, 2, 3), Sitting(4, 2, 12)],
-    "full": [Sitting(1, 2, 150), Sitting(16, 2, 1500), Sitting(64, 2, 2000), Sitting(64, 4, 1500)],
+    "full": [
+        Sitting(1, 2, 150),
+        Sitting(16, 2, 1500),
+        Sitting(64, 2, 2000),
+        Sitting(128, 2, 2500),
+        Sitting(64, 4, 1500),
+    ],
 }
 
 
