@@ -69,8 +69,7 @@ class OpenQuestion:
         return self._looked is not None
 
     def early_us(self, share_us: float) -> int:
-        """How much too early it is to look at it for the first time; `share_us` is the session's
-        shared time."""
+        """How much too early a first look would be; `share_us` is the session's shared time."""
         if self._looked is not None:
             return 0
         return max(0, (self.look_us or 0) - round(share_us - self.share_us))

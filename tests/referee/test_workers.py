@@ -162,21 +162,22 @@ def test_the_game_of_a_worker_that_is_killed_is_void_and_another_goes_on(tmp_pat
 
 def test_a_worker_with_bots_that_is_killed_leaves_none_of_them() -> None:
     listener = Listener()
-    killed: list[int | None] = []
+    killed = False
 
     def on_game(result: GameResult, record: GameRecord) -> None:
+        nonlocal killed
         listener.on_game(result, record)
         workers = multiprocessing.active_children()
         # Once: workers that end again and again before they have played end the match.
         if not killed and len(workers) == 2:
             workers[0].kill()
-            killed.append(workers[0].pid)
+            killed = True
 
     what = settings(samples("greedy", "random"), 30, tables=2)
     shared = listener.played(run_match(what, 2, on_game, listener.on_void))
     assert killed
     assert shared.result.games + len(listener.voids) == 30
-    assert len(listener.voids) <= 2
+    assert 1 <= len(listener.voids) <= 2
     numbers = {game.game for game in shared.games} | {void.game for void in listener.voids}
     assert numbers == {*range(1, 31)}
     # What was left of them is cleaned up by a process of its own.

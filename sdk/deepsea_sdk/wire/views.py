@@ -1,4 +1,8 @@
-"""Views on the wire: the hot path. What parts of a view look like is remembered, both ways."""
+"""Views on the wire: the hot path.
+
+What has not changed since a game's last view is not written anew; of what is read, units, cargoes
+and trails are remembered, which come again and again.
+"""
 
 from __future__ import annotations
 
