@@ -17,10 +17,16 @@ from math import fsum, log, sqrt
 from typing import NamedTuple
 
 import machine
-from deepsea_ladder.calibration import Calibration, calibrate, fit
-from deepsea_ladder.chance import Chance
-from deepsea_ladder.pairing import LineUp
-from deepsea_ladder.rating import PACKAGE_DEFAULTS, Fold, PlayedGame, Rating, RatingParameters
+from calibration_model import Calibration, calibrate, fit
+from deepsea_ladder.rating.trueskill_fold import (
+    PACKAGE_DEFAULTS,
+    Fold,
+    PlayedGame,
+    Rating,
+    RatingParameters,
+)
+from deepsea_ladder.scheduling.pairing import LineUp
+from deepsea_ladder.scheduling.random_stream import Chance
 from variants import family, game
 
 SEATS = (2, 4, 6)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from deepsea_referee.isolation.probe import choose
+from deepsea_referee.sandbox.probe import choose
 from figures import Row, Scale, at_most, beside, median
 
 RUNS: Final[dict[Scale, int]] = {"tiny": 1, "full": 15}
@@ -62,7 +62,7 @@ def _row(start: Start, runs: int) -> Row:
 def _program() -> list[str]:
     """As it is typed where it is installed; from a checkout, as a module."""
     installed = Path(sys.executable).with_name("deepsea-referee")
-    return [str(installed)] if installed.exists() else [sys.executable, "-m", "deepsea_referee"]
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "deepsea_cli"]
 
 
 def _seconds(command: list[str]) -> float:

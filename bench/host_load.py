@@ -21,12 +21,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deepsea_referee.bots import BotSpec, resolve
-from deepsea_referee.clock import TimeControl
-from deepsea_referee.isolation.probe import choose
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, run_match
-from deepsea_referee.process import Hosting
-from deepsea_referee.results import GameResult
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord

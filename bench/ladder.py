@@ -18,12 +18,18 @@ from functools import partial
 from itertools import combinations, islice
 
 import machine
-from deepsea_ladder.chance import Chance
-from deepsea_ladder.normal import quantile
-from deepsea_ladder.pairing import Candidate, LineUp, PairingSettings, choose
-from deepsea_ladder.rating import Fold, PlayedGame, Rating, RatingParameters, rate_by_package
-from deepsea_ladder.settled import CONFIDENCE, TOLERANCE, level_difference
-from deepsea_ladder.settled import order as order_of
+from deepsea_ladder.rating.convergence import CONFIDENCE, TOLERANCE, level_difference
+from deepsea_ladder.rating.convergence import order as order_of
+from deepsea_ladder.rating.gaussian import quantile
+from deepsea_ladder.rating.trueskill_fold import (
+    Fold,
+    PlayedGame,
+    Rating,
+    RatingParameters,
+    rate_by_package,
+)
+from deepsea_ladder.scheduling.pairing import Candidate, LineUp, PairingSettings, choose
+from deepsea_ladder.scheduling.random_stream import Chance
 from variants import TEN, game
 
 PARAMETERS = RatingParameters()

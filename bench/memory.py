@@ -22,7 +22,7 @@ from machine import described
 TELLING = """
 import sys
 if __name__ == "__main__":  # a worker imports this too
-    from deepsea_referee.cli import main
+    from deepsea_cli import main
     try:
         main()
     finally:

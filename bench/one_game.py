@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from deepsea_referee.match import play_match
-from deepsea_referee.results import GameResult
+from deepsea_referee.results.summary import GameResult
 from deepsea_rules.record import GameRecord
 from figures import Row, Scale, at_most, beside, median
 from parts import parts

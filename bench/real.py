@@ -10,13 +10,13 @@ from typing import Final, cast
 from unittest.mock import patch
 
 import at_once
-from deepsea_referee.bots import resolve
-from deepsea_referee.clock import TimeControl
-from deepsea_referee.isolation.plain import PlainProcess
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.process import Hosting
-from deepsea_referee.results import GameResult
-from deepsea_referee.session import Session, Stream
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.timing.clock import TimeControl
+from deepsea_referee.transport.session import Session, Stream
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from figures import median

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 from google.protobuf import text_format
 
-from deepsea_referee.results import FaultReport, VoidGame
+from deepsea_referee.results.summary import FaultReport, VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position, parse_position, parse_roll, read_position
@@ -89,7 +89,7 @@ def make_recipe(target: str) -> list[list[str]]:
 def run(words: list[str], cwd: Path) -> None:
     """Run a command of the docs with this interpreter; it must succeed."""
     if words[0] == "deepsea-referee":
-        words = [sys.executable, "-m", "deepsea_referee", *words[1:]]
+        words = [sys.executable, "-m", "deepsea_cli", *words[1:]]
     elif words[0] in ("python", "python3"):
         words = [sys.executable, *words[1:]]
     done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)

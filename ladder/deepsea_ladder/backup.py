@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from .errors import StoreDamaged, StoreError
-from .store import Store, copying
+from deepsea_ladder.errors import StoreDamaged, StoreError
+from deepsea_ladder.store import Store
+from deepsea_ladder.store import copy as copying
 
 
 def back_up(store: Store, target: Path) -> int:

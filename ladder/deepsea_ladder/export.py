@@ -11,8 +11,8 @@ import io
 import json
 from collections.abc import Iterator
 
-from .store import Store, StoredSeason
-from .store.history import PlayedGame, PlayedSeat
+from deepsea_ladder.store import Store, StoredSeason
+from deepsea_ladder.store.history import PlayedGame, PlayedSeat
 
 COLUMNS = (
     "seq", "game_id", "season", "played_at", "seat", "bot", "version", "author", "digest",

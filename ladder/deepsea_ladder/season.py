@@ -23,13 +23,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, NoReturn, TypeVar, get_args
 
+from deepsea_ladder.errors import LadderError, SeasonError
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet, preset
-
-from .errors import LadderError, SeasonError
-from .pairing import PairingSettings
-from .rating import RatingParameters
 
 Isolation = Literal["sandbox", "process"]
 """How bots are kept apart. There is no "auto": all games of a season are played alike."""

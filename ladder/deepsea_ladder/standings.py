@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from .rating import Rating
-from .tally import SeatResult, Tally
+from deepsea_ladder.rating.totals import SeatResult, Tally
+from deepsea_ladder.rating.trueskill_fold import Rating
 
 TREND_GAMES: Final = 20
 """A trend is the change of mu over this many of the bot's own games."""

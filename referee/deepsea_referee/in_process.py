@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Final, TextIO
 
-from deepsea_referee.bots import with_unique_names
-from deepsea_referee.clock import Clock, SystemClock
-from deepsea_referee.loading import Player, load
+from deepsea_referee.bots.loading import Player, load
+from deepsea_referee.bots.resolve import with_unique_names
 from deepsea_referee.match import MatchSettings, OnGame
-from deepsea_referee.results import FaultReport, GameResult, MatchResult
+from deepsea_referee.results.summary import FaultReport, GameResult, MatchResult
+from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.game import Decision, Game, Question
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.table import Timer, play

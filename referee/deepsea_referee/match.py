@@ -19,15 +19,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from deepsea_referee.bots import BotSpec, with_unique_names
-from deepsea_referee.clock import Bank, Clock, SystemClock, TimeControl
+from deepsea_referee.bots.pool import Lineup
+from deepsea_referee.bots.process import BotProcess, Hosting
+from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import BotFault, RefereeError, UserError
-from deepsea_referee.lineup import Lineup
-from deepsea_referee.open_question import Answer
-from deepsea_referee.process import BotProcess, Hosting
 from deepsea_referee.random import fresh_seed
-from deepsea_referee.results import FaultReport, GameResult, MatchResult, VoidGame
-from deepsea_referee.session import Session
+from deepsea_referee.results.summary import FaultReport, GameResult, MatchResult, VoidGame
+from deepsea_referee.timing.clock import Bank, Clock, SystemClock, TimeControl
+from deepsea_referee.timing.decision_timer import Answer
+from deepsea_referee.transport.session import Session
 from deepsea_rules.actions import shown
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.errors import IllegalAction, InvalidAction

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, fields
 from multiprocessing.connection import Connection
 from typing import Final, Self, TypeAlias
 
-from deepsea_referee.background import Background
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_referee.gauge import OffTurn
 from deepsea_referee.in_process import run_match as run_in_process
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results import BotLog, GameResult, MatchResult, VoidGame
+from deepsea_referee.results.summary import BotLog, GameResult, MatchResult, VoidGame
+from deepsea_referee.results.write_behind import Background
+from deepsea_referee.timing.host_load import OffTurn
 from deepsea_rules.record import GameRecord
 
 GRACE_US: Final = 10_000_000

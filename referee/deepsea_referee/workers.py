@@ -21,12 +21,12 @@ from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from deepsea_referee.clock import SystemClock
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.gauge import OffTurn
 from deepsea_referee.in_process import ISOLATION
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-from deepsea_referee.results import MatchResult, VoidGame
+from deepsea_referee.results.summary import MatchResult, VoidGame
+from deepsea_referee.timing.clock import SystemClock
+from deepsea_referee.timing.host_load import OffTurn
 from deepsea_referee.worker import GRACE_US, Farewell, Message, Share, work
 
 DEATHS_IN_A_ROW: Final = 3

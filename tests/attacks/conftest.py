@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from attacks.harness import Arena
-from deepsea_referee.isolation import probe
-from deepsea_referee.isolation.bwrap import Sandbox
-from deepsea_referee.isolation.cgroup import Hierarchies, hierarchies
+from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
+from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from attacks import guard
-from deepsea_referee.isolation import reaper, trial
-from deepsea_referee.isolation.bwrap import Sandbox
-from deepsea_referee.isolation.cgroup import hierarchies
-from deepsea_referee.isolation.contract import MIB, Contained, Launch, Limits
+from deepsea_referee.sandbox import cleanup_process, run_once
+from deepsea_referee.sandbox.cgroup import hierarchies
+from deepsea_referee.sandbox.interface import MIB, Contained, Launch, Limits
+from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 PROGRAMS = Path(__file__).parent / "programs"
 SMALL = Limits(memory_bytes=64 * MIB, processes=24, open_files=64, file_bytes=4 * MIB)
@@ -33,7 +33,7 @@ class Result:
     """What a hostile program reported, and what became of it."""
 
     report: dict[str, Any]
-    outcome: trial.Outcome
+    outcome: run_once.Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ class Arena:
         with self.started(
             program, *arguments, limits=limits, socket=socket, environment=environment
         ) as running:
-            ended = trial.wait_for(running.contained, milliseconds)
+            ended = run_once.wait_for(running.contained, milliseconds)
             returncode = running.contained.poll()
-            outcome = trial.Outcome(
+            outcome = run_once.Outcome(
                 ended,
                 returncode,
                 _rest(running.stdout),
@@ -147,7 +147,7 @@ class Arena:
                 contained.close()
             os.close(out)
         assert _belongings(folder) == before
-        assert reaper.members([os.fsencode(folder)], {}) == []
+        assert cleanup_process.members([os.fsencode(folder)], {}) == []
 
 
 def _rest(descriptor: int) -> str:

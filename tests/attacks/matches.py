@@ -28,15 +28,15 @@ from attacks import guard, raw
 from attacks.harness import Arena, _belongings
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
-from deepsea_referee.bots import BotSpec, resolve
-from deepsea_referee.clock import SystemClock, TimeControl
-from deepsea_referee.gauge import OffTurn
-from deepsea_referee.isolation import keeper, reaper
-from deepsea_referee.isolation.contract import MIB, Limits
+from deepsea_referee.bots.process import BotProcess, Hosting
+from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import play_game
-from deepsea_referee.process import BotProcess, Hosting
-from deepsea_referee.results import FaultReport
-from deepsea_referee.session import Session, Stream
+from deepsea_referee.results.summary import FaultReport
+from deepsea_referee.sandbox import cleanup, cleanup_process
+from deepsea_referee.sandbox.interface import MIB, Limits
+from deepsea_referee.timing.clock import SystemClock, TimeControl
+from deepsea_referee.timing.host_load import OffTurn
+from deepsea_referee.transport.session import Session, Stream
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
@@ -179,7 +179,7 @@ async def _play(
 ) -> str:
     """Play the games; returns the token that the bot was given."""
     clock = SystemClock()
-    folder = keeper.private_folder()
+    folder = cleanup.private_folder()
     process = BotProcess(bot, hosting, clock)
     if write_limit_us is not None:
         process.session._write_limit_us = write_limit_us
@@ -202,7 +202,7 @@ async def _play(
                 await asyncio.sleep(0.01)
     finally:
         await process.stop()
-        keeper.remove_folder(folder)
+        cleanup.remove_folder(folder)
         for session in sessions:
             session.close("the test is over")
         await asyncio.gather(*serving, return_exceptions=True)
@@ -223,10 +223,10 @@ def _warm_up() -> None:
     """Let gRPC and the keeper take what they keep for as long as this process lives."""
 
     async def open_a_door() -> None:
-        folder = keeper.private_folder()
+        folder = cleanup.private_folder()
         async with seat(folder) as it, it.peer():
             pass
-        keeper.remove_folder(folder)
+        cleanup.remove_folder(folder)
 
     run(open_a_door())
 
@@ -269,7 +269,7 @@ def _left_of(folder: Path, before: dict[str, object]) -> list[object]:
     changed: list[object] = [
         (name, before[name], after[name]) for name in before if after[name] != before[name]
     ]
-    return changed + list(reaper.members([os.fsencode(folder)], {}))
+    return changed + list(cleanup_process.members([os.fsencode(folder)], {}))
 
 
 class _Honest:

@@ -13,7 +13,7 @@ import pytest
 
 from attacks.harness import Arena
 from attacks.matches import CANARY_VARIABLE, HANDSHAKE, Played, attack
-from deepsea_referee.clock import TimeControl
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 
 OK, INVALID, LATE, UNAUTHENTICATED = "0", "3", "4", "16"

@@ -121,7 +121,7 @@ def in_one_file(folder: Path, program: str) -> Path:
 def referee(*arguments: str, canary: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command line as a program of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "deepsea_referee", *arguments],
+        [sys.executable, "-m", "deepsea_cli", *arguments],
         env={**os.environ, CANARY_VARIABLE: canary, "COLUMNS": "200"},
         capture_output=True,
         text=True,

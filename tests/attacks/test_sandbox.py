@@ -22,9 +22,9 @@ import pytest
 
 from attacks import guard
 from attacks.harness import SMALL, Arena, Result, readable
-from deepsea_referee.capture import KEPT_BYTES, Capture
-from deepsea_referee.isolation import trial
-from deepsea_referee.isolation.contract import Launch, Limits
+from deepsea_referee.bots.output_capture import KEPT_BYTES, Capture
+from deepsea_referee.sandbox import run_once
+from deepsea_referee.sandbox.interface import Launch, Limits
 
 DENIED = {"EPERM", "EACCES", "EROFS", "ENOENT"}
 
@@ -280,7 +280,7 @@ def test_s23_to_s27_whatever_it_does_it_is_gone_when_it_is_closed(
     with bounded_arena.started("s23_hard_to_end", how) as running:
         running.read_report()
         running.contained.kill()
-        assert trial.wait_for(running.contained, 5_000)
+        assert run_once.wait_for(running.contained, 5_000)
         running.contained.close()
         # Every process that had the pipe is gone: it is at its end.
         assert readable(running.stdout, 0)
@@ -290,7 +290,7 @@ def test_s23_to_s27_whatever_it_does_it_is_gone_when_it_is_closed(
 def test_s23_s24_a_daemon_that_holds_the_output_goes_with_the_bot(bounded_arena: Arena) -> None:
     with bounded_arena.started("s23_hard_to_end", "daemon") as running:
         running.read_report()
-        assert trial.wait_for(running.contained, 10_000)
+        assert run_once.wait_for(running.contained, 10_000)
         assert running.contained.poll() == 7
         # Nobody killed anything yet: the sandbox ends with the bot's first process.
         assert readable(running.stdout, 5_000)

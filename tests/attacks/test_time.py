@@ -11,7 +11,7 @@ import pytest
 
 from attacks.harness import Arena
 from attacks.matches import HOSTILE, Played, attack
-from deepsea_referee.clock import TimeControl
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 
 SHORT = TimeControl(200_000)

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_referee.cli import COMMANDS, main
-
-from .conftest import Run
+from deepsea_cli import COMMANDS, main
+from helpers.commands import Run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from deepsea_rules.ruleset import PRESETS
+from helpers.commands import Run, one_line
 from helpers.positions import opening
-
-from .conftest import Run, one_line
 
 AT_SEA = "1 1 x 2 [12] {34} | *A3v:1 B5v | d2 a17"
 

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_ladder.rating import RatingParameters
+from deepsea_arena import lease_owner
+from deepsea_bundle.submission import read_submission
+from deepsea_cli.ladder import options
+from deepsea_cli.ladder.seasons import balanced
+from deepsea_cli.text_table import Column, table
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import JobStatus, Store
-from deepsea_ladder.submission import read_submission
-from deepsea_referee.bots import sample_bots
-from deepsea_referee.cli.grid import Column, table
-from deepsea_referee.cli.ladder import options, owners
-from deepsea_referee.cli.ladder.seasons import balanced
+from deepsea_referee.bots.resolve import sample_bots
 from deepsea_rules.randomness import commitment
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from helpers import ladder
-
-from .conftest import Run, one_line
+from helpers.commands import Run, one_line
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
     assert [fault["game_id"] for fault in document["faults"]] == ["s1-4", "s1-2"]
     assert document["faults"][0]["forfeit"] == "crash"
     assert run("ladder", "bot", "anna").out.endswith("no faults\n")
-    monkeypatch.setattr("deepsea_referee.cli.ladder.bot.FAULTY", 1)
+    monkeypatch.setattr("deepsea_cli.ladder.bot.FAULTY", 1)
     out = run("ladder", "bot", "ben").out
     assert "faults in 2 games, the newest 1 of them;" in out
     assert "s1-2 seat" not in out
@@ -379,23 +379,23 @@ def test_a_ladder_of_this_program_needs_no_upgrade(run: Run, played: Path) -> No
 
 
 def test_only_a_run_that_has_certainly_ended_is_gone() -> None:
-    own = owners.own_name()
+    own = lease_owner.own_name()
     place, pid, began = own.rsplit("/", 2)
-    assert not owners.is_gone(own)
-    assert owners.is_gone(f"{place}/{pid}/1")
-    assert owners.is_gone(f"{place}/{2**22 + 1}/{began}")
-    assert not owners.is_gone(f"elsewhere/1/{pid}/1")
-    assert not owners.is_gone("worker")
+    assert not lease_owner.is_gone(own)
+    assert lease_owner.is_gone(f"{place}/{pid}/1")
+    assert lease_owner.is_gone(f"{place}/{2**22 + 1}/{began}")
+    assert not lease_owner.is_gone(f"elsewhere/1/{pid}/1")
+    assert not lease_owner.is_gone("worker")
 
 
 def test_games_of_a_killed_run_wait_again_at_once(played: Path) -> None:
-    place = owners.own_name().rsplit("/", 2)[0]
+    place = lease_owner.own_name().rsplit("/", 2)[0]
     with Store.open(played) as store:
         season = store.seasons.get("s1")
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
         ladder.claim(store, season, f"{place}/{2**22 + 1}/7")
         ladder.claim(store, season, "somebody else")
-        assert owners.take_back(store, season) == 1
+        assert lease_owner.take_back(store, season) == 1
         (left,) = store.queue.listed(season, JobStatus.LEASED)
         assert left.owner == "somebody else"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_referee.cli.ladder import COMMANDS
-from deepsea_referee.cli.ladder import command as group
+from deepsea_cli.ladder import COMMANDS
+from deepsea_cli.ladder import command as group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ladder.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([a-z]+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))

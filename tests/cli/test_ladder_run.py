@@ -13,21 +13,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event
 
-from deepsea_ladder.crew import Finished, Void
+from deepsea_arena.rated_games import Room, worker
+from deepsea_arena.shutdown import Stop
+from deepsea_arena.workers.local import Finished, Void
+from deepsea_bundle.bot_cache import BotFolders
+from deepsea_bundle.submission import read_submission
+from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
-from deepsea_ladder.stop import Stop
 from deepsea_ladder.store import BotState, Job, JobStatus, Store
-from deepsea_ladder.submission import read_submission
-from deepsea_ladder.unpacked import BotFolders
-from deepsea_referee.cli.ladder import options
-from deepsea_referee.cli.ladder.rated import Room, worker
 from deepsea_referee.errors import UserError
-from deepsea_referee.isolation import probe
+from deepsea_referee.sandbox import probe
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
+from helpers.commands import Run, one_line, start
 from helpers.programs import nothing_left_behind
-
-from .conftest import Run, one_line, start
 
 PATIENT = "10s+60s"
 """A clock that no machine is too slow for."""
@@ -160,7 +159,7 @@ def test_trouble_of_our_own_is_a_void_game(
             enter(store, bot(tmp_path, name))
     (job,) = claimed(place, 1)
     room = Room(BotFolders(tmp_path / "bots", lambda digest: _archive(place, digest)))
-    monkeypatch.setattr("deepsea_referee.process.os.pidfd_open", _refuse)
+    monkeypatch.setattr("deepsea_referee.bots.process.os.pidfd_open", _refuse)
     with nothing_left_behind():
         outcome = room.play(job)
         room.close()

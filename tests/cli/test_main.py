@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_referee.cli import COMMANDS, main, verify
-from deepsea_referee.cli.errors import exit_status
+from deepsea_cli import COMMANDS, main, verify
+from deepsea_cli.errors import exit_status
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_rules.errors import (
     IllegalAction,
@@ -20,8 +20,7 @@ from deepsea_rules.errors import (
     InvalidRules,
 )
 from deepsea_sdk import __version__
-
-from .conftest import Run, environment, one_line, played, program, start, written
+from helpers.commands import Run, environment, one_line, played, program, start, written
 
 
 def test_help_names_every_command(run: Run) -> None:
@@ -58,7 +57,7 @@ def test_version(run: Run) -> None:
 def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str]) -> None:
     code = (
         f"import sys; sys.argv = ['deepsea-referee', *{arguments}]\n"
-        "from deepsea_referee.cli import main\n"
+        "from deepsea_cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print(*sys.modules)"
@@ -70,7 +69,7 @@ def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str])
     ours = {name for name in loaded if name.startswith("deepsea_")}
     assert ours == {f"deepsea_referee.{name}" for name in own} | {
         "deepsea_referee",
-        "deepsea_referee.cli",
+        "deepsea_cli",
     }
     heavy = {"asyncio", "google.protobuf", "grpc", "importlib.metadata", "logging", "rich"}
     assert not loaded & heavy
@@ -81,7 +80,7 @@ def test_it_ends_without_looking_for_garbage() -> None:
         "import atexit, gc, sys\n"
         "sys.argv = ['deepsea-referee', '--version']\n"
         "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
-        "from deepsea_referee.cli import main\n"
+        "from deepsea_cli import main\n"
         "main()"
     )
     done = subprocess.run(
@@ -210,7 +209,7 @@ def test_a_full_disk_costs_one_line(arguments: tuple[str, ...]) -> None:
 
 def test_closed_streams_are_no_trouble(tmp_path: Path) -> None:
     record = written(tmp_path, played())
-    line = f'exec "{sys.executable}" -m deepsea_referee show "{record}" <&- >&- 2>&-'
+    line = f'exec "{sys.executable}" -m deepsea_cli show "{record}" <&- >&- 2>&-'
     done = subprocess.run(["/bin/sh", "-c", line], env=environment(), check=False)
     assert done.returncode == 0
 

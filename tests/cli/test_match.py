@@ -15,19 +15,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from deepsea_cli import match as command_module
+from deepsea_cli.match import progress
 from deepsea_referee import match as referee
-from deepsea_referee.bots import sample_bots
-from deepsea_referee.cli import match as command_module
-from deepsea_referee.cli.match import progress
+from deepsea_referee.bots.resolve import sample_bots
 from deepsea_referee.errors import UserError
-from deepsea_referee.isolation import probe
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-from deepsea_referee.results import MatchResult, VoidGame
+from deepsea_referee.results.summary import MatchResult, VoidGame
+from deepsea_referee.sandbox import probe
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
+from helpers.commands import Run, one_line, start
 from helpers.programs import soon
-
-from .conftest import Run, one_line, start
 
 PLAIN = ("--isolation", "process")
 BOT = "from deepsea_sdk import Bot, run\nrun(Bot)\n"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from deepsea_referee.bots import BotSpec
-from deepsea_referee.cli.report import report
-from deepsea_referee.clock import TimeControl
-from deepsea_referee.results import BotLog, FaultReport, GameResult, MatchResult, VoidGame
+from deepsea_cli.report import report
+from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.results.summary import BotLog, FaultReport, GameResult, MatchResult, VoidGame
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import PRESETS

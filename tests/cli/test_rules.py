@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_rules.ruleset import DEFAULT, OPTIONS, PRESETS
-
-from .conftest import Run, one_line
+from helpers.commands import Run, one_line
 
 
 def word(value: object) -> str:

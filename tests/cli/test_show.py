@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from deepsea_referee.cli import story
-from deepsea_referee.cli.board import draw_board
+from deepsea_cli.board import draw_board
+from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.events import TurnPlayed
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
+from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, start, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
-
-from .conftest import NAMES, Run, faulty, one_line, played, record_of, start, written
 
 
 @given(rules=rule_sets, players=players, salt=salts, chooser=choosers)
@@ -33,7 +32,7 @@ def test_the_positions_shown_are_those_of_the_game(
     game = Game(rules, players, seed_from_text(salt))
     asked: list[tuple[int, str]] = []
     play_out(game, chooser, lambda game: asked.append((turns_of(game), position_of(game))))
-    moments = list(story.moments(game))
+    moments = list(narration.moments(game))
     assert position(moments[-1]) == format_position(game.state, "all")
     turns = [item for item in game.events if isinstance(item, TurnPlayed)]
     assert moments[-1].turn == len(turns)
@@ -43,7 +42,7 @@ def test_the_positions_shown_are_those_of_the_game(
     assert {(turn, text) for turn, text in asked if not text.endswith(" order")} <= shown
 
 
-def position(moment: story.Moment) -> str:
+def position(moment: narration.Moment) -> str:
     return format_position(moment.state, "all")
 
 
@@ -58,7 +57,7 @@ def turns_of(game: Game) -> int:
 def test_a_forfeited_seat_is_shown_with_its_default_actions() -> None:
     game = faulty()
     assert game.forfeits
-    assert position(list(story.moments(game))[-1]) == position_of(game)
+    assert position(list(narration.moments(game))[-1]) == position_of(game)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -117,7 +116,7 @@ def test_a_drawing_fits_its_width_and_a_steady_one_keeps_its_height(
 ) -> None:
     heights = set()
     for preset in PRESETS:
-        for moment in story.moments(played(preset, players)):
+        for moment in narration.moments(played(preset, players)):
             lines = draw_board(moment.state, NAMES, moment.dice, columns, steady=True)
             heights.add(len(lines))
             assert max(len(line.plain) for line in lines) <= columns
@@ -152,7 +151,7 @@ BARE = str.maketrans("", "", "[] ")
 
 def test_everybody_is_on_the_drawing(run: Run, tmp_path: Path) -> None:
     game = played(players=6)
-    moments = {moment.turn: moment for moment in story.moments(game)}
+    moments = {moment.turn: moment for moment in narration.moments(game)}
     record = written(tmp_path, game)
     for turn in (0, 5, 20):
         state = moments[turn].state

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.cli.options import LARGEST_FILE
+from deepsea_cli.options import LARGEST_FILE
 from deepsea_rules.ruleset import PRESETS
-
-from .conftest import Run, one_line, played, record_of, written
+from helpers.commands import Run, one_line, played, record_of, written
 
 
 @pytest.fixture

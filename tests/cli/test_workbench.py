@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_rules.record import GameRecord, verify
-
-from .conftest import Run, faulty, one_line, played, written
+from helpers.commands import Run, faulty, one_line, played, written
 
 BOT = """
 from deepsea_sdk import Bot, run

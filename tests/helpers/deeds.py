@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from deepsea_ladder.crew import Finished, Outcome, Play
+from deepsea_arena.workers.local import Finished, Outcome, Play
 from deepsea_ladder.store import Job
 
 from . import ladder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from deepsea_referee.results import GameResult, MatchResult, VoidGame
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.record import GameRecord
 
 

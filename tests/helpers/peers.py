@@ -15,11 +15,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import grpc
 
-from deepsea_referee.clock import ManualClock
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.open_question import Answer
-from deepsea_referee.server import SeatServer
-from deepsea_referee.session import Session
+from deepsea_referee.timing.clock import ManualClock
+from deepsea_referee.timing.decision_timer import Answer
+from deepsea_referee.transport.server import SeatServer
+from deepsea_referee.transport.session import Session
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.bots import BotSpec, resolve
-from deepsea_referee.isolation.plain import PlainProcess
-from deepsea_referee.process import Hosting
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.sandbox.plain_process import PlainProcess
 
 HEAD = """
 import os, sys, signal

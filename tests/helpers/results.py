@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from deepsea_referee.bots import BotSpec
-from deepsea_referee.clock import TimeControl
-from deepsea_referee.results import BotLog, FaultReport, GameResult, MatchResult, VoidGame
+from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.results.summary import BotLog, FaultReport, GameResult, MatchResult, VoidGame
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Forfeit, Game
 from deepsea_rules.randomness import seed_from_text

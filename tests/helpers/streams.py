@@ -8,10 +8,10 @@ from typing import NoReturn, cast
 
 import grpc
 
-from deepsea_referee.clock import ManualClock, TimeControl
 from deepsea_referee.match import play_game
-from deepsea_referee.results import FaultReport
-from deepsea_referee.session import Session, Stream
+from deepsea_referee.results.summary import FaultReport
+from deepsea_referee.timing.clock import ManualClock, TimeControl
+from deepsea_referee.transport.session import Session, Stream
 from deepsea_rules.game import Game
 from deepsea_sdk._pb import deepsea_pb2 as pb
 

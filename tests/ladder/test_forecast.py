@@ -5,8 +5,8 @@ import trueskill
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_ladder.forecast import certainty, match_quality, odds, placement_chances
-from deepsea_ladder.rating import PACKAGE_DEFAULTS, Rating, RatingParameters
+from deepsea_ladder.rating.forecast import certainty, match_quality, odds, placement_chances
+from deepsea_ladder.rating.trueskill_fold import PACKAGE_DEFAULTS, Rating, RatingParameters
 
 PARAMETERS = RatingParameters()
 ratings = st.builds(Rating, st.floats(0.0, 50.0), st.floats(0.1, 9.0))

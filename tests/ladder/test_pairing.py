@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_ladder.chance import Chance
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.pairing import Candidate, LineUp, PairingSettings, choose, longest_wait
-from deepsea_ladder.rating import Rating, RatingParameters
+from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
+from deepsea_ladder.scheduling.pairing import (
+    Candidate,
+    LineUp,
+    PairingSettings,
+    choose,
+    longest_wait,
+)
+from deepsea_ladder.scheduling.random_stream import Chance
 
 PARAMETERS = RatingParameters()
 SETTINGS = PairingSettings()

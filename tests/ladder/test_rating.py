@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_ladder.chance import Chance
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.rating import (
+from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
     PACKAGE_DEFAULTS,
     Fold,
@@ -18,6 +17,7 @@ from deepsea_ladder.rating import (
     audit,
     rate,
 )
+from deepsea_ladder.scheduling.random_stream import Chance
 
 PARAMETERS = RatingParameters()
 NEWCOMER = PARAMETERS.newcomer
@@ -147,7 +147,7 @@ def test_a_newcomers_conservative_rating_is_zero() -> None:
 
 
 def test_two_equal_bots_draw_as_often_as_the_parameter_says() -> None:
-    from deepsea_ladder.forecast import odds
+    from deepsea_ladder.rating.forecast import odds
 
     known = Rating(25.0, 1e-6)
     parameters = RatingParameters(tau=0.0, draw_probability=0.3)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import SeasonError
-from deepsea_ladder.pairing import PairingSettings
-from deepsea_ladder.rating import RatingParameters
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_ladder.season import Season
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import rule_sets

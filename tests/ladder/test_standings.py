@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_ladder.rating import Rating
+from deepsea_ladder.rating.totals import SeatResult, Tally
+from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import HeadToHead, Row, SeatLine, by_seat, head_to_head, standings
-from deepsea_ladder.tally import SeatResult, Tally
 
 
 def row(bot: str, mu: float = 25.0, sigma: float = 1.0, games: int = 10, **sums: int) -> Row:

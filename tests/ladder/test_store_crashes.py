@@ -11,10 +11,10 @@ from multiprocessing.process import BaseProcess
 import pytest
 from sqlalchemy import text
 
-from deepsea_ladder.crew import Finished, Inline, Outcome
+from deepsea_arena.runner import Runner, Settings
+from deepsea_arena.shutdown import Stop
+from deepsea_arena.workers.local import Finished, Inline, Outcome
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.runner import Runner, Settings
-from deepsea_ladder.stop import Stop
 from deepsea_ladder.store import Job, Policy, Receipt, Store, StoredSeason, Verdict
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder

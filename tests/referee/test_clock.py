@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.clock import (
+from deepsea_referee.errors import UserError
+from deepsea_referee.timing.clock import (
     Bank,
     ManualClock,
     SharedTime,
@@ -16,7 +17,6 @@ from deepsea_referee.clock import (
     TimeControl,
     time_limit,
 )
-from deepsea_referee.errors import UserError
 from helpers.peers import run
 
 DAY_US = 24 * 3600 * 1_000_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_referee.confidence import ConfidenceSequence, Interval
+from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval
 from helpers.games import rng
 
 ALPHA = 0.2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.folder import ResultsFolder, write_atomically
+from deepsea_referee.results.folder import ResultsFolder, write_atomically
 from deepsea_rules.record import GameRecord
 from helpers.results import FORFEITED, SHARED, VOID, match, record
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee import in_process
-from deepsea_referee.bots import BotSpec, resolve
-from deepsea_referee.clock import TimeControl
+from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results import GameResult
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import deepsea_sdk
-from deepsea_referee.bots import BotSpec, resolve, sample_bots
+from deepsea_referee.bots.loading import load
+from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
 from deepsea_referee.errors import UserError
-from deepsea_referee.loading import load
 from deepsea_sdk import Bot
 
 HEAD = "from deepsea_sdk import Bot, run\n"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.clock import TimeControl
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.match import play_game
-from deepsea_referee.results import FaultReport
+from deepsea_referee.results.summary import FaultReport
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault
 from deepsea_rules.game import Game

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee import lineup
-from deepsea_referee.bots import BotSpec, resolve
-from deepsea_referee.clock import ManualClock, TimeControl
+from deepsea_referee.bots import pool
+from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
-from deepsea_referee.isolation.contract import Launch, Limits
-from deepsea_referee.isolation.plain import PlainContained, PlainProcess
-from deepsea_referee.isolation.probe import choose
 from deepsea_referee.match import MatchSettings, play_match, run_match
-from deepsea_referee.results import GameResult, MatchResult
+from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.sandbox.interface import Launch, Limits
+from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
+from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.timing.clock import ManualClock, TimeControl
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
@@ -337,7 +337,7 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
 def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lineup, "LOGS_KEPT", 2)
+    monkeypatch.setattr(pool, "LOGS_KEPT", 2)
     result = play([program(tmp_path, "crasher", "1 / 0"), resolve("greedy")], games=3).result
     assert result.summaries()[0].faults == 3
     assert [log.start for log in result.logs] == [1, 2]

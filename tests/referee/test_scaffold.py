@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.bots import resolve
+from deepsea_referee.bots.loading import load
+from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
-from deepsea_referee.loading import load
-from deepsea_referee.scaffold import create
+from deepsea_referee.workbench.scaffold import create
 from deepsea_sdk.table import play
 from helpers.programs import HEAD
 

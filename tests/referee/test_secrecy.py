@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from deepsea_referee.bots import resolve
-from deepsea_referee.isolation.plain import PlainProcess
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.process import Hosting
 from deepsea_referee.random import fresh_seed, fresh_token
+from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text, shuffled
 from deepsea_rules.record import GameRecord

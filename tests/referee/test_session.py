@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from deepsea_referee.errors import BotFault
-from deepsea_referee.open_question import Answer
-from deepsea_referee.session import MESSAGE_BYTES
+from deepsea_referee.timing.decision_timer import Answer
+from deepsea_referee.transport.session import MESSAGE_BYTES
 from deepsea_rules.faults import Fault
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from helpers.peers import ask, one_pass, run, seat

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee import in_process
-from deepsea_referee.bots import BotSpec, resolve
-from deepsea_referee.clock import TimeControl
-from deepsea_referee.document import Document
+from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.results import GameResult, log_name
+from deepsea_referee.results.results_json import Document
+from deepsea_referee.results.summary import GameResult, log_name
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_referee.worker import Share
 from deepsea_referee.workers import run_match
 from deepsea_rules.randomness import seed_from_text

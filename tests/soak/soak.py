@@ -24,14 +24,14 @@ from attacks.harness import Arena
 from attacks.matches import LIMITS, RULES, Defaults, hostile, resident_bytes
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
-from deepsea_referee.bots import resolve
-from deepsea_referee.clock import TimeControl
-from deepsea_referee.isolation import probe
-from deepsea_referee.isolation.bwrap import Sandbox
-from deepsea_referee.isolation.contract import MIB
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.process import Hosting
-from deepsea_referee.results import GameResult
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox.interface import MIB
+from deepsea_referee.sandbox.sandbox_start import Sandbox
+from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_sdk.table import play

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.isolation import probe
+from deepsea_referee.sandbox import probe
 from soak import soak
 
 

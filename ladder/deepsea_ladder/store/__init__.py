@@ -13,19 +13,18 @@ import os
 from types import TracebackType
 
 from deepsea_ladder.errors import StoreError
-
-from . import migrate
-from .audit import Audit, AuditEntry, AuditKind
-from .bots import Bot, Bots, BotVersion
-from .database import Database
-from .games import Games, Receipt, Verdict
-from .history import History, PlayedGame, PlayedSeat
-from .jobs import Block, Job, Jobs, Lineup
-from .policy import Policy
-from .queue import Arranged, JobInfo, Queue, QueueCounts
-from .ratings import Entry, Ratings
-from .schema import AttemptEnd, BotState, JobStatus
-from .seasons import Seasons, StoredSeason
+from deepsea_ladder.store import migrate
+from deepsea_ladder.store.audit import Audit, AuditEntry, AuditKind
+from deepsea_ladder.store.bots import Bot, Bots, BotVersion
+from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.games import Games, Receipt, Verdict
+from deepsea_ladder.store.history import History, PlayedGame, PlayedSeat
+from deepsea_ladder.store.job_queries import Arranged, JobInfo, Queue, QueueCounts
+from deepsea_ladder.store.jobs import Block, Job, Jobs, Lineup
+from deepsea_ladder.store.ratings import Entry, Ratings
+from deepsea_ladder.store.retry_policy import Policy
+from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
+from deepsea_ladder.store.seasons import Seasons, StoredSeason
 
 __all__ = [
     "Arranged",

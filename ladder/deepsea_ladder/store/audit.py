@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, desc, insert, select
 
-from deepsea_ladder import names
-
-from . import schema
-from .database import Database
+from deepsea_bundle import names
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.database import Database
 
 
 class AuditKind(StrEnum):

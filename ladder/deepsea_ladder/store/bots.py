@@ -12,15 +12,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
 
-from deepsea_ladder import names
+from deepsea_bundle import names
+from deepsea_bundle.submission import Submission
 from deepsea_ladder.errors import StoreError, SubmissionError
-from deepsea_ladder.submission import Submission
-
-from . import schema
-from .audit import AuditKind, note
-from .database import Database, now
-from .schema import BotState
-from .transitions import cancel_games_of
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.job_transitions import cancel_games_of
+from deepsea_ladder.store.schema import BotState
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,21 +16,20 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, insert, select, update
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.rating import METHOD
-from deepsea_ladder.tally import SeatResult, after_game, seat_results
+from deepsea_ladder.rating.totals import SeatResult, after_game, seat_results
+from deepsea_ladder.rating.trueskill_fold import METHOD
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.bots import BotVersion, take_out, versions_by_id
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.job_transitions import count_failure, end_attempt, versions_of
+from deepsea_ladder.store.jobs import Job
+from deepsea_ladder.store.retry_policy import Policy
+from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
+from deepsea_ladder.store.seasons import StoredSeason, by_id
+from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord, verify
-
-from . import schema
-from .audit import AuditKind, note
-from .bots import BotVersion, take_out, versions_by_id
-from .database import Database, now
-from .jobs import Job
-from .policy import Policy
-from .schema import AttemptEnd, BotState, JobStatus
-from .seasons import StoredSeason, by_id
-from .tallies import last_seq, read_tallies, write_tallies
-from .transitions import count_failure, end_attempt, versions_of
 
 LONGEST_RECORD: Final = 1 << 20
 

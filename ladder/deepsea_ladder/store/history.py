@@ -13,14 +13,13 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
 
-from deepsea_ladder import names
-from deepsea_ladder.rating import Rating
-from deepsea_ladder.tally import SeatResult
-
-from . import schema
-from .bots import BotVersion, versions_by_id
-from .database import Database
-from .seasons import StoredSeason
+from deepsea_bundle import names
+from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.bots import BotVersion, versions_by_id
+from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.seasons import StoredSeason
 
 PORTION: Final = 500
 

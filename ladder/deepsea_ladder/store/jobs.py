@@ -15,16 +15,15 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.season import Season
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.bots import BotVersion, versions_by_id
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.job_transitions import count_failure, end_attempt, give_back, versions_of
+from deepsea_ladder.store.retry_policy import Policy
+from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
+from deepsea_ladder.store.seasons import StoredSeason
 from deepsea_rules.randomness import game_seed
-
-from . import schema
-from .audit import AuditKind, note
-from .bots import BotVersion, versions_by_id
-from .database import Database, now
-from .policy import Policy
-from .schema import AttemptEnd, BotState, JobStatus
-from .seasons import StoredSeason
-from .transitions import count_failure, end_attempt, give_back, versions_of
 
 Lineup = Sequence[int]
 """Ids of versions by seat."""

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, inspect, text
 
 from deepsea_ladder.errors import StoreError
-
-from .database import Database
-from .schema import REVISION
+from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.schema import REVISION
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -14,19 +14,18 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, select, update
 
-from deepsea_ladder.rating import METHOD, Rating, RatingParameters
-from deepsea_ladder.tally import SeatResult, Tally, after_game, seat_results
+from deepsea_ladder.rating.totals import SeatResult, Tally, after_game, seat_results
+from deepsea_ladder.rating.trueskill_fold import METHOD, Rating, RatingParameters
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.bots import Bot, BotVersion, current_bots, versions_by_id
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.job_transitions import versions_of
+from deepsea_ladder.store.schema import BotState
+from deepsea_ladder.store.seasons import StoredSeason
+from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord, verify
-
-from . import schema
-from .audit import AuditKind, note
-from .bots import Bot, BotVersion, current_bots, versions_by_id
-from .database import Database, now
-from .schema import BotState
-from .seasons import StoredSeason
-from .tallies import last_seq, read_tallies, write_tallies
-from .transitions import versions_of
 
 
 @dataclass(frozen=True, slots=True)

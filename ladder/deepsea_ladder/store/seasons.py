@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Row, insert, select, update
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.rating import METHOD
+from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.job_transitions import SEASON_CLOSED
 from deepsea_rules.randomness import SEED_BYTES, commitment
-
-from . import schema
-from .audit import AuditKind, note
-from .database import Database, now
-from .transitions import SEASON_CLOSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The use cases that join referee and ladder: submit, admission, rated games, the runner."""

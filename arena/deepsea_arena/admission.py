@@ -1,0 +1,119 @@
+"""The pre-flight games: what a bot plays before it is taken in.
+
+Laws: it plays as it would on the ladder, from its packed files, in the isolation, rules and clock
+of each open season, against itself and against a sample bot; one fault of its own is enough to be
+refused, and the refusal says which decision it was, what came instead, and what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from deepsea_arena.rated_games import hosting
+from deepsea_bundle.bot_cache import unpack
+from deepsea_bundle.submission import Submission
+from deepsea_ladder.season import Season
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.errors import BotStartError, RefereeError
+from deepsea_referee.match import MatchSettings, play_match
+from deepsea_referee.results.summary import FaultReport, GameResult, MatchResult
+from deepsea_referee.sandbox import cleanup
+from deepsea_referee.timing.clock import TimeControl
+from deepsea_referee.workbench.checks import OPPONENT, REMEDIES
+from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.faults import Fault
+from deepsea_rules.record import GameRecord
+
+LONGEST_LOG: Final = 10
+"""Lines of what the bot printed that are shown."""
+
+
+class Trouble(NamedTuple):
+    """Why a bot is not taken in."""
+
+    found: str
+    remedy: str
+    log: tuple[str, ...] = ()
+    """The last of what it printed."""
+
+
+def try_out(
+    submission: Submission,
+    name: str,
+    seasons: Sequence[Season],
+    on_game: Callable[[], object] = lambda: None,
+) -> Trouble | None:
+    """Let the bot play; the first trouble with it. Raises RefereeError for trouble of our own."""
+    folder = cleanup.private_folder()
+    try:
+        unpack(submission.archive, submission.digest, folder / "bot")
+        bot = replace(resolve(str(folder / "bot")), name=name)
+        return asyncio.run(_play(bot, seasons, on_game))
+    finally:
+        cleanup.remove_folder(folder)
+
+
+def games(seasons: Sequence[Season]) -> int:
+    """How many games it plays at most."""
+    return 3 * len(seasons)
+
+
+async def _play(
+    bot: BotSpec, seasons: Sequence[Season], on_game: Callable[[], object]
+) -> Trouble | None:
+    played: list[GameResult] = []
+
+    def note(game: GameResult, _record: GameRecord) -> None:
+        played.append(game)
+        on_game()
+
+    for season in seasons:
+        most, least = max(season.seats), min(season.seats)
+        other = resolve(OPPONENT)
+        for where, line_up, count in (
+            (f"against itself, {most} seats", [bot] * most, 1),
+            (f"against {OPPONENT}, {least} seats", [bot, *[other] * (least - 1)], 2),
+        ):
+            settings = MatchSettings(
+                bots=line_up,
+                hosting=hosting(season.isolation),
+                games=count,
+                rules=season.rules,
+                time_control=TimeControl.parse(season.clock),
+            )
+            own = [index for index, one in enumerate(line_up) if one is bot]
+            played.clear()
+            try:
+                result = await play_match(settings, note)
+            except BotStartError as error:
+                if error.bot not in own:
+                    raise RefereeError(f"the sample bot does not start: {error}") from None
+                return Trouble(f"{where}: {error}", REMEDIES[Fault.CRASH])
+            if trouble := _judged(result, played, own, f"season {season.name}, {where}"):
+                return trouble
+    return None
+
+
+def _judged(
+    result: MatchResult, played: Sequence[GameResult], own: Sequence[int], where: str
+) -> Trouble | None:
+    for game in played:
+        for fault in game.faults:
+            if game.seats[fault.seat] in own:
+                return _trouble(result, game.seats[fault.seat], fault, where)
+    for void in result.voids:
+        raise RefereeError(f"{where}: the game is void: {void.reason}; try again")
+    return None
+
+
+def _trouble(result: MatchResult, bot: int, fault: FaultReport, where: str) -> Trouble:
+    log = "".join(log.text for log in result.logs if log.bot == bot).splitlines()
+    return Trouble(
+        f"{where}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
+        f"{fault.explanation()}",
+        REMEDIES[fault.fault],
+        tuple(log[-LONGEST_LOG:]),
+    )

@@ -1,0 +1,151 @@
+"""How a job is played: the ladder's jobs on one side, the referee's games on the other.
+
+Laws: a bot is played from the files that were submitted, compared by their digest, and in the
+isolation that the season asks for or not at all; what goes wrong on this side makes the game void;
+a bot that does not start loses its own game and nobody else's.
+
+The bots of a block go on from game to game, as in a match: starting them takes longer than a game.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from deepsea_arena.workers.local import Finished, Outcome, Play, Void
+from deepsea_bundle.bot_cache import BotFolders
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.store import Job, Store
+from deepsea_referee.bots.pool import Lineup
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.errors import RefereeError
+from deepsea_referee.match import play_game
+from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.timing.clock import SystemClock, TimeControl
+from deepsea_rules.game import Game
+from deepsea_rules.record import GameRecord
+
+GAMES_OF_A_PROCESS: Final = 200
+"""After so many games bots are started afresh even if the same ones play on."""
+
+
+@contextmanager
+def worker(target: str) -> Iterator[Play]:
+    """What a worker of the ladder at `target` does; its bots' files and processes go with it."""
+    folder = cleanup.private_folder()
+    try:
+        with guest(folder, partial(fetch, target)) as play:
+            yield play
+    finally:
+        cleanup.remove_folder(folder)
+
+
+def fetch(target: str, digest: str) -> bytes:
+    """The packed files of a bot of the ladder at `target`."""
+    with Store.open(target) as store:
+        return store.bots.archive(digest)
+
+
+@contextmanager
+def guest(folder: Path, fetch: Callable[[str], bytes] | None = None) -> Iterator[Play]:
+    """What a worker does whose bots are in a folder of somebody else's; he may fetch more."""
+    room = Room(BotFolders(folder, fetch or _nothing_more))
+    try:
+        yield room.play
+    finally:
+        room.close()
+
+
+def _nothing_more(digest: str) -> bytes:
+    raise StoreError(f"the files of {digest} are not here, or damaged")
+
+
+class Room:
+    """Where one worker plays: an event loop, and the bots that are there now."""
+
+    def __init__(self, folders: BotFolders) -> None:
+        self._folders = folders
+        self._runner = asyncio.Runner()
+        self._clock = SystemClock()
+        self._present: tuple[object, ...] = ()
+        self._lineup: Lineup | None = None
+        self._leaving = AsyncExitStack()
+        self._games = 0
+
+    def play(self, job: Job) -> Outcome:
+        """Play the job's game. SIGTERM ends it, and with it the worker."""
+        former = signal.getsignal(signal.SIGTERM)
+        try:
+            return self._runner.run(self._play(job))
+        except asyncio.CancelledError:
+            raise SystemExit(0) from None
+        finally:
+            self._runner.get_loop().remove_signal_handler(signal.SIGTERM)
+            signal.signal(signal.SIGTERM, former)
+
+    def close(self) -> None:
+        """End the bots."""
+        self._runner.run(self._dismiss())
+        self._runner.close()
+
+    async def _play(self, job: Job) -> Outcome:
+        task = asyncio.current_task()
+        assert task is not None
+        # Through the loop: an exception in the middle of anything could leave bots behind.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        versions = sorted(job.seats, key=lambda version: version.id)
+        seating = [versions.index(version) for version in job.seats]
+        season = job.season
+        game = Game(season.rules, len(seating), job.seed)
+        try:
+            lineup = await self._invited(job, [self._bot(v.digest, v.label) for v in versions])
+            # All at once; whoever does not start is asked all the same, and found absent.
+            processes = await asyncio.gather(*(lineup.ready(bot) for bot in seating))
+            sessions = [process.session for process in processes]
+            control = TimeControl.parse(season.clock)
+            await play_game(game, job.game_id, sessions, control)
+        except RefereeError as error:
+            await self._dismiss()
+            return Void(str(error))
+        self._games += 1
+        for bot in seating:
+            lineup.finished_game(bot)
+        seats = [(version.label, version.digest) for version in job.seats]
+        record = GameRecord.of(game, game_id=job.game_id, clock=season.clock, seats=seats)
+        return Finished(record.to_json())
+
+    async def _invited(self, job: Job, bots: list[BotSpec]) -> Lineup:
+        """The line-up of these bots: the one that is there, or a new one."""
+        wanted = (job.season.isolation, *bots)
+        if self._lineup is None or wanted != self._present or self._games >= GAMES_OF_A_PROCESS:
+            await self._dismiss()
+            self._lineup = Lineup(bots, hosting(job.season.isolation), self._clock)
+            # Left, but never entered: there the first bot that does not start would end it.
+            self._leaving.push_async_exit(self._lineup)
+            self._present, self._games = wanted, 0
+        return self._lineup
+
+    async def _dismiss(self) -> None:
+        self._lineup, self._present = None, ()
+        await self._leaving.aclose()
+
+    def _bot(self, digest: str, label: str) -> BotSpec:
+        bot = resolve(str(self._folders(digest)))
+        if bot.digest != digest:
+            raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
+        return replace(bot, name=label)
+
+
+def hosting(isolation: str) -> Hosting:
+    """How a season's bots are run. Raises UserError if it asks for a sandbox and none works."""
+    if isolation == "process":
+        return Hosting(isolation=choose("process"))
+    return Hosting(isolation=choose("sandbox"))

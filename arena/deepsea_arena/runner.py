@@ -1,0 +1,289 @@
+"""The runner: claims jobs, lets a crew play them, and reports what came of them.
+
+Laws: whatever dies at whatever moment, a job ends in exactly one result or in quarantine; while
+the store is away results wait and are reported later; a runner that stops hands back what it has
+leased. Several runners may work on one store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from deepsea_arena.shutdown import Stop, Wish
+from deepsea_arena.workers.local import Crew, Finished, Outcome
+from deepsea_ladder.errors import PairingError, StoreUnavailable
+from deepsea_ladder.store import Block, Job, Receipt, Store, StoredSeason, Verdict
+
+_T = TypeVar("_T")
+
+Source = Callable[[int, int], Sequence[Block]]
+"""Where new games come from: given the number of the season's last job and how many games are
+wanted at least, blocks of line-ups. None at all means that there is nothing to play now; a
+`PairingError` says why. The same store and number should give the same blocks."""
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30.0
+
+
+def no_source(number: int, wanted: int) -> Sequence[Block]:
+    """For tournaments, whose jobs are all there from the start."""
+    return ()
+
+
+class Ended(StrEnum):
+    """Why a run came to its end."""
+
+    GOAL = "goal"
+    """The games that were asked for are played, or the standings are settled."""
+    NOTHING_LEFT = "nothing left"
+    """No job is open, and the source gives no new ones."""
+    IN_VAIN = "in vain"
+    """One game after another gave no result; the audit log and the jobs say why."""
+    STOPPED = "stopped"
+    """Somebody asked for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """How far to go."""
+
+    games: int | None = None
+    """So many results; None is no limit."""
+    settled: Callable[[], bool] | None = None
+    """Asked after every result."""
+    wait_for_work: bool = False
+    """Whether to go on waiting when there is nothing to play."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How patient a run is; times in seconds."""
+
+    lease: float = 60.0
+    """A runner that is not heard of for so long has lost its jobs."""
+    game: float = 3600.0
+    """A game that takes longer is void, and its worker is ended."""
+    idle: float = 5.0
+    """How long to wait when there is nothing to play."""
+    vain: int = 50
+    """A run ends after so many games in a row without a result: something is wrong with it."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    void: int = 0
+    handed_back: int = 0
+    disabled: list[str] = field(default_factory=list)
+    ended: Ended = Ended.STOPPED
+
+
+class Listener(Protocol):
+    """Somebody who watches a run."""
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """A result was taken in or refused."""
+
+    def failed(self, job: Job, reason: str) -> None:
+        """A game was void."""
+
+    def trouble(self, message: str) -> None:
+        """The store is away: what that means."""
+
+
+class _Nobody:
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        pass
+
+    def failed(self, job: Job, reason: str) -> None:
+        pass
+
+    def trouble(self, message: str) -> None:
+        pass
+
+
+class Runner:
+    """One run. `owner` names its leases and must be no other run's; `clock` counts seconds."""
+
+    def __init__(
+        self,
+        store: Store,
+        season: StoredSeason,
+        crew: Crew,
+        *,
+        owner: str,
+        clock: Callable[[], float],
+        stop: Stop,
+        source: Source = no_source,
+        goal: Goal | None = None,
+        settings: Settings | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self._store = store
+        self._season = season
+        self._crew = crew
+        self._owner = owner
+        self._clock = clock
+        self._stop = stop
+        self._source = source
+        self._goal = goal or Goal()
+        self._settings = settings or Settings()
+        self._listener = listener or _Nobody()
+        self._playing: dict[str, tuple[Job, float]] = {}
+        self._renewed = clock()
+        self._settled = False
+        self._in_vain = 0  # games in a row without a result
+        self._summary = Summary()
+
+    def run(self) -> Summary:
+        """Play until the goal is reached, nothing is left to play, or somebody asks to stop."""
+        try:
+            self._summary.ended = self._loop()
+        finally:
+            self._crew.close()
+            try:
+                self._summary.handed_back = self._store.jobs.hand_back(self._owner)
+            except StoreUnavailable as error:
+                self._listener.trouble(f"{error}; leases were not handed back and will run out")
+        return self._summary
+
+    def _loop(self) -> Ended:
+        while True:
+            if self._stop.wish is Wish.HAND_BACK:
+                return Ended.STOPPED
+            if self._in_vain >= self._settings.vain:
+                return Ended.IN_VAIN
+            anybody = self._fill() if self._stop.wish is Wish.GO_ON else True
+            if self._playing:
+                self._take_in(self._crew.wait(self._until_due(), self._stop))
+                self._look_after()
+            elif self._stop.wish is not Wish.GO_ON:
+                return Ended.STOPPED
+            elif self._reached():
+                return Ended.GOAL
+            elif not anybody:  # the crew knows for how long to wait for somebody
+                self._crew.wait(self._until_due(), self._stop)
+                self._look_after()
+            elif not self._wait_for_work():
+                return Ended.NOTHING_LEFT
+
+    def _reached(self) -> bool:
+        return self._settled or self._wanted() == 0
+
+    def _wanted(self) -> int | None:
+        """How many more games may be started for the goal; None is no limit."""
+        if self._goal.games is None:
+            return None
+        return max(0, self._goal.games - self._summary.accepted - len(self._playing))
+
+    def _fill(self) -> bool:
+        """Give the crew what there is to play; whether anybody was free."""
+        workers = self._crew.free()
+        free = [] if self._settled else workers[: self._wanted()]
+        if not free:
+            return bool(workers)
+        jobs = self._claim(free)
+        if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
+            jobs += self._claim(free[len(jobs) :])
+        for job in jobs:
+            self._crew.start(job)
+            self._playing[job.game_id] = (job, self._clock())
+        return True
+
+    def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
+        jobs, lease = self._store.jobs, self._settings.lease
+        return self._insist(lambda: jobs.claim(self._season, self._owner, lease, prefer))
+
+    def _pair(self, wanted: int) -> bool:
+        """Ask the source for more jobs; whether it is worth claiming again."""
+        number = self._insist(lambda: self._store.queue.last_number(self._season))
+        try:
+            blocks = self._insist(lambda: self._source(number, wanted))
+        except PairingError:
+            # Games of others may go on, and somebody may submit a bot.
+            if self._playing or self._goal.wait_for_work:
+                return False
+            raise
+        # If another runner was quicker, its jobs are there instead.
+        self._insist(lambda: self._store.jobs.add(self._season, blocks, after=number))
+        return bool(blocks)
+
+    def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
+        for job, outcome in outcomes:
+            if isinstance(outcome, Finished):
+                self._report(job, outcome.record)
+            else:
+                self._fail(job, outcome.reason)
+            # Only now: whatever is left here is handed back at the end.
+            self._playing.pop(job.game_id, None)
+
+    def _report(self, job: Job, record: str) -> None:
+        receipt = self._insist(lambda: self._store.games.report(job, record))
+        match receipt.verdict:
+            case Verdict.ACCEPTED:
+                self._in_vain = 0
+                self._summary.accepted += 1
+                self._summary.disabled += receipt.disabled
+                if self._goal.settled is not None:
+                    self._settled = self._goal.settled()
+            case Verdict.DUPLICATE:
+                self._summary.duplicates += 1
+            case Verdict.REFUSED:
+                self._in_vain += 1
+                self._summary.refused += 1
+        self._listener.finished(job, receipt)
+
+    def _fail(self, job: Job, reason: str) -> None:
+        self._insist(lambda: self._store.jobs.fail(job, reason))
+        self._in_vain += 1
+        self._summary.void += 1
+        self._listener.failed(job, reason)
+
+    def _look_after(self) -> None:
+        """Renew the leases when it is time, and give up games that take too long."""
+        now, limit = self._clock(), self._settings.game
+        for job, since in list(self._playing.values()):
+            if now - since >= limit:
+                self._crew.abandon(job)
+                self._fail(job, f"no result after {limit:g} seconds")
+                del self._playing[job.game_id]
+        if now - self._renewed >= self._settings.lease / 3:
+            held = [job for job, _ in self._playing.values()]
+            self._insist(lambda: self._store.jobs.renew(held, self._settings.lease))
+            self._renewed = now
+
+    def _until_due(self) -> float:
+        """How long until something has to be looked after."""
+        now = self._clock()
+        due = [since + self._settings.game for _, since in self._playing.values()]
+        due.append(self._renewed + self._settings.lease / 3)
+        return max(0.0, min(due) - now)
+
+    def _wait_for_work(self) -> bool:
+        """Nothing can be played now; whether that may change."""
+        others = self._insist(lambda: self._store.queue.leased(self._season))
+        if not others and not self._goal.wait_for_work:
+            return False
+        self._stop.pause(self._settings.idle)
+        return True
+
+    def _insist(self, call: Callable[[], _T]) -> _T:
+        """Do it, if need be again and again; every call here may be repeated without harm."""
+        pause, told = _FIRST_PAUSE, ""
+        while True:
+            try:
+                return call()
+            except StoreUnavailable as error:
+                if self._stop.wish is Wish.HAND_BACK:
+                    raise
+                if told != (told := str(error)):
+                    self._listener.trouble(f"{error}; trying again")
+                self._stop.pause(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)

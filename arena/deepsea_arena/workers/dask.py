@@ -1,0 +1,171 @@
+"""A crew on many machines: each thread of each worker plays a game at a time.
+
+Laws: what becomes of a game whose worker dies is the runner's decision, and a game that it gave up
+is never heard of again; everything here belongs to the runner's thread, and hears of the cluster
+by a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from queue import Empty, SimpleQueue
+from typing import Final, NamedTuple
+
+from deepsea_arena.shutdown import Bell, Stop
+from deepsea_arena.workers.dask_client import Came, Left, Link, Lost, News, Refused
+from deepsea_arena.workers.local import Outcome, Void, failure
+from deepsea_ladder.errors import CrewError
+from deepsea_ladder.store import Job
+
+END_SECONDS: Final = 10.0
+"""The longest wait for workers to end what they play when a run ends."""
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """A thread of a worker."""
+
+    address: str
+    block: int | None = None
+    job: Job | None = None
+    game: Future[Outcome] | None = None
+    """What becomes of the job; None if it was given up."""
+
+
+class _Played(NamedTuple):
+    slot: _Slot
+    job: Job
+    game: Future[Outcome]
+
+
+class _Free(NamedTuple):
+    """The game that was given up has been ended."""
+
+    slot: _Slot
+
+
+class Cluster:
+    """The workers of a Dask cluster. `fetch` has the packed files of a bot by its digest.
+
+    Raises `CrewError` if the scheduler cannot be reached or none of its workers can play.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        fetch: Callable[[str], bytes],
+        isolation: str,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._tell = tell
+        self._slots: list[_Slot] = []
+        self._outcomes: list[tuple[Job, Outcome]] = []
+        self._lost: str | None = None
+        self._bell = Bell()
+        self._news: SimpleQueue[News | _Played | _Free] = SimpleQueue()
+        try:
+            self._link = Link(address, fetch, isolation, self._say)
+        except BaseException:
+            self._bell.close()
+            raise
+        self._listen()
+
+    def free(self) -> Sequence[int | None]:
+        """For each thread that does not play for this run, its last block."""
+        self._listen()
+        if self._lost is not None:
+            return []
+        return [slot.block for slot in self._slots if slot.job is None]
+
+    def start(self, job: Job) -> None:
+        """Send the job to the worker that played its block, or to any."""
+        idle = [slot for slot in self._slots if slot.job is None]
+        same = [slot for slot in idle if slot.block == job.block]
+        slot = (same or idle)[0]
+        slot.job, slot.block = job, job.block
+        slot.game = self._link.play(slot.address, job)
+        slot.game.add_done_callback(lambda game: self._say(_Played(slot, job, game)))
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """What has come of jobs; sooner, and perhaps nothing, when a worker comes or leaves."""
+        self._listen()
+        if not self._outcomes:
+            if stop.fileno() in wait([stop.fileno(), self._bell.fileno()], seconds):
+                stop.clear()
+            self._listen()
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def abandon(self, job: Job) -> None:
+        """Have the job's process ended; its thread is free once that is done."""
+        for slot in self._slots:
+            if slot.job == job and slot.game is not None:
+                self._empty(slot, job)
+
+    def close(self) -> None:
+        """End what the workers play for this run, and leave the cluster."""
+        for slot in self._slots:
+            _give_up(slot)
+        if self._lost is None:
+            ending = self._link.end(sorted({slot.address for slot in self._slots}))
+            # Whoever cannot be reached notices later that nobody wants its game.
+            with suppress(TimeoutError, CancelledError, OSError):
+                ending.result(END_SECONDS)
+        self._link.close()
+        self._bell.close()
+
+    def _empty(self, slot: _Slot, job: Job) -> None:
+        _give_up(slot)
+        ending = self._link.end([slot.address], job.game_id)
+        ending.add_done_callback(lambda _: self._say(_Free(slot)))
+
+    def _say(self, news: News | _Played | _Free) -> None:
+        """Tell the runner's thread, from any."""
+        self._news.put(news)
+        self._bell.ring()
+
+    def _listen(self) -> None:
+        self._bell.clear()
+        with suppress(Empty):
+            while True:
+                self._hear(self._news.get_nowait())
+        if self._lost is not None and not self._outcomes:
+            raise CrewError(self._lost)
+
+    def _hear(self, news: News | _Played | _Free) -> None:
+        match news:
+            case Came(address, threads):
+                self._slots += [_Slot(address) for _ in range(threads)]
+            case Left(address):
+                left = [slot for slot in self._slots if slot.address == address]
+                self._slots = [slot for slot in self._slots if slot not in left]
+                for slot in left:
+                    if slot.job is not None and slot.game is not None:
+                        _give_up(slot)
+                        self._outcomes.append((slot.job, Void(f"the worker {address} ended")))
+            case Refused(address, reason):
+                self._tell(f"the worker {address} is not used: {reason}")
+            case Lost(reason):
+                self._lost = reason
+            case _Free(slot):
+                slot.job = None
+            case _Played(slot, job, game):
+                # One that was given up is cancelled, or came too late for it.
+                if slot.game is game and not game.cancelled():
+                    slot.job = slot.game = None
+                    self._outcomes.append((job, _outcome(game)))
+
+
+def _give_up(slot: _Slot) -> None:
+    game, slot.game = slot.game, None
+    if game is not None:
+        game.cancel()
+
+
+def _outcome(game: Future[Outcome]) -> Outcome:
+    error = game.exception()
+    return game.result() if error is None else failure(error)

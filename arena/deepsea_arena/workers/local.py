@@ -1,0 +1,302 @@
+"""Who plays the jobs: workers that take a job and give back what came of it.
+
+Laws: a worker knows neither the store nor other workers; whatever happens to it (an exception, a
+signal, a hang) is an outcome like any other; a crew never loses a job that it was given.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
+from typing import Final, Protocol
+
+from deepsea_arena.shutdown import Stop
+from deepsea_bundle.names import plain
+from deepsea_ladder.store import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The game was played to its end."""
+
+    record: str
+    """One line of JSON in the format of `deepsea_rules.record`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """The game does not count, and no bot is to blame."""
+
+    reason: str
+
+
+Outcome = Finished | Void
+Play = Callable[[Job], Outcome]
+MakePlay = Callable[[], AbstractContextManager[Play]]
+"""Sets up a worker, once: what it enters plays the jobs, what it leaves cleans up."""
+
+
+class Crew(Protocol):
+    """Several workers. Any method raises `CrewError` once there are none and none will come."""
+
+    def free(self) -> Sequence[int | None]:
+        """For each job that can be started now, the block that its worker played last."""
+
+    def start(self, job: Job) -> None:
+        """Let a free worker play a job."""
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """What has come of jobs; after `seconds`, or when `stop` wakes it, perhaps nothing."""
+
+    def abandon(self, job: Job) -> None:
+        """End the worker that plays a job; nothing more is heard of the job."""
+
+    def close(self) -> None:
+        """End every worker, whatever it plays."""
+
+
+class Inline:
+    """One worker, in the caller's own thread: `wait` plays."""
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self._job: Job | None = None
+        self._block: int | None = None
+
+    def free(self) -> Sequence[int | None]:
+        """One, unless a job waits to be played."""
+        return [] if self._job else [self._block]
+
+    def start(self, job: Job) -> None:
+        """Remember the job."""
+        self._job, self._block = job, job.block
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """Play the job; `seconds` is no limit to it."""
+        job, self._job = self._job, None
+        if job is None:
+            stop.pause(seconds)
+            return []
+        return [(job, _outcome(self._play, job))]
+
+    def abandon(self, job: Job) -> None:
+        """Forget the job."""
+        if self._job == job:
+            self._job = None
+
+    def close(self) -> None:
+        """Forget the job."""
+        self._job = None
+
+
+class Running(Protocol):
+    """A worker's process, as `multiprocessing` has it."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number."""
+
+    @property
+    def exitcode(self) -> int | None:
+        """Its exit status, less than 0 for a signal; None while it runs."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end, so many seconds at most."""
+
+    def close(self) -> None:
+        """Free what is left of it."""
+
+
+Launch = Callable[[MakePlay], tuple[Running, Connection]]
+"""Starts a process that does what `attend` does, and has the other end of the connection."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: Running
+    connection: Connection
+    job: Job | None = None
+    block: int | None = None
+
+
+class Processes:
+    """Workers in processes of their own, each with a main thread to itself.
+
+    `make_play` is called in each of them and must be importable there.
+    """
+
+    GRACE_SECONDS: Final = 5.0
+    """How long a worker may take to clean up when it is ended."""
+
+    def __init__(self, make_play: MakePlay, workers: int, launch: Launch | None = None) -> None:
+        self._make_play = make_play
+        self._most = workers
+        # Forking a process that has threads or gRPC in it is not safe.
+        self._launch = launch or partial(start_in, multiprocessing.get_context("spawn"))
+        self._workers: list[_Worker] = []
+
+    def free(self) -> Sequence[int | None]:
+        """Workers without a job, and those that may still be started."""
+        idle = [worker.block for worker in self._workers if worker.job is None]
+        return idle + [None] * (self._most - len(self._workers))
+
+    def start(self, job: Job) -> None:
+        """Give a job to the idle worker that played its block, or to a new one, or to any."""
+        idle = [worker for worker in self._workers if worker.job is None]
+        same = [worker for worker in idle if worker.block == job.block]
+        if not same and len(self._workers) < self._most:
+            same = [self._hire()]
+        worker = (same or idle)[0]
+        try:
+            worker.connection.send(job)
+        except OSError:  # it died while it was idle
+            self._dismiss(worker)
+            worker = self._hire()
+            worker.connection.send(job)
+        worker.job, worker.block = job, job.block
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """What the workers have to say."""
+        busy = [worker for worker in self._workers if worker.job]
+        ready = wait([stop.fileno(), *(worker.connection for worker in busy)], seconds)
+        if stop.fileno() in ready:
+            stop.clear()
+        return [self._hear(worker) for worker in busy if worker.connection in ready]
+
+    def _hear(self, worker: _Worker) -> tuple[Job, Outcome]:
+        job, worker.job = worker.job, None
+        assert job is not None, "only workers with a job are waited for"
+        try:
+            outcome: Outcome = worker.connection.recv()
+        except (EOFError, OSError):
+            self._dismiss(worker)
+            outcome = Void(f"the worker ended ({_ending(worker.process.exitcode)})")
+        return job, outcome
+
+    def abandon(self, job: Job) -> None:
+        """Kill the job's worker."""
+        for worker in [worker for worker in self._workers if worker.job == job]:
+            worker.process.kill()
+            self._dismiss(worker)
+
+    def close(self) -> None:
+        """Let idle workers go, end the others."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.connection.close()
+            if worker.job:
+                worker.process.terminate()
+        for worker in workers:
+            worker.process.join(self.GRACE_SECONDS)
+            worker.process.kill()
+            worker.process.join()
+            worker.process.close()
+
+    def _hire(self) -> _Worker:
+        worker = _Worker(*self._launch(self._make_play))
+        self._workers.append(worker)
+        return worker
+
+    def _dismiss(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.connection.close()
+        worker.process.join(self.GRACE_SECONDS)
+        worker.process.kill()
+        worker.process.join()
+
+
+def start_in(
+    context: SpawnContext | ForkServerContext, make_play: MakePlay
+) -> tuple[Running, Connection]:
+    """A `Launch` by a context of `multiprocessing`."""
+    ours, theirs = context.Pipe()
+    process = context.Process(target=attend, args=(theirs, make_play), daemon=False)
+    # Ctrl-C reaches workers too, even those that are not yet ready to hear of it. The tracker would
+    # be started with the first one, and end with unblocking what is blocked here.
+    resource_tracker.ensure_running()
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+    theirs.close()
+    return process, ours
+
+
+def attend(connection: Connection, make_play: MakePlay) -> None:
+    """What a worker's process does, in its main thread: play what comes until nobody is there."""
+    # Who stops when is the runner's decision. A handler, unlike ignoring, is not passed on to bots.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGTERM, lambda *_: _leave())
+    threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
+    with make_play() as play:
+        try:
+            _play_all(connection, play)
+        finally:
+            # Who leaves already is not to be disturbed in cleaning up.
+            signal.signal(signal.SIGTERM, lambda *_: None)
+
+
+def _play_all(connection: Connection, play: Play) -> None:
+    while True:
+        try:
+            job = connection.recv()
+        except (EOFError, OSError):  # reset, if the runner was killed
+            return
+        try:
+            connection.send(_outcome(play, job))
+        except OSError:  # the runner is gone, and with it who wanted to know
+            return
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process, in the middle of a game too, when the other end of a socket is gone."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLRDHUP)
+    waiting.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _leave() -> None:
+    raise SystemExit(0)
+
+
+def _outcome(play: Play, job: Job) -> Outcome:
+    try:
+        return play(job)
+    except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+        return failure(error)
+
+
+def failure(error: BaseException) -> Void:
+    """What an exception is to a game."""
+    return Void(plain(f"{type(error).__name__}: {error}"))
+
+
+def _ending(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        return f"signal {-exitcode}"
+    return f"exit status {exitcode}"
+
+
+@contextmanager
+def ready_made(play: Play) -> Iterator[Play]:
+    """A `MakePlay` for a worker that needs no setting up: `partial(ready_made, play)`."""
+    yield play

@@ -1,0 +1,128 @@
+"""A game that plays itself in the terminal.
+
+Laws: the terminal is given back as it was, whatever happens; a key works at any moment; time
+passes only while waiting for one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rich.live import Live
+from rich.text import Text
+
+from deepsea_cli.board import draw_board
+from deepsea_cli.output import console, fit, width
+from deepsea_rules import narration
+from deepsea_rules.game import Game
+from deepsea_rules.record import GameRecord
+
+Wait = Callable[[float | None], str]
+"""Waits that many seconds, or for ever, for a key; "" if none came."""
+
+ESCAPE: Final = b"\x1b"
+"""Begins what an arrow key sends, three bytes; alone it is the key of that name."""
+KEY_SECONDS: Final = 0.05
+"""How long the rest of a key may take."""
+NEXT: Final = frozenset({" ", "\n", "\r", "n", "\x1b[C", "\x1b[B"})
+BACK: Final = frozenset({"b", "\x1b[D", "\x1b[A"})
+PLAY: Final = "p"
+QUIT: Final = frozenset({"q", "\x1b", "\x04"})
+FEWEST_LINES: Final = 2
+MOST_LINES: Final = 8
+
+
+def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise: bool) -> None:
+    """Play the game on stdout until it is over or the viewer has had enough."""
+    scenes = list(_scenes(record, game))
+    # A turn that searches has two scenes, most turns do.
+    pause = 0.5 / turns_per_second
+    with _keys() as wait, Live(console=console(), auto_refresh=False) as live:
+        index = 0
+        while True:
+            live.update(scenes[index](stepwise), refresh=True)
+            if index == len(scenes) - 1 and not stepwise:
+                return
+            key = wait(None if stepwise else pause)
+            if key in QUIT:
+                return
+            if key == PLAY:
+                stepwise = False
+            elif key in BACK:
+                stepwise = True
+                index = max(0, index - 1)
+            elif key in NEXT and not stepwise:
+                stepwise = True
+            elif key in NEXT or not key:
+                if index == len(scenes) - 1:
+                    return
+                index += 1
+
+
+def _scenes(record: GameRecord, game: Game) -> Iterator[Callable[[bool], Text]]:
+    """What is drawn, one after the other; each is drawn only when it is shown."""
+    told: list[str] = []
+    moments = list(narration.moments(game))
+    for moment in moments:
+        told += moment.lines
+        yield _scene(record, moment, tuple(told[-MOST_LINES:]))
+    told.append("the game is over")
+    told += [
+        *narration.tell_end(game.result(), narration.names(record)),
+        *narration.tell_faults(game),
+    ]
+    yield _scene(record, moments[-1], tuple(told[-MOST_LINES:]))
+
+
+def _scene(
+    record: GameRecord, moment: narration.Moment, told: tuple[str, ...]
+) -> Callable[[bool], Text]:
+    def draw(stepwise: bool) -> Text:
+        columns = width()
+        head = f"{narration.title(record)}, turn {moment.turn}"
+        lines = [Text(fit(head, columns), "bold")]
+        names = narration.names(record)
+        lines += draw_board(moment.state, names, moment.dice, columns, steady=True)
+        lines.append(Text())
+        # One line stays free for the cursor and one for the keys.
+        free = shutil.get_terminal_size().lines - len(lines) - 2
+        room = max(FEWEST_LINES, min(MOST_LINES, free))
+        recent = [*told[-room:], *[""] * (room - len(told))]
+        lines += [Text(fit(text, columns)) for text in recent]
+        keys = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
+        lines.append(Text(keys, "dim"))
+        return Text("\n").join(lines)
+
+    return draw
+
+
+@contextmanager
+def _keys() -> Iterator[Wait]:
+    """Read single keys from the terminal, without echo."""
+    stdin = sys.stdin.fileno()
+    before = termios.tcgetattr(stdin)
+
+    def wait(seconds: float | None) -> str:
+        key = b""
+        while select.select([stdin], [], [], KEY_SECONDS if key else seconds)[0]:
+            byte = os.read(stdin, 1)
+            if not byte:
+                return "q"  # the terminal has gone
+            key += byte
+            if not key.startswith(ESCAPE) or len(key) == 3:
+                break
+        return key.decode(errors="replace")
+
+    try:
+        tty.setcbreak(stdin, termios.TCSADRAIN)
+        yield wait
+    finally:
+        termios.tcsetattr(stdin, termios.TCSADRAIN, before)

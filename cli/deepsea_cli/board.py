@@ -1,0 +1,143 @@
+"""One position, drawn: air, submarine, trail, divers.
+
+Laws: a drawing fits the width it is given, from 60 columns on; a steady one keeps its height while
+the trail shrinks, so that an animation stands still; colours only repeat what characters say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from deepsea_cli.output import column, fit
+from deepsea_rules.constants import ABOARD, DIVES, FULL_AIR, HOME, SEAT_LETTERS
+from deepsea_rules.narration import ARROWS
+from deepsea_rules.state import GameState
+from deepsea_rules.units import CHIPS, Unit
+
+WIDEST = 100
+"""A wider terminal gets the same drawing: eyes do not jump that far."""
+CELL = 6
+LABEL = 4
+PER_ROW = 8
+"""Spaces a row holds, or twice as many on a wide terminal: at the opening a row is a level."""
+
+LEVEL_STYLES = ("", "black on bright_cyan", "black on cyan", "white on blue", "white on dark_blue")
+SEAT_STYLES = ("bold red", "bold green", "bold yellow", "bold magenta", "bold cyan", "bold white")
+
+
+def draw_board(
+    state: GameState,
+    names: Sequence[str],
+    dice: tuple[int, int] | None,
+    width: int,
+    *,
+    steady: bool = False,
+) -> list[Text]:
+    """The position line by line.
+
+    dice    those that were rolled last
+    steady  make a trail that shrank as high as it was at the opening
+    """
+    width = min(width, WIDEST)
+    trail = list(_trail(state, width))
+    if steady:
+        trail += [Text()] * (2 * len(CHIPS) // _per_row(width) - len(trail))
+    return [
+        _air(state, dice),
+        _submarine(state),
+        *trail,
+        Text(),
+        *_divers(state, names, width),
+    ]
+
+
+def seat_mark(state: GameState, seat: int) -> Text:
+    """A diver as it stands on the board: its letter and where it is heading."""
+    return Text(f"{SEAT_LETTERS[seat]}{ARROWS[state.homeward[seat]]}", SEAT_STYLES[seat])
+
+
+def _per_row(width: int) -> int:
+    return PER_ROW * (2 if width >= LABEL + 2 * PER_ROW * CELL else 1)
+
+
+def _air(state: GameState, dice: tuple[int, int] | None) -> Text:
+    left = max(0, min(state.air, FULL_AIR))
+    style = "green" if left > FULL_AIR // 2 else "yellow" if left > FULL_AIR // 5 else "red"
+    bar = Text("air ")
+    bar.append("█" * left, style)
+    bar.append("░" * (FULL_AIR - left), "dim")
+    bar.append(f" {left:2}   dive {state.dive} of {DIVES}   ")
+    for face in dice or ():
+        bar.append(f" {face} ", "reverse").append(" ")
+    return bar
+
+
+def _submarine(state: GameState) -> Text:
+    line = Text("sub ")
+    for seat in range(state.players):
+        if state.place[seat] == ABOARD and state.phase != "over":
+            line.append_text(seat_mark(state, seat)).append(" ")
+    if state.home_order:
+        line.append("home ", "dim")
+        for seat in state.home_order:
+            line.append(f"{SEAT_LETTERS[seat]} ", SEAT_STYLES[seat])
+    return line
+
+
+def _trail(state: GameState, width: int) -> Iterator[Text]:
+    """Two lines for each row of spaces: what lies there, and who is there."""
+    at = {place: seat for seat, place in enumerate(state.place) if place > ABOARD}
+    room = 0
+    tiles, divers = Text(), Text()
+    for space, unit in enumerate(state.trail[1:], start=1):
+        # A pile that was laid again may be long: it takes the room of several spaces.
+        cells = -(-(len(unit.name) + 1) // CELL)
+        if cells > room:
+            if space > 1:
+                yield tiles
+                yield divers
+            tiles, divers, room = Text(f"{space:2}  ", "dim"), Text(" " * LABEL), _per_row(width)
+        room -= cells
+        tiles.append_text(_tile(unit, cells * CELL))
+        mark = seat_mark(state, at[space]) if space in at else Text()
+        mark.align("left", cells * CELL - 2)
+        divers.append("  ").append_text(mark)
+    if len(state.trail) > 1:
+        yield tiles
+        yield divers
+
+
+def _tile(unit: Unit, width: int) -> Text:
+    if not unit:
+        return Text("  · " + " " * (width - 4), "dim")
+    tile = Text()
+    if len(unit) == 1:
+        tile.append(f"  {unit.name}  ", LEVEL_STYLES[unit.levels[0]])
+    else:
+        tile.append("[")
+        for level in unit.levels:
+            tile.append(str(level), LEVEL_STYLES[level])
+        tile.append("]")
+    tile.align("left", width)
+    return tile
+
+
+def _divers(state: GameState, names: Sequence[str], width: int) -> Iterator[Text]:
+    name_column, place_column, points_column = 14, 6, 6
+    cargo_column = max(8, width - 4 - name_column - place_column - points_column)
+    head = f"    {'diver':{name_column}}{'at':{place_column}}{'cargo':{cargo_column}}points"
+    yield Text(head, "dim")
+    for seat in range(state.players):
+        moves = state.to_move == seat and state.phase != "over"
+        line = Text("›" if moves else " ").append_text(seat_mark(state, seat)).append(" ")
+        place = state.place[seat]
+        where = {HOME: "home", ABOARD: "sub"}.get(place, str(place))
+        cargo = " ".join(unit.name for unit in state.cargo[seat])
+        points = sum(state.values[chip] for chip in state.bank[seat])
+        line.append(column(fit(names[seat], name_column - 1), name_column))
+        line.append(column(where, place_column))
+        line.append(column(fit(cargo, cargo_column - 1), cargo_column))
+        line.append(f"{points:{points_column}}")
+        yield line

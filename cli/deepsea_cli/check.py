@@ -1,0 +1,83 @@
+"""`deepsea-referee check`: is this bot ready for matches?
+
+Every line is the outcome of something that was just done to the bot. Advice (`note`) does not
+count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from deepsea_cli.errors import DONE, NEGATIVE
+from deepsea_cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from deepsea_referee.sandbox.probe import Level
+
+GAMES = 31
+
+
+@click.command("check")
+@click.argument("bot", metavar="BOT")
+@click.option(
+    "--clock",
+    metavar="TIME+BANK",
+    default="100ms+2s",
+    show_default=True,
+    help="Time for each decision, and a bank for each game that overruns draw from.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["auto", "sandbox", "process"]),
+    default="auto",
+    show_default=True,
+    help="How the bot is kept apart: in a sandbox, as a plain process, or what works here.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def command(ctx: click.Context, bot: str, clock: str, isolation: Level, as_json: bool) -> None:
+    """Start BOT, let it play every preset with two to six seats, and put it to the test.
+
+    Exit status: 0 it is ready, 1 something has to be mended.
+    """
+    from deepsea_referee.bots.process import Hosting
+    from deepsea_referee.bots.resolve import resolve
+    from deepsea_referee.sandbox.probe import choose
+    from deepsea_referee.timing.clock import TimeControl
+    from deepsea_referee.workbench.checks import examine
+
+    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
+    spec, control = resolve(bot), TimeControl.parse(clock)
+    hosting = Hosting(isolation=choose(isolation), grace_us=5_000_000)
+    live, played = sys.stderr.isatty(), 0
+
+    def on_game() -> None:
+        nonlocal played
+        played += 1
+        if live:
+            click.echo(f"\rgame {played} of {GAMES}", nl=False, err=True)
+
+    report = asyncio.run(examine(spec, hosting, control, on_game=on_game))
+    if live:
+        click.echo(f"\r{' ' * 20}\r", nl=False, err=True)
+    if as_json:
+        checks = [asdict(finding) for finding in report.findings]
+        print_json({"bot": spec.name, "fine": report.fine, "checks": checks, "log": report.log})
+    else:
+        for finding in report.findings:
+            word = "ok" if finding.ok else "FAIL" if finding.needed else "note"
+            say(f"{word:<5}{finding.name}: {finding.found}")
+            if not finding.ok:
+                say(f"     to do: {finding.remedy}")
+        if report.log:
+            say("what it printed:")
+            for line in report.log:
+                say(f"  {line}")
+        say(f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready")
+    ctx.exit(DONE if report.fine else NEGATIVE)

@@ -1,0 +1,87 @@
+"""`deepsea-referee debug`: what would my bot do now, in a game that was played?
+
+Laws: the bot runs in this thread and gets exactly what its seat got; nothing of what it raises is
+caught, so that a debugger stops where it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from deepsea_cli.options import SEAT, load_record
+from deepsea_cli.output import say
+from deepsea_referee.errors import RefereeError, UserError
+from deepsea_rules.actions import split_order
+from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.errors import InvalidRecord, RulesError
+from deepsea_rules.notation import format_view
+from deepsea_rules.view import View
+
+
+class BotRaised(Exception):
+    """The bot's own exception, of a kind that the command line would take for a user's mistake."""
+
+
+@click.command("debug")
+@click.argument("record", type=click.Path(path_type=Path))
+@click.argument("bot", metavar="BOT")
+@click.option("--seat", metavar="LETTER", type=SEAT, required=True, help="The seat to sit in.")
+@click.option("--all", "show_all", is_flag=True, help="Show every decision, not only new ones.")
+def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
+    """Put BOT, a Python bot, into a seat of RECORD and show where it decides otherwise now.
+
+    It runs in this process and thread, on the views and events of that seat. breakpoint() works,
+    and what the bot raises ends the program with its traceback; to look at that afterwards:
+    python -m pdb -m deepsea_cli debug RECORD BOT --seat B. Times are those of the record;
+    no clock runs.
+    """
+    from deepsea_referee.bots.loading import load
+    from deepsea_referee.bots.resolve import resolve
+    from deepsea_referee.workbench.replay import Course
+
+    source = load_record(record)
+    spec = resolve(bot)
+    try:
+        course = Course(source, SEAT_LETTERS.index(seat))
+    except InvalidRecord as error:
+        raise InvalidRecord(f"{record}: {error}") from None
+    player = load(spec)
+    say(
+        f"{spec.name} in seat {seat} of game {source.game_id}, for {source.seats[course.seat].name}"
+    )
+    decisions = others = 0
+    with _authors_code():
+        for moment, action in course.feed(player() if isinstance(player, type) else player):
+            decisions += 1
+            differs = action != moment.decision.action
+            others += differs
+            if differs or show_all:
+                fault = moment.decision.fault
+                click.echo()
+                say(f"decision {moment.number}, dive {moment.view.dive}, to {moment.view.kind}")
+                click.echo(f"  {format_view(moment.view)}")
+                say(f"  options  {', '.join(moment.view.legal)}")
+                say(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
+                say(f"  now      {action}{'' if _legal(moment.view, action) else ' (not legal)'}")
+    click.echo()
+    say(f"{others} of {decisions} decisions of seat {seat} differ now")
+
+
+@contextmanager
+def _authors_code() -> Iterator[None]:
+    """Lets out whatever the bot raises, with its traceback."""
+    try:
+        yield
+    except (UserError, RefereeError, RulesError, click.ClickException, OSError) as error:
+        raise BotRaised(f"the bot raised {type(error).__name__}: {error}") from error
+
+
+def _legal(view: View, action: str) -> bool:
+    if view.kind == "order" and action.startswith("order:"):
+        # There may be more orders than are listed.
+        return sorted(split_order(action)) == sorted(item.name for item in view.items)
+    return action in view.legal

@@ -1,0 +1,40 @@
+"""`deepsea-referee doctor`: can strangers' bots be run on this machine?
+
+Every line is the outcome of something that was tried just now. Advice (`note`) does not count.
+"""
+
+from __future__ import annotations
+
+import click
+
+from deepsea_cli.errors import DONE, NEGATIVE
+from deepsea_cli.output import print_json, say
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Try out what the sandbox needs and say, line by line, what works and how to fix the rest.
+
+    Exit status: 0 the sandbox is complete, 1 it is not.
+    """
+    from deepsea_referee.sandbox import doctor_checks
+
+    found = doctor_checks.checks()
+    complete = doctor_checks.complete(found)
+    if as_json:
+        print_json({"sandbox": complete, "checks": [check._asdict() for check in found]})
+    else:
+        for check in found:
+            word = "ok" if check.ok else "FAIL" if check.needed else "note"
+            seen = f" ({check.found})" if check.found else ""
+            say(f"{word:<5}{check.name}: {check.meaning}{seen}")
+            if not check.ok:
+                say(f"     to do: {check.remedy}")
+        say(
+            "the sandbox is complete: --isolation sandbox"
+            if complete
+            else "no complete sandbox: run only bots that you trust, with --isolation process"
+        )
+    ctx.exit(DONE if complete else NEGATIVE)

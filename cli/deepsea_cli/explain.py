@@ -1,0 +1,169 @@
+"""`deepsea-referee explain`: what the rules say about a position.
+
+The engine decides everything; here steps are read, made one after the other, and written down.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+import click
+
+from deepsea_cli.options import RULES_HELP, load_rules
+from deepsea_cli.output import print_json
+from deepsea_rules import narration
+from deepsea_rules.actions import LEAVE, kind_of
+from deepsea_rules.constants import FACES, SEAT_LETTERS
+from deepsea_rules.errors import IllegalAction, InvalidAction
+from deepsea_rules.events import Event, Happening, end_event, event_for
+from deepsea_rules.notation import DEFAULT_SEED, format_position, parse_roll, read_position
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import DEFAULT
+from deepsea_rules.state import GameState
+from deepsea_rules.view import known_values
+
+ROLLS = tuple(f"r{total}" for total in range(2 * FACES[0], 2 * FACES[-1] + 1))
+
+
+# Steps and positions may begin with a minus or be anything at all; only the command's own options
+# are taken for options.
+@click.command("explain", context_settings={"ignore_unknown_options": True})
+@click.argument("position")
+@click.argument("steps", nargs=-1, metavar="[STEP]...")
+@click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
+@click.option("--seed", metavar="TEXT", help="Deals the values that POSITION does not give.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(
+    position: str, steps: tuple[str, ...], rules_text: str, seed: str | None, as_json: bool
+) -> None:
+    """Print what is legal in POSITION, make each STEP and print what happens.
+
+    POSITION is a line such as "1 1 x 2 [12] | A5^:1,[23] *B0v | d2 a17". A STEP is down or turn, a
+    roll such as r4 or r1+3, leave, take, drop:2, or order:4,3,[21]. docs/rules.md explains both.
+    An illegal step is refused with exit status 1.
+    """
+    dealt_from = DEFAULT_SEED if seed is None else seed_from_text(seed)
+    state, written = read_position(position, load_rules(rules_text), dealt_from)
+    table = _Table(state, written)
+    words = " ".join(steps).split()
+    for word in words:
+        _refuse_malformed(word)
+    if not as_json:
+        _print_position(table)
+    for word in words:
+        told = "\n".join(table.make(word))
+        if not as_json:
+            click.echo(f"{word:8}  {textwrap.indent(told, ' ' * 10).lstrip()}")
+    if as_json:
+        print_json(_document(table, dealt_from))
+    elif words:
+        _print_position(table)
+
+
+class _Table:
+    """A position, the values that may be shown, and what has happened so far."""
+
+    def __init__(self, state: GameState, written: Mapping[int, int]) -> None:
+        self.state = state
+        self.happened: list[Happening] = []
+        self._written = written
+
+    @property
+    def known(self) -> Mapping[int, int]:
+        """The values that everybody knows, and those that the user wrote."""
+        return {**known_values(self.state, None), **self._written}
+
+    @property
+    def position(self) -> str:
+        return format_position(self.state, self.known)
+
+    @property
+    def legal(self) -> list[str]:
+        """The steps that may come next."""
+        phase = self.state.phase
+        actions = list(self.state.legal_actions())
+        # A diver that has turned back has nothing to declare: it rolls.
+        return list(ROLLS) if phase in ("turn", "roll") and not actions else actions
+
+    def make(self, word: str) -> list[str]:
+        """Make a step; returns what happened in words."""
+        lines = []
+        if self.state.legal_actions() == (LEAVE,) and not _is_search(word):
+            lines += self._make(LEAVE)
+        return lines + self._make(word)
+
+    def _make(self, word: str) -> list[str]:
+        before = self.state.clone()
+        try:
+            news, lines = narration.take(self.state, _step(word), self.known)
+        except IllegalAction as error:
+            where = "" if self.position in str(error) else f"; the position is {self.position}"
+            raise IllegalAction(f"{error}{where}") from None
+        self.happened += news
+        return lines or [_half_a_turn(before, self.state)]
+
+
+def _step(word: str) -> narration.Step:
+    if _is_roll(word):
+        d1, d2 = parse_roll(word)
+        return lambda state: state.roll(d1, d2)
+    return lambda state: state.apply(word)
+
+
+def _is_roll(word: str) -> bool:
+    return word.startswith("r")
+
+
+def _is_search(word: str) -> bool:
+    return not _is_roll(word) and kind_of(word) == "search"
+
+
+def _refuse_malformed(word: str) -> None:
+    """Raise `InvalidAction` for what is no step in any position."""
+    if word.startswith("--"):
+        raise click.NoSuchOption(word, ctx=click.get_current_context())
+    if _is_roll(word):
+        parse_roll(word)
+        return
+    try:
+        kind_of(word)
+    except InvalidAction as error:
+        raise InvalidAction(f"{error}, and rolls such as r4 or r1+3") from None
+
+
+def _half_a_turn(before: GameState, after: GameState) -> str:
+    """What a step did that did not end a turn."""
+    seat = before.to_move
+    who = f"{SEAT_LETTERS[seat]}{narration.ARROWS[after.homeward[seat]]}"
+    if after.phase == "search":
+        return f"{who} moves from {before.place[seat] or 'sub'} to {after.place[seat]}"
+    if before.phase == "order":
+        return f"{who} will lay {' '.join(unit.name for unit in after.cargo[seat])}"
+    return f"{who} breathes: air {after.air}"
+
+
+def _document(table: _Table, seed: bytes) -> dict[str, object]:
+    state = table.state
+    events: list[Event] = [event_for(item, table.known) for item in table.happened]
+    over = state.phase == "over"
+    if over and events:
+        events.append(end_event(state.result(), seed))
+    return {
+        "position": table.position,
+        "legal": table.legal,
+        "events": events,
+        "phase": state.phase,
+        "to_move": None if over else state.to_move,
+    }
+
+
+def _print_position(table: _Table) -> None:
+    state = table.state
+    click.echo(f"position  {table.position}")
+    if state.phase == "over":
+        scores = state.result().scores
+        points = (f"{SEAT_LETTERS[seat]} {score}" for seat, score in enumerate(scores))
+        click.echo(f"over      {', '.join(points)}")
+    else:
+        click.echo(f"legal     {SEAT_LETTERS[state.to_move]}: {' '.join(table.legal)}")

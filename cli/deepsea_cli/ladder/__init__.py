@@ -1,0 +1,60 @@
+"""`deepsea-referee ladder`: where the ladder and the referee are put together.
+
+Laws: the ladder decides who plays and what it is worth, the referee plays, and only here does one
+know of the other; a command is an attribute of the module that is named beside it; whatever a
+command prints comes from the store, so that it can be asked for again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from deepsea_cli.errors import BAD_INPUT
+from deepsea_cli.lazy import Entry, LazyGroup
+
+COMMANDS: Final = {
+    "init": ("seasons", "Make a ladder, with one season."),
+    "season": ("seasons", "Open another season."),
+    "close": ("seasons", "Close a season, and show the seed of its games."),
+    "submit": ("submit", "Check a bot, let it play, and take it in."),
+    "withdraw": ("bots", "Take a bot out for its author."),
+    "disable": ("bots", "Take a bot out for the ladder."),
+    "enable": ("bots", "Give a bot games again."),
+    "run": ("run", "Play rated games."),
+    "tournament": ("tournament", "Play a tournament in a season of its own."),
+    "standings": ("standings", "Show who stands where."),
+    "bot": ("bot", "Show everything about a bot."),
+    "games": ("games", "List the newest games."),
+    "record": ("games", "Print the record of a game."),
+    "export": ("games", "Print all results."),
+    "refold": ("refold", "Make the ratings again from the games, and compare."),
+    "status": ("status", "Show the queue, who plays, and what went wrong."),
+    "requeue": ("status", "Try a game again that was set aside."),
+    "backup": ("keeping", "Copy the ladder while it runs."),
+    "restore": ("keeping", "Make a ladder from a backup."),
+    "upgrade": ("keeping", "Bring a ladder of an older program up to this one."),
+}
+"""The commands in the order of help: the module that each is in, and what help says about it."""
+
+
+@click.group(
+    "ladder",
+    cls=LazyGroup,
+    entries={
+        name: Entry(f"{__name__}.{module}:{name}", line)
+        for name, (module, line) in COMMANDS.items()
+    },
+    invoke_without_command=True,
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Keep a ladder: take bots in, let them play rated games, and show how they stand.
+
+    A ladder is one file, or a PostgreSQL database. Every command takes --store, or the variable
+    DEEPSEA_LADDER.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_INPUT)

@@ -1,0 +1,75 @@
+"""`ladder backup`, `restore` and `upgrade`: keeping what was played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from deepsea_cli.errors import NEGATIVE
+from deepsea_cli.ladder.options import count, open_store, store_option
+from deepsea_cli.output import say
+
+
+@click.command("backup")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@store_option
+def backup(*, store_text: str, file: Path) -> None:
+    """Copy the ladder to the new file FILE, whatever else is going on, and verify the copy.
+
+    The copy is a ladder like any other. Keep it as you keep the ladder: seeds of games to come
+    are in it.
+    """
+    from deepsea_ladder.backup import back_up
+
+    with open_store(store_text) as store:
+        games = back_up(store, file)
+    say(f"{file}: {count(games, 'game')}, ratings verified to the last bit")
+
+
+@click.command("restore")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--verify", is_flag=True, help="Play every record again before.")
+@click.option("--dry-run", is_flag=True, help="Only look at FILE; make nothing.")
+@store_option
+@click.pass_context
+def restore(
+    ctx: click.Context, *, store_text: str, file: Path, verify: bool, dry_run: bool
+) -> None:
+    """Make a ladder, where none is, from the backup FILE, after comparing its ratings.
+
+    Exit status: 0 it is sound, 1 it is not, and nothing was made.
+    """
+    from deepsea_ladder.backup import restore as restored
+    from deepsea_ladder.backup import verify as differences
+    from deepsea_ladder.errors import StoreError
+
+    if not file.is_file():
+        raise StoreError(f"there is no backup at {file}")
+    if verify or dry_run:
+        if found := differences(file, records=verify):
+            say(f"{file} is not sound:")
+            for line in found:
+                say(f"  {line}")
+            ctx.exit(NEGATIVE)
+        again = ", every record played again" if verify else ""
+        say(f"{file} is sound: the same to the last bit{again}")
+    if not dry_run:
+        games = restored(file, store_text)
+        with open_store(store_text) as store:  # which shows no password
+            say(f"a ladder with {count(games, 'game')} at {store.database}")
+
+
+@click.command("upgrade")
+@store_option
+def upgrade(*, store_text: str) -> None:
+    """Bring the ladder's tables up to what this program uses, in one transaction."""
+    from deepsea_ladder.store import migrate
+    from deepsea_ladder.store.database import Database
+
+    database = Database(store_text)
+    try:
+        found = migrate.upgrade(database)
+    finally:
+        database.close()
+    say(f"{database}: upgraded from schema {found or 'none'}")

@@ -1,0 +1,281 @@
+"""`deepsea-referee match`: play bots against each other and say how it went.
+
+Arguments become `MatchSettings` here and nothing is decided here; report.py writes the results.
+stdout carries the result alone, the progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+from click.core import ParameterSource
+
+from deepsea_cli.errors import NEGATIVE, Interrupted
+from deepsea_cli.options import RULES_HELP, load_rules
+from deepsea_cli.output import console
+from deepsea_referee.errors import UserError
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import DEFAULT
+
+if TYPE_CHECKING:
+    from deepsea_referee.match import MatchSettings, OnGame, OnVoid
+    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+    from deepsea_referee.sandbox.probe import Level
+    from deepsea_rules.record import GameRecord
+
+LONG_US = 1_500_000
+"""A match that takes longer gets a progress bar."""
+REDRAW_US = 200_000
+
+
+@click.command("match")
+@click.argument("bots", metavar="BOT BOT [BOT]...", nargs=-1)
+@click.option(
+    "--games", metavar="N", type=int, default=1, show_default=True, help="How many games to play."
+)
+@click.option("--seed", metavar="TEXT", help="The same text gives the same deal and dice.")
+@click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
+@click.option(
+    "--clock",
+    metavar="TIME+BANK",
+    default="100ms+2s",
+    show_default=True,
+    help="Time for each decision, and a bank for each game that overruns draw from.",
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write each game's record and results.json to this folder.",
+)
+@click.option(
+    "--seats",
+    type=click.Choice(["rotate", "fixed"]),
+    default="rotate",
+    show_default=True,
+    help="Whether bots move on by one seat from game to game.",
+)
+@click.option(
+    "--tables",
+    metavar="N",
+    type=int,
+    default=1,
+    show_default=True,
+    help="How many games are played at once with the same bots.",
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="How many processes share the games, each with bots of its own.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["auto", "sandbox", "process"]),
+    default="auto",
+    show_default=True,
+    help="How bots are kept apart: in a sandbox, as plain processes, or what works here.",
+)
+@click.option(
+    "--freeze",
+    is_flag=True,
+    help="Stop bots outside of their turns: nobody thinks on others' time.",
+)
+@click.option("--tcp", is_flag=True, help="Talk to bots over TCP on this machine.")
+@click.option("--in-process", is_flag=True, help="Faster: trusted Python bots in this process.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    bots: tuple[str, ...],
+    games: int,
+    seed: str | None,
+    rules_text: str,
+    clock: str,
+    out: Path | None,
+    seats: Literal["rotate", "fixed"],
+    tables: int,
+    jobs: int,
+    isolation: Level,
+    freeze: bool,
+    tcp: bool,
+    in_process: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Let two to six bots play.
+
+    BOT is a Python file, a folder with bot.toml, the name of a sample bot such as greedy, or
+    cmd:COMMAND LINE. The same bot may be named several times.
+
+    Exit status: 0 played, also if bots were at fault; 1 every game was void.
+    """
+    rules = load_rules(rules_text)
+    if in_process:
+        _refuse_with_in_process(ctx)
+    level = _level("process" if in_process else isolation, tcp)
+    from deepsea_referee.bots.resolve import resolve
+    from deepsea_referee.sandbox import probe
+
+    specs = [resolve(bot) for bot in bots]
+    # A process of its own looks at the sandbox while this one imports gRPC.
+    with probe.look(level) as begun:
+        from deepsea_referee.bots.process import Hosting
+        from deepsea_referee.match import MatchSettings
+        from deepsea_referee.random import fresh_seed
+        from deepsea_referee.results.folder import ResultsFolder
+        from deepsea_referee.results.results_json import Document
+        from deepsea_referee.timing.clock import TimeControl
+
+        chosen = probe.choose(level, begun)
+
+    # Void games are reported with the results, so that JSON and quiet runs stay what they are.
+    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
+    # A seed in letters even if none is given: what was seen can be repeated.
+    seed_text = fresh_seed().hex() if seed is None else seed
+    settings = MatchSettings(
+        bots=specs,
+        hosting=Hosting(
+            isolation=chosen,
+            freeze=freeze,
+            tcp_host="127.0.0.1" if tcp else None,
+        ),
+        games=games,
+        rules=rules,
+        time_control=TimeControl.parse(clock),
+        seed=seed_from_text(seed_text),
+        seats=seats,
+        tables=tables,
+    )
+    with ExitStack() as opened:
+        folder = opened.enter_context(ResultsFolder(out)) if out else None
+        document = folder.document if folder else None
+        if as_json and document is None:
+            document = opened.enter_context(Document())
+
+        with progress(games, wanted=not quiet) as tick:
+
+            def on_game(outcome: GameResult, record: GameRecord) -> object:
+                tick()
+                if folder is not None:
+                    return folder.add(outcome, record)
+                if document is not None:
+                    document.add(outcome)
+                return None
+
+            def on_void(void: VoidGame) -> object:
+                tick()
+                if folder is not None:
+                    return folder.add_void(void)
+                if document is not None:
+                    document.add_void(void)
+                return None
+
+            result = _play(settings, jobs, on_game, on_void, in_process)
+            if folder is not None:
+                folder.finish(result)
+
+        if as_json and document is not None:
+            for piece in document.pieces(result):
+                click.echo(piece, nl=False)
+    if result.interrupted:
+        kept = f"; their records are in {out}" if out and result.games else ""
+        raise Interrupted(f"after {result.games} of {games} games{kept}")
+    if not as_json and not quiet:
+        from deepsea_cli.report import report
+
+        report(result, seed_text, out, again=(*bots, *_unusual(ctx)))
+    if not result.games:
+        ctx.exit(NEGATIVE)
+
+
+def _play(
+    settings: MatchSettings, jobs: int, on_game: OnGame, on_void: OnVoid, in_process: bool
+) -> MatchResult:
+    if jobs > 1:
+        from deepsea_referee import workers
+
+        return workers.run_match(settings, jobs, on_game, on_void, in_process=in_process)
+    if in_process:
+        from deepsea_referee import in_process as in_this_process
+
+        return in_this_process.run_match(settings, on_game)
+    from deepsea_referee.match import run_match
+
+    return run_match(settings, on_game, on_void)
+
+
+def _level(level: Level, tcp: bool) -> Level:
+    if tcp and level == "sandbox":
+        raise UserError("--tcp needs --isolation process: a sandbox has no network")
+    return "process" if tcp else level
+
+
+def _refuse_with_in_process(ctx: click.Context) -> None:
+    for name in ("tcp", "isolation", "freeze", "tables"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UserError(f"--in-process plays in one process: it has no --{name}")
+
+
+def _unusual(ctx: click.Context) -> list[str]:
+    """The options that say what is played, as far as they are not the defaults."""
+    words = []
+    for name in ("rules_text", "clock", "seats"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            words += [f"--{name.removesuffix('_text')}", ctx.params[name]]
+    if ctx.params["in_process"]:
+        words.append("--in-process")
+    return words
+
+
+@contextmanager
+def progress(games: int, *, wanted: bool) -> Iterator[Callable[[], None]]:
+    """A bar on stderr for a match that lasts; what it gives is called after each game.
+
+    It is drawn between games and by no thread of its own: nothing runs beside a bot's clock.
+    """
+    if not wanted or games == 1 or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from deepsea_referee.timing.clock import SystemClock
+
+    clock = SystemClock()
+    drawn_us = began_us = clock.now_us()
+    bar = Progress(
+        MofNCompleteColumn(),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=console(sys.stderr),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    task = bar.add_task("", total=games)
+
+    def tick() -> None:
+        nonlocal drawn_us
+        bar.advance(task)
+        now_us = clock.now_us()
+        if now_us - began_us > LONG_US and now_us - drawn_us > REDRAW_US:
+            bar.start()
+            bar.refresh()
+            drawn_us = now_us
+
+    try:
+        yield tick
+    finally:
+        if drawn_us != began_us:
+            bar.stop()

@@ -1,0 +1,24 @@
+"""`deepsea-referee new`: a bot to begin with."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from deepsea_cli.output import say, shown
+from deepsea_referee.workbench.scaffold import create
+
+
+@click.command("new")
+@click.argument("name", metavar="NAME")
+def command(name: str) -> None:
+    """Make the folder NAME with a bot that plays, its bot.toml and a test.
+
+    Nothing that is there is overwritten.
+    """
+    for file in create(name):
+        say(str(file))
+    click.echo()
+    for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
+        click.echo(f"  {shown(shlex.join(['deepsea-referee', *words]))}")

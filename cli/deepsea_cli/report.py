@@ -1,0 +1,126 @@
+"""What a match came to, for people.
+
+Law: the numbers are `MatchResult`'s, nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from deepsea_cli.output import say, shown
+from deepsea_cli.text_table import Column, grid
+from deepsea_referee.results.summary import (
+    BotSummary,
+    GameResult,
+    MatchResult,
+    log_name,
+    record_name,
+)
+from deepsea_rules.constants import SEAT_LETTERS
+
+PONDERING: Final = 0.5
+"""A bot that works for more than this share of others' turns is mentioned."""
+SHORT_SEED: Final = 24
+"""A longer seed, such as one that was drawn, is told at the end alone."""
+
+
+def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
+    """Print the table and what is to be said about it.
+
+    seed   the text that repeats the match
+    out    where the records are
+    again  the words of the command that repeats it, without seed and folder
+    """
+    games = "1 game" if result.games == 1 else f"{result.games} games"
+    rules, clock = result.rules.name, result.time_control.format()
+    told = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
+    say(f"{games}, {rules} rules, clock {clock}, {result.isolation}{told}")
+    click.echo()
+    grid(columns(result.summaries()))
+    click.echo()
+    if result.games_asked == 1 and result.first_game:
+        say(_winner(result, result.first_game))
+    for row in result.summaries():
+        if row.off_turn is not None and row.off_turn > PONDERING:
+            say(f"{shown(row.name)} works on others' turns, {row.off_turn:.0%} of the time")
+    _explain("fault", result.faults.count, result.fault_lines())
+    voids = [f"game {void.game}: {void.reason}" for void in result.voids]
+    _explain("void game", result.voids.count, voids)
+    _say_where(result, seed, out, again)
+
+
+def columns(rows: Sequence[BotSummary]) -> list[Column]:
+    """The results, best bot first."""
+    ranked = sorted(
+        rows,
+        key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_score or 0)),
+    )
+    return [
+        Column("bot", [row.name for row in ranked], text=True),
+        Column("games", [str(row.games) for row in ranked], spare=1),
+        Column("wins", [str(row.wins) for row in ranked]),
+        Column("place", [_mean(row.mean_placement, 2) for row in ranked]),
+        Column("score", [_mean(row.mean_score, 1) for row in ranked]),
+        Column("faults", [str(row.faults) for row in ranked]),
+        Column("median", [_time(row.median_us) for row in ranked], spare=2),
+        Column("slowest", [_time(row.slowest_us) for row in ranked], spare=3),
+    ]
+
+
+def _mean(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _time(us: int | None) -> str:
+    if us is None:
+        return "-"
+    return f"{us / 1_000_000:.2f} s" if us >= 1_000_000 else f"{us / 1000:.1f} ms"
+
+
+def _winner(result: MatchResult, game: GameResult) -> str:
+    seats = [seat for seat, placement in enumerate(game.placements) if placement == 1]
+    who = " and ".join(
+        f"{result.bots[game.seats[seat]].name} (seat {SEAT_LETTERS[seat]})" for seat in seats
+    )
+    verb = "wins" if len(seats) == 1 else "share the first place"
+    return f"{who} {verb} with {game.scores[seats[0]]} points"
+
+
+def _explain(what: str, count: int, lines: Sequence[str]) -> None:
+    """The lines of the first of so many, under a heading with their number."""
+    if not count:
+        return
+    say(f"{count} {what}{'' if count == 1 else 's'}:")
+    for line in lines:
+        say(f"  {line}")
+    if count > len(lines):
+        say(f"  and {count - len(lines)} more")
+
+
+def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
+    """Where the records are, and how to see or repeat what was played."""
+    if out is None:
+        command = ["deepsea-referee", "match", *again, "--seed", seed, "--out", "DIR"]
+        if result.games_asked > 1:
+            command[-2:-2] = ["--games", str(result.games_asked)]
+        say("no records kept; to play the same again and keep them:")
+        _say_command(command)
+        return
+    if result.first_game:
+        first = out / record_name(result.first_game.game)
+        say(f"records and results.json: {out}; to watch a game:")
+        _say_command(["deepsea-referee", "show", str(first)])
+    if len(seed) > SHORT_SEED:
+        say(f"seed: {shlex.quote(seed)}")
+    for log in result.logs:
+        say(f"what {result.bots[log.bot].name} printed: {out / log_name(log)}")
+
+
+def _say_command(words: Sequence[str]) -> None:
+    """A command to be copied: not wrapped."""
+    click.echo(f"  {shown(shlex.join(words))}")

@@ -1,0 +1,71 @@
+"""`show RECORD --seat B`: why a game went as it did, from one seat.
+
+Every decision of the seat with what it saw, what it could do, what it did and how long it took;
+faults are told where they happened.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from deepsea_cli.output import say
+from deepsea_referee.timing.clock import TimeControl
+from deepsea_referee.workbench.replay import Course, Moment, control_of
+from deepsea_rules import narration
+from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.faults import FAULTS_TO_FORFEIT
+from deepsea_rules.notation import format_view
+from deepsea_rules.record import GameRecord
+
+
+def report_seat(path: Path, record: GameRecord, seat: int) -> None:
+    """Print a seat's decisions, and how the game ended."""
+    try:
+        course = Course(record, seat)
+    except InvalidRecord as error:
+        raise InvalidRecord(f"{path}: {error}") from None
+    control = control_of(record)
+    letter = SEAT_LETTERS[seat]
+    say(
+        f"{narration.title(record)}, clock {record.clock}, seat {letter}: {record.seats[seat].name}"
+    )
+    faults = 0
+    for moment in course.moments():
+        faults += moment.decision.fault is not None
+        _tell(moment, control, faults)
+    click.echo()
+    for forfeit in record.forfeits:
+        if forfeit.seat == seat:
+            say(
+                f"{letter} forfeited with decision {forfeit.decision}: from there on it was not "
+                "asked, and default actions were played"
+            )
+    say("the game is over")
+    for line in narration.tell_end(course.game.result(), narration.names(record)):
+        say(f"  {line}")
+
+
+def _tell(moment: Moment, control: TimeControl | None, faults: int) -> None:
+    view, decision = moment.view, moment.decision
+    click.echo()
+    say(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
+    # Not wrapped: it is there to be copied to `explain`.
+    click.echo(f"  {format_view(view)}")
+    say(f"  options  {', '.join(view.legal)}")
+    say(f"  choice   {decision.action}")
+    took = f"  time     {decision.us / 1000:.1f} ms"
+    if control is not None:
+        over = max(0, decision.us - control.budget_us)
+        drawn = f", {over / 1000:.1f} ms of it from the bank" if over else ""
+        took += f"{drawn}; {moment.bank_us / 1000:.0f} ms left in the bank"
+    say(took)
+    if decision.fault is not None:
+        came = f": {decision.came}" if decision.came else ""
+        say(f"  fault    {decision.fault}{came}")
+        say(
+            f"           the default action was played; fault {faults} of this seat in this game "
+            f"({FAULTS_TO_FORFEIT} forfeit it, a crash does at once)"
+        )

@@ -1,0 +1,79 @@
+"""Tables that fit.
+
+Laws: a table never wraps: it leaves out what it can do without, the last to go first named, and
+shortens names before it cuts anything else; numbers are never cut. It is made without rich's
+tables, which take longer to import than a table of results should take to appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import click
+from rich.cells import cell_len
+
+from deepsea_cli.output import fit, shown, width
+
+GAP: Final = 2
+READABLE: Final = 14
+"""A name is shortened to this before a column is left out,"""
+SHORTEST: Final = 8
+"""and to this if nothing can be left out any more."""
+
+
+class Column(NamedTuple):
+    """One column; texts may be shortened, numbers stand to the right."""
+
+    head: str
+    cells: Sequence[str]
+    text: bool = False
+    spare: int = 0
+    """0: always there. The higher, the sooner it is left out."""
+
+
+def grid(columns: Sequence[Column], room: int | None = None) -> None:
+    """Print a table in `room` columns, or as many as there are."""
+    head, *rows = table(columns, width() if room is None else room)
+    click.echo(click.style(head, bold=True))
+    for row in rows:
+        click.echo(row)
+
+
+def table(columns: Sequence[Column], room: int) -> list[str]:
+    """The lines of the table that fits, the head first."""
+    kept = list(columns)
+    while _needed(kept, READABLE) > room and (spare := max(kept, key=lambda c: c.spare)).spare:
+        kept.remove(spare)
+    sizes = [_size(column) for column in kept]
+    # The widest name gives way first.
+    while sum(sizes) + GAP * (len(kept) - 1) > room:
+        texts = [i for i, column in enumerate(kept) if column.text and sizes[i] > SHORTEST]
+        if not texts:
+            break
+        sizes[max(texts, key=lambda i: sizes[i])] -= 1
+    cells = [
+        _aligned([column.head, *column.cells], size if column.text else None)
+        for column, size in zip(kept, sizes, strict=True)
+    ]
+    return [(" " * GAP).join(row).rstrip() for row in zip(*cells, strict=True)]
+
+
+def _aligned(cells: Sequence[str], most: int | None) -> list[str]:
+    """The cells of a column, all of one width: texts of at most this many columns, or numbers."""
+    if most is not None:
+        cells = [fit(cell, most) for cell in cells]
+    size = max(map(cell_len, cells))
+    rooms = [" " * (size - cell_len(cell)) for cell in cells]
+    if most is None:
+        return [room + cell for room, cell in zip(rooms, cells, strict=True)]
+    return [cell + room for room, cell in zip(rooms, cells, strict=True)]
+
+
+def _size(column: Column) -> int:
+    return max(cell_len(shown(cell)) for cell in (column.head, *column.cells))
+
+
+def _needed(columns: Sequence[Column], readable: int) -> int:
+    sizes = [min(_size(c), readable) if c.text else _size(c) for c in columns]
+    return sum(sizes) + GAP * (len(columns) - 1)

@@ -1,0 +1,106 @@
+"""`deepsea-referee verify`: play records again and compare.
+
+A record that its own re-run contradicts was altered (exit 1); what is no record at all is bad
+input (exit 2). Every file gets its line, whatever becomes of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import click
+
+from deepsea_cli.errors import BAD_INPUT, DONE, NEGATIVE
+from deepsea_cli.options import load_record
+from deepsea_cli.output import print_json, say
+from deepsea_referee.errors import UserError
+from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.record import verify
+
+_HEAD_BYTES: Final = 200
+
+
+class Verdict(NamedTuple):
+    """What became of one file."""
+
+    path: str
+    verdict: Literal["ok", "altered", "unreadable", "summary"]
+    game_id: str | None = None
+    difference: str | None = None
+    """What is wrong, in one line."""
+
+
+@click.command("verify")
+@click.argument(
+    "records", metavar="RECORD...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def command(ctx: click.Context, records: tuple[Path, ...], as_json: bool) -> None:
+    """Play each RECORD again and compare commitment and result.
+
+    A folder stands for the records in it. The results.json of a match is passed over: it is no
+    proof.
+
+    Exit status: 0 all are right, 1 a record was altered, 2 a file is no record.
+    """
+    verdicts = []
+    for path in _files(records):
+        verdict = judge(path)
+        verdicts.append(verdict)
+        if not as_json:
+            say(_line(verdict))
+    if as_json:
+        print_json({"records": [verdict._asdict() for verdict in verdicts]})
+    found = {verdict.verdict for verdict in verdicts}
+    if "altered" in found:
+        ctx.exit(NEGATIVE)
+    ctx.exit(BAD_INPUT if "unreadable" in found or "ok" not in found else DONE)
+
+
+def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob("*.json"))
+            if not inside:
+                raise UserError(f"{path}: there are no records in this folder")
+            yield from inside
+        else:
+            yield path
+
+
+def judge(path: Path) -> Verdict:
+    """Re-run the record in a file."""
+    try:
+        record = load_record(path)
+    except (InvalidRecord, UserError) as error:
+        if _is_summary(path):
+            return Verdict(str(path), "summary")
+        return Verdict(str(path), "unreadable", None, str(error).removeprefix(f"{path}: "))
+    try:
+        verify(record)
+    except InvalidRecord as error:
+        return Verdict(str(path), "altered", record.game_id, str(error))
+    return Verdict(str(path), "ok", record.game_id)
+
+
+def _is_summary(path: Path) -> bool:
+    from deepsea_referee.results.results_json import FORMAT
+
+    # Its first words have to do: that of a long match is larger than any record may be.
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return False
+    return re.match(rb'\s*\{\s*"format"\s*:\s*"%b"' % FORMAT.encode(), head) is not None
+
+
+def _line(verdict: Verdict) -> str:
+    if verdict.verdict == "summary":
+        return f"passed over {verdict.path}: a summary proves nothing, records do"
+    reason = f": {verdict.difference}" if verdict.difference else ""
+    return f"{verdict.verdict} {verdict.path}{reason}"

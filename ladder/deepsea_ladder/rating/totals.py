@@ -1,0 +1,107 @@
+"""What a bot's games add up to, and how one more game changes it.
+
+Laws: pure; the store uses it when a result comes in and when it recomputes everything, so both
+give the same numbers, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deepsea_ladder.rating.trueskill_fold import Fold, PlayedGame, Rating, RatingParameters
+from deepsea_rules.faults import FATAL
+from deepsea_rules.record import GameRecord
+
+
+class SeatResult(NamedTuple):
+    """How a game went for one seat."""
+
+    version_id: int
+    score: int
+    placement: int
+    decisions: int
+    faults: int
+    forfeit: str | None
+    """The fault that forfeited the seat."""
+
+    @property
+    def absent(self) -> bool:
+        """Whether the bot did not come, or was gone before the end."""
+        return self.forfeit in FATAL
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A bot version's rating in a season, and the sums over its games."""
+
+    rating: Rating
+    games: int = 0
+    wins: int = 0
+    """First places, shared ones too."""
+    placements: int = 0
+    scores: int = 0
+    decisions: int = 0
+    faults: int = 0
+    forfeits: int = 0
+    last_seq: int = 0
+    last_at: int = 0
+    """In milliseconds since 1970, by the database's clock."""
+
+    def plus(self, seat: SeatResult, rating: Rating, seq: int, at: int) -> Tally:
+        """The tally after one more game."""
+        return Tally(
+            rating=rating,
+            games=self.games + 1,
+            wins=self.wins + (seat.placement == 1),
+            placements=self.placements + seat.placement,
+            scores=self.scores + seat.score,
+            decisions=self.decisions + seat.decisions,
+            faults=self.faults + seat.faults,
+            forfeits=self.forfeits + (seat.forfeit is not None),
+            last_seq=seq,
+            last_at=at,
+        )
+
+
+def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
+    """How a game went for each version of its line-up."""
+    seats = range(len(lineup))
+    forfeits = {forfeit.seat: str(forfeit.fault) for forfeit in record.forfeits}
+    decisions = [0 for _ in seats]
+    faults = [0 for _ in seats]
+    for decision in record.decisions:
+        decisions[decision.seat] += 1
+        faults[decision.seat] += decision.fault is not None
+    return [
+        SeatResult(
+            lineup[seat],
+            record.scores[seat],
+            record.placements[seat],
+            decisions[seat],
+            faults[seat],
+            forfeits.get(seat),
+        )
+        for seat in seats
+    ]
+
+
+def after_game(
+    parameters: RatingParameters,
+    before: Mapping[int, Tally],
+    seats: Sequence[SeatResult],
+    seq: int,
+    at: int,
+) -> dict[int, Tally]:
+    """The tallies of a game's versions after it; who is not in `before` is a newcomer."""
+    players = tuple(seat.version_id for seat in seats)
+    known = {player: before[player] for player in players if player in before}
+    fold = Fold(parameters, {player: tally.rating for player, tally in known.items()})
+    ratings = fold.add(PlayedGame(seq, players, tuple(seat.placement for seat in seats)))
+    return {
+        seat.version_id: known.get(seat.version_id, Tally(parameters.newcomer)).plus(
+            seat, rating, seq, at
+        )
+        for seat, rating in zip(seats, ratings, strict=True)
+    }

@@ -1,0 +1,1 @@
+"""Who plays whom: matchmaking, pairings, tournaments."""

@@ -1,0 +1,265 @@
+"""Who plays whom next.
+
+Laws: pure and seeded; a bot is due after an interval that its need sets and its patience bounds,
+and who has been due for longest comes first, so that nobody starves; a line-up is played once from
+every seat of every bot; two bots of one author meet only if the season allows it.
+
+Every line-up has an anchor, the bot that is due, and opponents of about its strength, or now and
+then of any strength, since a rating is only as good as the comparisons behind it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import sqrt
+from typing import Final, NamedTuple
+
+from deepsea_ladder.errors import PairingError
+from deepsea_ladder.rating.forecast import LEARNT
+from deepsea_ladder.rating.gaussian import exp
+from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
+from deepsea_ladder.scheduling.random_stream import Chance
+
+WINDOW: Final = 16
+"""How many bots next to the anchor on either side are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingSettings:
+    """A season's taste in opponents."""
+
+    same_author: bool = False
+    """Whether bots of one author may meet."""
+    exploration: float = 0.1
+    """The share of opponents that are drawn from all bots, whatever their strength."""
+    patience: float = 4.0
+    """Nobody waits longer than this many times its fair turn, plus one round of all bots."""
+    trial_games: int = 12
+    """A bot with fewer games is always due."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.exploration <= 1.0:
+            raise PairingError(
+                f"pairing.exploration must lie between 0 and 1, not {self.exploration}"
+            )
+        if not 1.0 <= self.patience <= 1000.0:
+            raise PairingError(f"pairing.patience must lie between 1 and 1000, not {self.patience}")
+        if not 0 <= self.trial_games <= 10_000:
+            raise PairingError(
+                f"pairing.trial_games must lie between 0 and 10000, not {self.trial_games}"
+            )
+
+
+class Candidate(NamedTuple):
+    """A bot that may be given a game."""
+
+    bot: int
+    author: Hashable
+    rating: Rating
+    games: int = 0
+    """Games that are in the rating."""
+    pending: int = 0
+    """Games that are arranged and not yet in the rating."""
+    waited: int = 0
+    """Line-ups since its last one, or since it came."""
+
+
+class LineUp(NamedTuple):
+    """Bots that play a block of games together; in the order of the seats of its first game."""
+
+    bots: tuple[int, ...]
+
+    def seatings(self) -> list[tuple[int, ...]]:
+        """The games of the block: every bot once in every seat."""
+        return [self.bots[turn:] + self.bots[:turn] for turn in range(len(self.bots))]
+
+
+def choose(
+    candidates: Sequence[Candidate],
+    seats: Sequence[int],
+    settings: PairingSettings,
+    parameters: RatingParameters,
+    count: int,
+    seed: bytes,
+    met: Mapping[tuple[int, int], int] | None = None,
+) -> list[LineUp]:
+    """The next `count` line-ups.
+
+    seats  how many bots may sit at a table; each size that can be filled is as likely as the others
+    seed   any bytes; another seed for every call
+    met    how often two bots met lately, lower id first; those who met less are preferred
+    Raises `PairingError` if no table can be filled.
+    """
+    sizes = _sizes(candidates, seats, settings)
+    return _Hall(candidates, sizes, settings, parameters, Chance(seed, "pairing"), met).fill(count)
+
+
+def longest_wait(bots: int, seats: Sequence[int], settings: PairingSettings) -> int:
+    """After how many line-ups of other bots each of `bots` has had one of its own, at the latest.
+
+    So long as no more bots come; who comes later queues behind those who are due by then.
+    """
+    return int(settings.patience * max(1.0, bots / min(seats))) + bots
+
+
+def _sizes(
+    candidates: Sequence[Candidate], seats: Sequence[int], settings: PairingSettings
+) -> list[int]:
+    if len({candidate.bot for candidate in candidates}) != len(candidates):
+        raise PairingError("one bot is a candidate twice")
+    available = len(candidates)
+    if not settings.same_author:
+        available = len({candidate.author for candidate in candidates})
+    sizes = sorted({size for size in seats if 2 <= size <= available})
+    if not sizes:
+        what = "bots" if settings.same_author else "bots of different authors"
+        raise PairingError(
+            f"the smallest game needs {min(seats)} {what} and there are {available}; submit more"
+            + ("" if settings.same_author else ", or allow same_author in the season")
+        )
+    return sizes
+
+
+class _Hall:
+    """The candidates while line-ups are made of them; indices into `candidates` throughout."""
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        sizes: list[int],
+        settings: PairingSettings,
+        parameters: RatingParameters,
+        chance: Chance,
+        met: Mapping[tuple[int, int], int] | None,
+    ) -> None:
+        self.candidates = candidates
+        self.sizes = sizes
+        self.settings = settings
+        self.chance = chance
+        self.met = dict(met or {})
+        self.now = 0
+        self.games = [candidate.games + candidate.pending for candidate in candidates]
+        self.beta_squared = parameters.beta * parameters.beta
+        self.gain = LEARNT / self.beta_squared
+        self.variance = [
+            1.0 / (1.0 / (c.rating.sigma * c.rating.sigma) + self.gain * c.pending)
+            for c in candidates
+        ]
+        everyone = range(len(candidates))
+        self.by_skill = sorted(everyone, key=lambda i: (candidates[i].rating.mu, i))
+        self.place = [0] * len(candidates)
+        for place, i in enumerate(self.by_skill):
+            self.place[i] = place
+        total = 0.0
+        for variance in self.variance:
+            total += sqrt(variance)
+        self.usual_sigma = total / len(candidates)
+        self.last = [-candidate.waited for candidate in candidates]
+        self.due = [self._due(i) for i in everyone]
+        # Of those who are due at once, the one with the least known comes first.
+        self.queue = [(self.due[i], -self.variance[i], i) for i in everyone]
+        heapq.heapify(self.queue)
+
+    def fill(self, count: int) -> list[LineUp]:
+        line_ups = []
+        for _ in range(count):
+            self.now += 1
+            size = self.sizes[self.chance.below(len(self.sizes))]
+            members = self._company(size)
+            for i in members:
+                self._played(i, size)
+            for i in members:
+                for j in members:
+                    if i < j:
+                        key = self._pair(i, j)
+                        self.met[key] = self.met.get(key, 0) + 1
+            bots = [self.candidates[i].bot for i in members]
+            line_ups.append(LineUp(tuple(self.chance.shuffled(bots))))
+        return line_ups
+
+    def _due(self, i: int) -> float:
+        """When the bot has to be an anchor: the less is known of it, the sooner."""
+        if self.games[i] < self.settings.trial_games:
+            return float(self.last[i])
+        turn = len(self.candidates) / self.sizes[0]
+        interval = turn * self.usual_sigma / sqrt(self.variance[i])
+        return self.last[i] + min(interval, self.settings.patience * turn)
+
+    def _anchor(self) -> int:
+        while True:
+            due, _, i = heapq.heappop(self.queue)
+            if due == self.due[i]:  # else it has played since that was written
+                return i
+
+    def _played(self, i: int, games: int) -> None:
+        self.games[i] += games
+        self.variance[i] = 1.0 / (1.0 / self.variance[i] + self.gain * games)
+        self.last[i] = self.now
+        self.due[i] = self._due(i)
+        heapq.heappush(self.queue, (self.due[i], -self.variance[i], i))
+
+    def _pair(self, i: int, j: int) -> tuple[int, int]:
+        one, other = self.candidates[i].bot, self.candidates[j].bot
+        return (one, other) if one < other else (other, one)
+
+    def _company(self, size: int) -> list[int]:
+        """An anchor and its opponents."""
+        members = [self._anchor()]
+        pool: dict[int, float] = {}
+        while len(members) < size:
+            newest = members[-1]
+            # Who may still join, and how much there is to learn from it at this table.
+            pool = {
+                i: appeal * self._appeal(newest, i)
+                for i, appeal in pool.items()
+                if self._may_meet(newest, i)
+            }
+            if not pool:
+                for i in self._near(members):
+                    pool[i] = sqrt(self.variance[i])
+                    for member in members:
+                        pool[i] *= self._appeal(member, i)
+            explored = self._explored(members)
+            members.append(self._drawn(pool) if explored is None else explored)
+        return members
+
+    def _may_meet(self, i: int, j: int) -> bool:
+        if self.settings.same_author:
+            return i != j
+        return self.candidates[i].author != self.candidates[j].author
+
+    def _near(self, members: list[int]) -> list[int]:
+        """Bots next to the anchor by skill that fit; at least one, for the sizes are possible."""
+        near: list[int] = []
+        for step in (1, -1):
+            found, place = 0, self.place[members[0]] + step
+            while found < WINDOW and 0 <= place < len(self.by_skill):
+                i = self.by_skill[place]
+                if all(self._may_meet(member, i) for member in members):
+                    near.append(i)
+                    found += 1
+                place += step
+        return near
+
+    def _appeal(self, i: int, j: int) -> float:
+        """How worthwhile a meeting is: the closer and the rarer, the more."""
+        spread = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
+        away = self.candidates[i].rating.mu - self.candidates[j].rating.mu
+        return exp(-0.5 * away * away / spread) / (1.0 + self.met.get(self._pair(i, j), 0))
+
+    def _explored(self, members: list[int]) -> int | None:
+        """Now and then a bot of any strength; None if it does not fit."""
+        if self.chance.unit() >= self.settings.exploration:
+            return None
+        i = self.chance.below(len(self.candidates))
+        return i if all(self._may_meet(member, i) for member in members) else None
+
+    def _drawn(self, pool: dict[int, float]) -> int:
+        """One of the pool, by its appeal."""
+        sums = list(accumulate(pool.values()))
+        index = bisect_right(sums, self.chance.unit() * sums[-1])
+        return list(pool)[min(index, len(sums) - 1)]

@@ -1,0 +1,218 @@
+"""Tournaments: which tables are played, and who came out best.
+
+Laws: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a block in
+which every bot sits everywhere; an elimination follows from its entrants and its results alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from deepsea_ladder.errors import PairingError
+from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.scheduling.pairing import LineUp
+from deepsea_ladder.scheduling.random_stream import Chance
+
+
+def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1) -> list[LineUp]:
+    """Tables at which every two bots meet at least `meetings` times; with two seats exactly.
+
+    In an order in which nobody is far ahead of the others.
+    """
+    _check(bots, seats)
+    order = Chance(seed, "round robin").shuffled(bots)
+    if seats == 2:
+        return [pair for _ in range(meetings) for pair in _circle(order)]
+    return _covering(order, seats, meetings)
+
+
+def gauntlet(
+    challenger: int, others: Sequence[int], seats: int, seed: bytes, meetings: int = 1
+) -> list[LineUp]:
+    """Tables at which the challenger meets each of the others at least `meetings` times."""
+    _check([challenger, *others], seats)
+    chance = Chance(seed, "gauntlet")
+    waiting: list[int] = []
+    for _ in range(meetings):
+        waiting += chance.shuffled(others)
+    tables = []
+    while waiting:
+        company: list[int] = []
+        # The next ones in the queue who are not at this table already; then anybody.
+        for bot in [*waiting, *chance.shuffled(others)]:
+            if len(company) < seats - 1 and bot not in company:
+                company.append(bot)
+        for bot in company:
+            if bot in waiting:
+                waiting.remove(bot)
+        tables.append(LineUp((challenger, *company)))
+    return tables
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """A tournament in which the best of each table go on, until one is left.
+
+    elimination = Elimination(entrants, seats=4)
+    while elimination.champion is None:
+        elimination = elimination.after(play(elimination.tables()))
+    """
+
+    entrants: tuple[int, ...]
+    """Who is still in it, the first seed first."""
+    seats: int
+    """How many sit at a table at most."""
+    advance: int = 1
+    """How many of a table go on; from the last table one."""
+
+    def __post_init__(self) -> None:
+        _check(self.entrants, 1)
+        if self.seats < 2:
+            raise PairingError(f"a table has two seats or more, not {self.seats}")
+        if not 1 <= self.advance <= self.seats // 2:
+            raise PairingError(
+                f"at most half of a table of {self.seats} may go on, not {self.advance}"
+            )
+
+    @property
+    def champion(self) -> int | None:
+        """Who is left, once it is one."""
+        return self.entrants[0] if len(self.entrants) == 1 else None
+
+    def tables(self) -> list[LineUp]:
+        """This round's tables: of about the same size, with the high seeds apart.
+
+        With two seats the first round has byes for the highest seeds, who are at no table.
+        """
+        if self.champion is not None:
+            return []
+        playing = self.entrants[self._byes() :]
+        count = -(-len(playing) // self.seats)
+        tables: list[list[int]] = [[] for _ in range(count)]
+        for i, bot in enumerate(playing):
+            lap, step = divmod(i, count)
+            tables[step if lap % 2 == 0 else count - 1 - step].append(bot)
+        return [LineUp(tuple(table)) for table in tables]
+
+    def _byes(self) -> int:
+        """How many must sit out so that the other rounds come out even; larger tables need not."""
+        if self.seats > 2:
+            return 0
+        full = 1
+        while full < len(self.entrants):
+            full *= 2
+        return full - len(self.entrants)
+
+    def after(self, results: Iterable[Score]) -> Elimination:
+        """The next round, from the scores of this one's games; equals go by their seeds."""
+        scored = {score.bot: score for score in results}
+        seeds = {bot: seed for seed, bot in enumerate(self.entrants)}
+        tables = self.tables()
+        advance = self.advance if len(tables) > 1 else 1
+        going = set(self.entrants[: self._byes()])
+        for table in tables:
+            for bot in table.bots:
+                if bot not in scored:
+                    raise PairingError(f"bot {bot} has no result in this round")
+            best = sorted(table.bots, key=lambda bot: (scored[bot].standing, seeds[bot]))
+            going.update(best[:advance])
+        return replace(self, entrants=tuple(bot for bot in self.entrants if bot in going))
+
+
+class Score(NamedTuple):
+    """What a bot made of a tournament's games."""
+
+    bot: int
+    games: int
+    share: float
+    """The mean share of the others at the table that it was better than; level counts half."""
+    wins: int
+    """First places, shared ones too."""
+    mean_points: float
+
+    @property
+    def standing(self) -> tuple[float, float, float]:
+        """What scores are sorted by, the best first."""
+        return -self.share, -self.wins / self.games, -self.mean_points
+
+
+_PARTS: Final = 120
+"""Shares are counted in these parts of a game: it divides by the others at any table, and by 2."""
+
+
+def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
+    """The bots of some games, the best first: by share, then wins, then points.
+
+    Shares may be compared between tables of different sizes, placements may not.
+    """
+    counts: dict[int, int] = {}
+    parts: dict[int, int] = {}
+    wins: dict[int, int] = {}
+    points: dict[int, int] = {}
+    for seats in games:
+        for seat in seats:
+            bot = seat.version_id
+            ahead = sum(seat.placement < other.placement for other in seats)
+            level = sum(seat.placement == other.placement for other in seats) - 1
+            part = _PARTS // 2 * (2 * ahead + level) // (len(seats) - 1)
+            counts[bot] = counts.get(bot, 0) + 1
+            parts[bot] = parts.get(bot, 0) + part
+            wins[bot] = wins.get(bot, 0) + (seat.placement == 1)
+            points[bot] = points.get(bot, 0) + seat.score
+    table = [
+        Score(bot, count, parts[bot] / (_PARTS * count), wins[bot], points[bot] / count)
+        for bot, count in counts.items()
+    ]
+    return sorted(table, key=lambda score: (score.standing, score.bot))
+
+
+def _check(bots: Sequence[int], seats: int) -> None:
+    if len(set(bots)) != len(bots):
+        raise PairingError("a bot takes part in a tournament once")
+    if seats < 1 or len(bots) < seats:
+        raise PairingError(f"a table of {seats} needs as many bots, and there are {len(bots)}")
+
+
+def _circle(bots: Sequence[int]) -> list[LineUp]:
+    """Rounds in which everybody has one opponent: one stays, the others move on by one place."""
+    ring: list[int | None] = [*bots, None] if len(bots) % 2 else [*bots]
+    pairs = []
+    for _ in range(len(ring) - 1):
+        for i in range(len(ring) // 2):
+            one, other = ring[i], ring[-1 - i]
+            if one is not None and other is not None:
+                pairs.append(LineUp((one, other)))
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return pairs
+
+
+def _covering(bots: Sequence[int], seats: int, meetings: int) -> list[LineUp]:
+    """Each table takes those who have met the least; no smaller number of tables is promised."""
+    missing = {bot: dict.fromkeys((o for o in bots if o != bot), meetings) for bot in bots}
+    played = dict.fromkeys(bots, 0)
+
+    def lacks(bot: int, table: Sequence[int]) -> int:
+        return sum(missing[bot][member] > 0 for member in table)
+
+    tables: list[LineUp] = []
+    while True:
+        open_pairs = {bot: sum(n for n in missing[bot].values() if n > 0) for bot in bots}
+        first = max(bots, key=lambda bot: (open_pairs[bot], -played[bot]))
+        if open_pairs[first] == 0:
+            return tables
+        table = [first]
+        while len(table) < seats:
+            table.append(
+                max(
+                    (bot for bot in bots if bot not in table),
+                    key=lambda bot: (lacks(bot, table), open_pairs[bot], -played[bot]),
+                )
+            )
+        for bot in table:
+            played[bot] += 1
+            for other in table:
+                if other != bot:
+                    missing[bot][other] -= 1
+        tables.append(LineUp(tuple(table)))

@@ -1,0 +1,83 @@
+"""What several parts of the store do to the queue of jobs, in a transaction that they have begun.
+
+Laws: a job that is not played because of a bot that was taken out says so; a job that failed too
+often is set aside, and the others go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, select, update
+
+from deepsea_bundle import names
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
+
+SEASON_CLOSED: Final = "the season was closed"
+
+
+def versions_of(lineup: str) -> tuple[int, ...]:
+    """The versions of a line-up, by seat."""
+    return tuple(int(word) for word in lineup.split(","))
+
+
+def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
+    """Cancel what waits with any version of a bot; what is being played is played."""
+    versions = schema.bot_versions
+    query = select(versions.c.id).where(versions.c.bot_id == bot_id)
+    ours = set(connection.execute(query).scalars())
+    waiting = connection.execute(
+        select(schema.jobs.c.id, schema.jobs.c.lineup).where(schema.jobs.c.status == JobStatus.TODO)
+    ).all()
+    for job_id, lineup in waiting:
+        if not ours.isdisjoint(versions_of(lineup)):
+            _set(connection, job_id, status=JobStatus.CANCELLED, note=reason)
+
+
+def end_attempt(
+    connection: Connection, job_id: int, attempt: int, ended: AttemptEnd, words: str | None, at: int
+) -> None:
+    """Note how an attempt ended, unless that is known."""
+    table = schema.attempts
+    connection.execute(
+        update(table)
+        .where(table.c.job_id == job_id, table.c.attempt == attempt, table.c.ended.is_(None))
+        .values(ended=ended, ended_at=at, note=words and names.plain(words))
+    )
+
+
+def count_failure(
+    connection: Connection, job: Row[Any], words: str, patience: int, at: int
+) -> JobStatus:
+    """A leased job's attempt came to nothing: it waits again, or is set aside."""
+    failures, words = job.failures + 1, names.plain(words)
+    status = JobStatus.QUARANTINED if failures >= patience else JobStatus.TODO
+    if status is JobStatus.QUARANTINED:
+        words = f"failed {failures} times, last: {words}"
+        note(connection, at, AuditKind.QUARANTINED, job.game_id, words)
+    _set(connection, job.id, status=status, failures=failures, owner=None, until=None, note=words)
+    return give_back(connection, job) if status is JobStatus.TODO else status
+
+
+def give_back(connection: Connection, job: Row[Any]) -> JobStatus:
+    """Let a job wait again, unless a bot of its line-up was taken out or the season closed."""
+    versions, bots, seasons = schema.bot_versions, schema.bots, schema.seasons
+    values: dict[str, Any] = {"status": JobStatus.TODO, "owner": None, "until": None}
+    out = connection.execute(
+        select(bots.c.name, bots.c.state)
+        .join(versions, versions.c.bot_id == bots.c.id)
+        .where(versions.c.id.in_(versions_of(job.lineup)), bots.c.state != BotState.ACTIVE)
+    ).first()
+    closed_at = select(seasons.c.closed_at).where(seasons.c.id == job.season_id)
+    if out:
+        values |= {"status": JobStatus.CANCELLED, "note": f"{out.name} is {out.state}"}
+    elif connection.execute(closed_at).scalar_one() is not None:
+        values |= {"status": JobStatus.CANCELLED, "note": SEASON_CLOSED}
+    _set(connection, job.id, **values)
+    return JobStatus(values["status"])
+
+
+def _set(connection: Connection, job_id: int, **values: Any) -> None:
+    connection.execute(update(schema.jobs).where(schema.jobs.c.id == job_id).values(values))

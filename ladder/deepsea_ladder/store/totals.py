@@ -1,0 +1,92 @@
+"""Reading and writing tallies in a transaction that somebody has begun.
+
+Law: a rating goes through `float.hex()` both ways, so no bit of it is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+
+from deepsea_ladder.rating.totals import Tally
+from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.seasons import StoredSeason
+
+_ratings = schema.ratings
+_KEY: Final[dict[Any, Any]] = {
+    _ratings.c.season_id: bindparam("of_season"),
+    _ratings.c.version_id: bindparam("of_version"),
+}
+_VALUES: Final[dict[Any, Any]] = {
+    column: bindparam(column.name) for column in _ratings.c if column not in _KEY
+}
+_INSERT = insert(_ratings).values(_KEY | _VALUES)
+_UPDATE = update(_ratings).where(*(column == key for column, key in _KEY.items())).values(_VALUES)
+
+
+def last_seq(connection: Connection) -> int:
+    """The number of the last game; only the writer may count on it."""
+    return connection.execute(select(func.max(schema.games.c.seq))).scalar() or 0
+
+
+def read_tallies(
+    connection: Connection, season: StoredSeason, versions: Sequence[int] | None = None
+) -> dict[int, Tally]:
+    """The tallies of a season, or of some versions in it; who has not played has none."""
+    query = select(_ratings).where(_ratings.c.season_id == season.id)
+    if versions is not None:
+        query = query.where(_ratings.c.version_id.in_(versions))
+    return {row.version_id: _tally(row) for row in connection.execute(query)}
+
+
+def write_tallies(
+    connection: Connection,
+    season: StoredSeason,
+    tallies: Mapping[int, Tally],
+    known: Container[int],
+) -> None:
+    """Store tallies by version; those of `known` versions are there already."""
+    rows = [
+        {"of_season": season.id, "of_version": version} | columns(tally)
+        for version, tally in tallies.items()
+    ]
+    for statement, is_known in ((_UPDATE, True), (_INSERT, False)):
+        wanted = [row for row in rows if (row["of_version"] in known) is is_known]
+        if wanted:
+            connection.execute(statement, wanted)
+
+
+def columns(tally: Tally) -> dict[str, Any]:
+    """A tally as its row has it."""
+    mu, sigma = tally.rating.to_hex()
+    return {
+        "mu": mu,
+        "sigma": sigma,
+        "games": tally.games,
+        "wins": tally.wins,
+        "placements": tally.placements,
+        "scores": tally.scores,
+        "decisions": tally.decisions,
+        "faults": tally.faults,
+        "forfeits": tally.forfeits,
+        "last_seq": tally.last_seq,
+        "last_at": tally.last_at,
+    }
+
+
+def _tally(row: Row[Any]) -> Tally:
+    return Tally(
+        rating=Rating.from_hex(row.mu, row.sigma),
+        games=row.games,
+        wins=row.wins,
+        placements=row.placements,
+        scores=row.scores,
+        decisions=row.decisions,
+        faults=row.faults,
+        forfeits=row.forfeits,
+        last_seq=row.last_seq,
+        last_at=row.last_at,
+    )

@@ -1,0 +1,1 @@
+"""Bots as programs: found, started, kept running, and their output."""

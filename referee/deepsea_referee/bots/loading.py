@@ -1,0 +1,128 @@
+"""A bot's class from its file, for games in this process. Only for bots that one trusts.
+
+Laws: a file is imported anew for every bot, as if it were a process of its own; its call of `run`
+plays nothing here; the modules beside it are its own, and another bot's of the same name others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from types import ModuleType
+from typing import Final, TypeAlias
+
+import deepsea_sdk
+from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.errors import UserError
+from deepsea_sdk.bot import Bot
+
+Player: TypeAlias = Bot | type[Bot]
+"""What sits at a table: a class makes a new object for every game, an object plays them all."""
+
+_numbers: Final = itertools.count(1)
+
+
+def load(bot: BotSpec) -> Player:
+    """Import the bot's file: what it gives to `run`, else the one Bot class that it defines.
+
+    Raises UserError for a bot that is no Python file, cannot be imported, or leaves it open which
+    of its classes plays. What it prints goes to stderr.
+    """
+    file = python_file(bot)
+    given: list[Player] = []
+    module = _import(bot, file, given)
+    if given:
+        return given[0]
+    classes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Bot)
+        and value.__module__ == module.__name__
+    ]
+    # What others are built on is not what plays.
+    found = {c for c in classes if not any(c in other.__mro__[1:] for other in classes)}
+    if len(found) != 1:
+        names = ", ".join(sorted(c.__name__ for c in found)) or "no class"
+        raise UserError(
+            f"bot {bot.name!r}: {file} defines {names} of its own that is a deepsea_sdk.Bot; "
+            "in this process it takes exactly one (put the others into modules beside it)"
+        )
+    return found.pop()
+
+
+def python_file(bot: BotSpec) -> Path:
+    """The Python file that is the bot's program; UserError if it is anything else."""
+    program, *rest = bot.command
+    if program == sys.executable and len(rest) == 1 and rest[0].endswith(".py"):
+        file = (bot.folder or Path()) / rest[0]
+        if file.is_file():
+            return file.resolve()
+    raise UserError(
+        f"bot {bot.name!r} is not one Python file that this process can import: "
+        "let it play as a process of its own, without --in-process"
+    )
+
+
+def _import(bot: BotSpec, file: Path, given: list[Player]) -> ModuleType:
+    # Its folder comes first on the path, as when it is started; "bot" alone may be taken.
+    name = f"_deepsea_bot_{next(_numbers)}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with _surroundings(file.parent, given), redirect_stdout(sys.stderr):
+        # Dataclasses and pickles look a class's module up by its name.
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            del sys.modules[name]
+            raise UserError(
+                f"bot {bot.name!r} cannot be imported: {type(error).__name__}: {error}"
+                f"{_where(error, file)}"
+            ) from error
+    return module
+
+
+@contextmanager
+def _surroundings(folder: Path, given: list[Player]) -> Iterator[None]:
+    """What a bot's file finds while it is imported."""
+
+    def run(bot: Player) -> None:
+        given.append(bot)
+
+    real_run, modules = deepsea_sdk.run, set(sys.modules)
+    deepsea_sdk.run = run
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        deepsea_sdk.run = real_run
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - modules:
+            top = sys.modules.get(name.partition(".")[0])
+            if top is not None and _home(top) == folder:
+                del sys.modules[name]
+
+
+def _home(module: ModuleType) -> Path | None:
+    """The folder that a module was found in."""
+    origin = next(iter(getattr(module, "__path__", ())), None) or module.__file__
+    own = module.__name__.startswith("_deepsea_bot_")
+    return Path(origin).resolve().parent if origin and not own else None
+
+
+def _where(error: BaseException, file: Path) -> str:
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename) == file
+    ]
+    return f" ({file.name}, line {lines[-1]})" if lines else ""

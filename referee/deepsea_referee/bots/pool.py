@@ -1,0 +1,134 @@
+"""The processes of a match: one for each bot, kept from game to game.
+
+All are started at once. One that ended is started again for the next game; a bot that fails too
+often in a row is left alone and forfeits what is still to come. At the end nothing is left: no
+process, no socket, no folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
+from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.errors import BotStartError, RefereeError
+from deepsea_referee.results.summary import BotLog
+from deepsea_referee.sandbox import cleanup
+from deepsea_referee.timing.clock import Clock
+from deepsea_referee.timing.host_load import OffTurn
+from deepsea_rules.faults import Fault
+
+FAILURES_IN_A_ROW: Final = 3
+LOGS_KEPT: Final = 10
+"""Of each bot: what it printed in the first of the starts in which it did something wrong."""
+
+
+class Lineup:
+    """The bots of a match, started on entering and gone on leaving."""
+
+    def __init__(self, bots: Sequence[BotSpec], hosting: Hosting, clock: Clock) -> None:
+        self._hosting = hosting
+        self._clock = clock
+        self._folder = cleanup.private_folder()
+        self._places = [_Place(number, bot) for number, bot in enumerate(bots)]
+        self.logs: list[BotLog] = []
+        self.off_turn = [OffTurn() for _ in bots]
+        """What each bot's processes did while they were not asked."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            async with asyncio.TaskGroup() as starts:
+                for place in self._places:
+                    starts.create_task(self._start_first(place))
+        except BaseException as error:
+            await self._stop_all()
+            if isinstance(error, BaseExceptionGroup):
+                raise error.exceptions[0] from None
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        stopping = asyncio.ensure_future(self._stop_all())
+        cancelled = False
+        while not stopping.done():
+            try:
+                await asyncio.shield(stopping)
+            except asyncio.CancelledError:
+                cancelled = True  # not even a second Ctrl-C may leave processes behind
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def ready(self, bot: int) -> BotProcess:
+        """The bot's process for a new game, started again if it has ended."""
+        place = self._places[bot]
+        async with place.lock:
+            if place.process is None or not place.process.session.usable:
+                came_late = place.process is not None and place.process.missed_start
+                if place.failures < FAILURES_IN_A_ROW and not came_late:
+                    await self._start_again(place)
+            assert place.process is not None
+            return place.process
+
+    def finished_game(self, bot: int) -> None:
+        """A game has ended: a bot that is still there has not failed again."""
+        place = self._places[bot]
+        if place.process is not None and place.process.session.usable:
+            place.failures = 0
+
+    async def _start_first(self, place: _Place) -> None:
+        try:
+            await self._start(place)
+        except EarlyEnd as error:
+            raise BotStartError(place.number, f"bot {place.bot.name!r}: {error}") from None
+
+    async def _start_again(self, place: _Place) -> None:
+        await self._end(place)
+        with contextlib.suppress(EarlyEnd):
+            await self._start(place)
+        place.failures += 1  # but not for a RefereeError: that is no failure of the bot
+
+    async def _start(self, place: _Place) -> None:
+        place.starts += 1
+        process = place.process = BotProcess(place.bot, self._hosting, self._clock)
+        try:
+            await process.start(self._folder / f"{place.number}-{place.starts}")
+        except (EarlyEnd, RefereeError) as error:
+            process.troubled = True
+            process.session.fail(Fault.CRASH, str(error))
+            raise
+
+    async def _end(self, place: _Place) -> None:
+        process = place.process
+        if process is None:
+            return
+        await process.stop()
+        self.off_turn[place.number].add(process.session.off_turn)
+        if process.troubled and place.logs < LOGS_KEPT and (text := process.log()):
+            place.logs += 1
+            self.logs.append(BotLog(place.number, place.starts, text))
+
+    async def _stop_all(self) -> None:
+        await asyncio.gather(*(self._end(place) for place in self._places))
+        cleanup.remove_folder(self._folder)
+
+
+class _Place:
+    """Where a bot stands in the line-up, whichever process it has now."""
+
+    def __init__(self, number: int, bot: BotSpec) -> None:
+        self.number = number
+        self.bot = bot
+        self.process: BotProcess | None = None
+        self.starts = 0
+        self.failures = 0
+        self.logs = 0
+        self.lock = asyncio.Lock()

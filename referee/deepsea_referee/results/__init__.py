@@ -1,0 +1,1 @@
+"""Results of a match: totals, times, results.json, the output folder."""

@@ -1,0 +1,237 @@
+"""What a match came to: the numbers per bot, and the first of what went wrong.
+
+Laws: the numbers are derived from the games' results and nothing else; a game is counted and
+forgotten, so that a match of any length takes the same memory; whatever comes in which order, the
+result is the same. All games one by one are in results.json (document.py).
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.results.latency_histogram import Times
+from deepsea_referee.timing.clock import TimeControl
+from deepsea_referee.timing.host_load import OffTurn
+from deepsea_rules.actions import Kind
+from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Decision, Forfeit
+from deepsea_rules.ruleset import RuleSet
+
+EXPLAINED: Final = 10
+"""How many faults and void games are kept to be explained; of the rest there is a count."""
+_LEGAL_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReport:
+    """One fault, explained to the bot's author."""
+
+    seat: int
+    decision: int
+    """The index of the decision in the game's record."""
+    fault: Fault
+    kind: Kind
+    """What was asked."""
+    legal: tuple[str, ...]
+    """What could have been answered."""
+    came: str
+    """What the bot did instead, in a few words."""
+    us: int
+    """How long it took."""
+    played: str
+    """The default action that was played."""
+    forfeit: bool
+    """Whether the seat forfeited the game with it."""
+
+    def explanation(self) -> str:
+        """What was asked, what came, how long it took, and what was played, in one line."""
+        legal = ", ".join(self.legal[:_LEGAL_SHOWN])
+        if len(self.legal) > _LEGAL_SHOWN:
+            legal += ", ..."
+        end = "; the seat forfeits" if self.forfeit else ""
+        return (
+            f"{self.fault} after {self.us} us: asked to {self.kind} ({legal}), {self.came}; "
+            f"played {self.played}{end}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GameResult:
+    """One game that counts."""
+
+    game: int
+    """Its number in the match, from 1."""
+    game_id: str
+    seats: tuple[int, ...]
+    """The index of the bot in each seat."""
+    scores: tuple[int, ...]
+    placements: tuple[int, ...]
+    forfeits: tuple[Forfeit, ...]
+    faults: tuple[FaultReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VoidGame:
+    """One game that does not count, because the referee's side failed."""
+
+    game: int
+    game_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BotLog:
+    """What a bot printed; kept where something went wrong."""
+
+    bot: int
+    start: int
+    """Which start of its process it was, from 1."""
+    text: str
+    worker: int = 0
+    """Which of several workers started it, from 1; 0 if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotSummary:
+    """One row of the table."""
+
+    name: str
+    games: int
+    wins: int
+    """Games in placement 1, shared ones too."""
+    mean_placement: float | None
+    mean_score: float | None
+    faults: int
+    forfeits: int
+    decisions: int
+    median_us: int | None
+    slowest_us: int | None
+    off_turn: float | None
+    """CPU seconds for each second in which it was others' turn; None if that was not measured."""
+
+
+_T = TypeVar("_T")
+
+
+class Earliest(Generic[_T]):
+    """How many things there were, and those of the first games."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept: list[tuple[int, int, _T]] = []
+
+    def add(self, game: int, thing: _T) -> None:
+        """Count a thing; those of one game come in order, games in any order."""
+        self.count += 1
+        insort(self._kept, (game, self.count, thing), key=lambda kept: kept[:2])
+        del self._kept[EXPLAINED:]
+
+    def __iter__(self) -> Iterator[_T]:
+        return (thing for _, _, thing in self._kept)
+
+
+class _Tally:
+    """The sums of one bot."""
+
+    def __init__(self) -> None:
+        self.games = 0
+        self.wins = 0
+        self.placements = 0
+        self.scores = 0
+        self.faults = 0
+        self.forfeits = 0
+        self.times = Times()
+
+
+@dataclass(slots=True)
+class MatchResult:
+    """A match as far as it was played."""
+
+    bots: tuple[BotSpec, ...]
+    rules: RuleSet
+    time_control: TimeControl
+    seed: bytes
+    games_asked: int
+    isolation: str
+    """The level that the bots were kept apart with."""
+    games: int = 0
+    """How many count."""
+    first_game: GameResult | None = None
+    """Of those that count, the one with the lowest number."""
+    faults: Earliest[tuple[GameResult, FaultReport]] = field(default_factory=Earliest)
+    voids: Earliest[VoidGame] = field(default_factory=Earliest)
+    logs: list[BotLog] = field(default_factory=list)
+    off_turn: list[OffTurn] = field(default_factory=list)
+    interrupted: bool = False
+    _tallies: list[_Tally] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tallies = [_Tally() for _ in self.bots]
+
+    def add(self, result: GameResult, decisions: Iterable[Decision]) -> None:
+        """Count one finished game."""
+        self.games += 1
+        if self.first_game is None or result.game < self.first_game.game:
+            self.first_game = result
+        times: list[list[int]] = [[] for _ in result.seats]
+        for decision in decisions:
+            times[decision.seat].append(decision.us)
+        for seat, bot in enumerate(result.seats):
+            tally = self._tallies[bot]
+            tally.games += 1
+            tally.wins += result.placements[seat] == 1
+            tally.placements += result.placements[seat]
+            tally.scores += result.scores[seat]
+            tally.times.add(times[seat])
+        for report in result.faults:
+            self._tallies[result.seats[report.seat]].faults += 1
+            self.faults.add(result.game, (result, report))
+        for forfeit in result.forfeits:
+            self._tallies[result.seats[forfeit.seat]].forfeits += 1
+
+    def add_void(self, void: VoidGame) -> None:
+        """Count one game that does not count."""
+        self.voids.add(void.game, void)
+
+    def fault_lines(self) -> list[str]:
+        """The first faults, each in one line, for people."""
+        return [
+            f"game {result.game}, {self.bots[result.seats[report.seat]].name} in seat "
+            f"{SEAT_LETTERS[report.seat]}, decision {report.decision}: {report.explanation()}"
+            for result, report in self.faults
+        ]
+
+    def summaries(self) -> list[BotSummary]:
+        """The table's rows, in the order of the bots."""
+        return [
+            BotSummary(
+                name=spec.name,
+                games=tally.games,
+                wins=tally.wins,
+                mean_placement=tally.placements / tally.games if tally.games else None,
+                mean_score=tally.scores / tally.games if tally.games else None,
+                faults=tally.faults,
+                forfeits=tally.forfeits,
+                decisions=tally.times.count,
+                median_us=tally.times.median_us,
+                slowest_us=tally.times.slowest_us,
+                off_turn=self.off_turn[bot].share if self.off_turn else None,
+            )
+            for bot, (spec, tally) in enumerate(zip(self.bots, self._tallies, strict=True))
+        ]
+
+
+def record_name(game: int) -> str:
+    """The file of a game's record; `game` counts from 1."""
+    return f"game-{game:04}.json"
+
+
+def log_name(log: BotLog) -> str:
+    """The file of what a bot printed."""
+    worker = f"-worker-{log.worker}" if log.worker else ""
+    return f"bot-{log.bot + 1}{worker}-start-{log.start}.log"

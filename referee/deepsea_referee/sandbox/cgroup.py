@@ -1,0 +1,285 @@
+"""Control groups: bounds on memory and tasks, freezing, killing and CPU time of a whole tree.
+
+Laws: what can be used is found by using it (a group is made and removed), never guessed; each
+mechanism may come from another hierarchy, and each may be missing. A group is made for one bot
+and removed after it. Groups are made below this process's own, so its own bounds hold for bots
+too, or else below a group `deepsea` that an administrator has given to this user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from deepsea_referee.sandbox import cleanup, cleanup_process
+from deepsea_referee.sandbox.interface import MIB, Limits
+
+GIVEN = "deepsea"
+# The leaf into which this process moves so that its own group may have children with bounds.
+LEAF = "deepsea-referee"
+# bubblewrap's two own processes count too.
+OWN_TASKS = 2
+
+_number = itertools.count(1)
+
+
+class Hierarchies(NamedTuple):
+    """The folder below which groups can be made, for each mechanism; None if it is missing."""
+
+    memory: Path | None = None
+    pids: Path | None = None
+    core: Path | None = None
+    """cgroup v2: kill, freeze and cpu.stat, which need no controller."""
+    freezer: Path | None = None
+    """cgroup v1, used where `core` is missing."""
+    cpuacct: Path | None = None
+
+    def folders(self) -> tuple[Path, ...]:
+        """All of them, each once."""
+        found = (self.memory, self.pids, self.core, self.freezer, self.cpuacct)
+        return tuple(dict.fromkeys(folder for folder in found if folder is not None))
+
+
+class Mounted(NamedTuple):
+    """One cgroup file system: where it is, and this process's place in it."""
+
+    controllers: frozenset[str]
+    """Empty for cgroup v2."""
+    point: Path
+    own: Path
+
+
+@cache
+def hierarchies() -> Hierarchies:
+    """What works for this process."""
+    return find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
+
+
+def mounted(mountinfo: Path, membership: Path) -> list[Mounted]:
+    """Read the kernel's two lists: file systems and this process's groups."""
+    try:
+        groups = [line.split(":", 2) for line in membership.read_text().splitlines()]
+        mounts = [line.split() for line in mountinfo.read_text().splitlines()]
+    except OSError:
+        return []
+    found = []
+    for words in mounts:
+        root, point = words[3], Path(words[4])
+        kind, _source, options = words[words.index("-") + 1 :]
+        if kind not in ("cgroup", "cgroup2"):
+            continue
+        controllers = frozenset(options.split(",")) if kind == "cgroup" else frozenset()
+        for _id, names, path in groups:
+            # Only the line of cgroup v2 names no controller.
+            if names == "" if kind == "cgroup2" else controllers & set(names.split(",")):
+                found.append(Mounted(controllers, point, point / os.path.relpath(path, root)))
+                break
+    return found
+
+
+def find(places: list[Mounted]) -> Hierarchies:
+    """Try each mechanism where it may be, cgroup v2 first."""
+    by_controller = {name: place for place in places for name in place.controllers}
+    unified = next((place for place in places if not place.controllers), None)
+    bounded = _bounding_v2(unified) if unified else None
+    core = bounded or (_writable(unified) if unified else None)
+    if core is not None and not _has_core_files(core):
+        core = None
+
+    def v1(controller: str) -> Path | None:
+        place = by_controller.get(controller)
+        return _writable(place) if place else None
+
+    return Hierarchies(
+        memory=bounded or v1("memory"),
+        pids=bounded or v1("pids"),
+        core=core,
+        freezer=None if core else v1("freezer"),
+        cpuacct=None if core else v1("cpuacct"),
+    )
+
+
+def _writable(place: Mounted) -> Path | None:
+    """Where groups can be made in this file system."""
+    own = place.own.parent if place.own.name == LEAF else place.own
+    for folder in (own, place.point / GIVEN):
+        trial = folder / _group_name()
+        try:
+            trial.mkdir()
+            trial.rmdir()
+        except OSError:
+            continue
+        return folder
+    return None
+
+
+def _has_core_files(folder: Path) -> bool:
+    trial = folder / _group_name()
+    try:
+        trial.mkdir()
+    except OSError:
+        return False
+    try:
+        return all((trial / name).exists() for name in ("cgroup.kill", "cgroup.freeze", "cpu.stat"))
+    finally:
+        trial.rmdir()
+
+
+def _bounding_v2(place: Mounted) -> Path | None:
+    """A cgroup v2 folder whose children can have bounds on memory and tasks."""
+    folder = _writable(place)
+    if folder is None:
+        return None
+    wanted = {"memory", "pids"}
+    try:
+        if not wanted <= set((folder / "cgroup.controllers").read_text().split()):
+            return None
+        given = folder / "cgroup.subtree_control"
+        if not wanted <= set(given.read_text().split()) and not _write(given, "+memory +pids"):
+            # Only a group without processes of its own may hand controllers on.
+            _move_into_leaf(folder)
+            given.write_text("+memory +pids")
+    except OSError:
+        return None
+    return folder
+
+
+def _move_into_leaf(folder: Path) -> None:
+    inside = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+    if inside != [os.getpid()]:
+        raise OSError("others live in this control group: it was not made for the referee alone")
+    leaf = folder / LEAF
+    leaf.mkdir(exist_ok=True)
+    (leaf / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _group_name() -> str:
+    return f"deepsea-{os.getpid()}-{next(_number)}"
+
+
+class Group:
+    """The groups of one bot, one in each hierarchy that is used."""
+
+    def __init__(self, limits: Limits, places: Hierarchies) -> None:
+        self._places = places
+        self._limits = limits
+        self._name = _group_name()
+        self._cpu_us = 0
+        self._made: list[Path] = []
+        try:
+            for place in places.folders():
+                folder = place / self._name
+                cleanup.enter("group", folder)
+                self._made.append(folder)
+                folder.mkdir()
+            self._set_bounds()
+        except OSError:
+            self.remove()
+            raise
+
+    @property
+    def bounds_memory(self) -> bool:
+        """Whether the kernel itself ends what takes too much memory."""
+        return self._places.memory is not None
+
+    @property
+    def freezes(self) -> bool:
+        """Whether `freeze` does anything."""
+        return self._places.core is not None or self._places.freezer is not None
+
+    def joins(self) -> list[Path]:
+        """Files to which a process writes 0 to join."""
+        return [folder / "cgroup.procs" for folder in self._made]
+
+    def _set_bounds(self) -> None:
+        memory, pids = self._in(self._places.memory), self._in(self._places.pids)
+        if memory is not None:
+            most = str(self._limits.memory_bytes)
+            if (memory / "memory.max").exists():
+                (memory / "memory.max").write_text(most)
+                _write_if_there(memory / "memory.swap.max", "0")
+                _write_if_there(memory / "memory.oom.group", "1")
+            else:
+                (memory / "memory.limit_in_bytes").write_text(most)
+                _write_if_there(memory / "memory.memsw.limit_in_bytes", most)
+                _write_if_there(memory / "memory.swappiness", "0")
+        if pids is not None:
+            (pids / "pids.max").write_text(str(self._limits.processes + OWN_TASKS))
+
+    def _in(self, place: Path | None) -> Path | None:
+        return None if place is None else place / self._name
+
+    def kill(self) -> bool:
+        """End every member at once, frozen or not; False if this kernel cannot."""
+        if core := self._in(self._places.core):
+            return _write(core / "cgroup.kill", "1")
+        return False
+
+    def freeze(self) -> None:
+        """Stop every member until `thaw`."""
+        self._set_frozen(True)
+
+    def thaw(self) -> None:
+        """Let every member go on."""
+        self._set_frozen(False)
+
+    def _set_frozen(self, frozen: bool) -> None:
+        if core := self._in(self._places.core):
+            _write(core / "cgroup.freeze", "1" if frozen else "0")
+        elif freezer := self._in(self._places.freezer):
+            _write(freezer / "freezer.state", "FROZEN" if frozen else "THAWED")
+
+    def cpu_us(self) -> int | None:
+        """CPU time of all members so far, ended ones too; None if this kernel does not count it."""
+        try:
+            if core := self._in(self._places.core):
+                first_line = (core / "cpu.stat").read_text().partition("\n")[0]
+                self._cpu_us = int(first_line.removeprefix("usage_usec "))
+            elif cpuacct := self._in(self._places.cpuacct):
+                self._cpu_us = int((cpuacct / "cpuacct.usage").read_text()) // 1000
+            else:
+                return None
+        except (OSError, ValueError):
+            pass  # removed: what was read last stays true
+        return self._cpu_us
+
+    def over_limit(self) -> str | None:
+        """Whether the kernel ended a member because of a bound."""
+        memory = self._in(self._places.memory)
+        if memory is None:
+            return None
+        for name in ("memory.events", "memory.oom_control"):
+            try:
+                words = (memory / name).read_text().split()
+            except OSError:
+                continue
+            counts = dict(zip(words[::2], words[1::2], strict=False))
+            if counts.get("oom_kill", "0") != "0":
+                return f"memory: more than {self._limits.memory_bytes // MIB} MiB"
+        return None
+
+    def remove(self) -> None:
+        """End what is left inside and remove the groups."""
+        self.kill()
+        for folder in self._made:
+            cleanup_process.remove_group(str(folder))
+            cleanup.strike("group", folder)
+        self._made = []
+
+
+def _write(file: Path, text: str) -> bool:
+    try:
+        file.write_text(text)
+    except OSError:
+        return False
+    return True
+
+
+def _write_if_there(file: Path, text: str) -> None:
+    if file.exists():
+        with contextlib.suppress(OSError):
+            file.write_text(text)

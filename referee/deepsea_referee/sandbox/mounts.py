@@ -1,0 +1,128 @@
+"""What a bot sees of the file system in the sandbox.
+
+Laws: an allow-list; everything is read-only but /tmp and /dev/shm, which are private, small and
+gone with the bot. Things keep the paths that they have outside, so a command means the same.
+Of a bot with a bot.toml its folder is shown and nothing else. Other folders may hold more bots or
+a whole home: of a bot that was given as a file or as a command line, the files that its command
+names are shown (whoever runs the referee wrote that command).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from deepsea_referee.bots.resolve import MANIFEST
+from deepsea_referee.sandbox import python_paths
+from deepsea_referee.sandbox.interface import Launch
+
+SOCKET = "/run/deepsea.sock"
+ROOT_BYTES = 1024 * 1024
+DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+class Shown(NamedTuple):
+    """A file or folder of the host that is mounted at `target`."""
+
+    source: Path
+    target: str
+    is_bot: bool = False
+    """Part of the bot: it may be shown as a copy if the sandbox's user may not read it."""
+
+
+class Layout(NamedTuple):
+    """Everything that one bot is shown."""
+
+    shown: tuple[Shown, ...]
+    links: tuple[tuple[str, str], ...]
+    """Symbolic links of the host's root: text and path."""
+    directory: str
+    """The working directory."""
+
+
+def layout_for(launch: Launch) -> Layout:
+    """What this bot is shown."""
+    directory = (launch.folder or Path.cwd()).absolute()
+    links, system = _system()
+    bot = [Shown(path, str(path), is_bot=True) for path in _bot_paths(launch, directory)]
+    if launch.socket is not None:
+        bot.append(Shown(launch.socket.absolute(), SOCKET))
+    wanted = [
+        *system,
+        *_with_real_paths([*python_paths.python_folders(), *python_paths.sdk_folders()]),
+        *bot,
+    ]
+    return Layout(tuple(_without_nested(wanted)), tuple(links), str(directory))
+
+
+def _system() -> tuple[list[tuple[str, str]], list[Shown]]:
+    links, shown = [], [Shown(Path("/usr"), "/usr")]
+    for name in python_paths.SYSTEM_FOLDERS:
+        path = Path(name)
+        if path.is_symlink():
+            links.append((str(path.readlink()), name))
+        elif path.is_dir():
+            shown.append(Shown(path, name))
+    shown += [Shown(Path(name), name) for name in python_paths.SYSTEM_FILES if Path(name).exists()]
+    return links, shown
+
+
+def _with_real_paths(paths: Sequence[Path]) -> Iterator[Shown]:
+    """Each path, and also where it really is if there are symbolic links on the way."""
+    for path in paths:
+        yield Shown(path, str(path))
+        yield Shown(path, str(path.resolve()))
+
+
+def _bot_paths(launch: Launch, directory: Path) -> Iterator[Path]:
+    program = launch.command[0]
+    if os.sep not in program and (found := shutil.which(program)):
+        yield Path(found).absolute()
+    if launch.folder is not None and (launch.folder / MANIFEST).is_file():
+        # The command was written by the bot's author: what it names elsewhere stays out of sight.
+        yield launch.folder.absolute()
+        return
+    for word in launch.command:
+        path = os.path.normpath(directory / word)
+        if os.path.isfile(path):  # not Path.is_file, which raises for words too long for a name
+            yield Path(path)
+
+
+def _without_nested(wanted: Sequence[Shown]) -> Iterator[Shown]:
+    """Outer folders first; what is inside of one that is shown anyway is left out."""
+    kept: list[Shown] = []
+    for one in sorted(wanted, key=lambda one: len(Path(one.target).parts)):
+        if one.target == "/":
+            continue
+        if not any(Path(one.target).is_relative_to(outer.target) for outer in kept):
+            kept.append(one)
+            yield one
+
+
+def bubblewrap_options(layout: Layout, launch: Launch, sources: dict[Shown, Path]) -> list[str]:
+    """The part of bubblewrap's options that builds the file system.
+
+    `sources` says from where something is mounted if not from its own place.
+    """
+    size = str(launch.limits.file_bytes)
+    # Without a size and the remounting at the end, / would be writable memory without bound.
+    root_size = str(ROOT_BYTES)
+    options = ["--size", root_size, "--tmpfs", "/", "--proc", "/proc"]
+    # Process 1 is bubblewrap under the bot's own uid: its memory could be read and even written.
+    options += ["--size", root_size, "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+    options += ["--size", root_size, "--tmpfs", "/dev"]
+    for device in DEVICES:
+        options += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    for link, target in (("/proc/self/fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout")):
+        options += ["--symlink", link, f"/dev/{target}"]
+    options += ["--symlink", "fd/2", "/dev/stderr"]
+    options += ["--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    options += ["--size", size, "--tmpfs", "/tmp"]
+    for link, path in layout.links:
+        options += ["--symlink", link, path]
+    for one in layout.shown:
+        options += ["--ro-bind", str(sources.get(one, one.source)), one.target]
+    return [*options, "--dir", layout.directory, "--remount-ro", "/", "--chdir", layout.directory]

@@ -1,0 +1,162 @@
+"""The level `process`: a plain child process, for bots that one trusts as one trusts oneself.
+
+Laws: it hides nothing from the bot but most of the environment, and stops no malice; it bounds
+accidents: memory, processes, files, a bot that will not end. A bot has a session of its own and
+dies with the referee. A helper process that leaves the session and clears its environment can
+escape; the level `sandbox` is the answer to that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+
+from deepsea_referee.random import fresh_token
+from deepsea_referee.sandbox import cleanup, cleanup_process, process_tree, stop_signals, watchdog
+from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, Launch, Limits
+from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
+
+MARK_VARIABLE = "DEEPSEA_TREE"
+
+
+class PlainProcess:
+    """Starts bots as plain processes."""
+
+    @property
+    def name(self) -> str:
+        return "process"
+
+    def spawn(self, launch: Launch) -> PlainContained:
+        """Start a bot; see `contract.Isolation`."""
+        mark = f"{MARK_VARIABLE}={fresh_token()}"
+        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        if path := search_path(os.environ.get("PYTHONPATH", "")):
+            environment["PYTHONPATH"] = path
+        environment.update(launch.environment)
+        if launch.socket is not None:
+            environment[ADDRESS_VARIABLE] = f"unix:{launch.socket}"
+        environment[MARK_VARIABLE] = mark.partition("=")[2]
+        setpriv = shutil.which("setpriv")
+        # Without setpriv the keeper still ends the bot when the referee is killed.
+        dying_with_us = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+        cleanup.enter("mark", mark)
+        try:
+            process = subprocess.Popen(
+                (*dying_with_us, *launch.command),
+                stdin=subprocess.DEVNULL,
+                stdout=launch.stdout,
+                stderr=launch.stderr,
+                cwd=launch.folder,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError:
+            cleanup.strike("mark", mark)
+            raise
+        return PlainContained(process, mark, launch.limits)
+
+
+class PlainContained:
+    """A running plain process; see `contract.Contained`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: Limits) -> None:
+        self._process = process
+        self._mark = mark
+        self._limits = limits
+        self._started = cleanup_process.start_time(process.pid)
+        self._waits = process_tree.Waits()
+        self._cpu_us = 0
+        self._over_limit: str | None = None
+        self._frozen = False
+        self._closed = False
+        cleanup.enter("session", str(process.pid), self._started)
+        self._set_limits()
+        watchdog.watch(self._look)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def poll(self) -> int | None:
+        self.cpu_us()  # the last chance to read it
+        return self._process.poll()
+
+    def kill(self) -> None:
+        if self._process.returncode is None:
+            stop_signals.send(reversed(self._tree()), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def cpu_us(self) -> int:
+        used = sum(process_tree.cpu_us(pid) for pid in self._tree())
+        self._cpu_us = max(self._cpu_us, used)
+        return self._cpu_us
+
+    def waited_us(self) -> int:
+        # When it has ended its number may be another's.
+        return self._waits.us(self.pid if self._process.returncode is None else 0)
+
+    def is_ready(self) -> bool:
+        return self._process.returncode is None and process_tree.is_ready(self.pid)
+
+    def freeze(self) -> None:
+        self._frozen = True
+        stop_signals.stop_all(self._tree)
+
+    def thaw(self) -> None:
+        if self._frozen:
+            self._frozen = False
+            stop_signals.go_all(self._tree)
+
+    def over_limit(self) -> str | None:
+        return self._over_limit
+
+    def setup_error(self) -> str | None:
+        return None
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        watchdog.forget(self._look)
+        self.kill()
+        cleanup_process.end_all([self._mark.encode()], {self.pid: self._started})
+        self._process.wait()
+        cleanup.strike("session", str(self.pid))
+        cleanup.strike("mark", self._mark)
+
+    def _tree(self) -> list[int]:
+        # Once the process is reaped its number may be another's.
+        return process_tree.tree(self.pid) if self._process.returncode is None else []
+
+    def _set_limits(self) -> None:
+        limits = self._limits
+        for which, value in (
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_NOFILE, limits.open_files),
+            (resource.RLIMIT_FSIZE, limits.file_bytes),
+        ):
+            try:
+                resource.prlimit(self.pid, which, (value, value))
+            except (ProcessLookupError, ValueError, PermissionError):
+                continue
+
+    def _look(self) -> None:
+        pids = self._tree()
+        usage = process_tree.usage(pids)
+        if usage.tasks > self._limits.processes:
+            self._over_limit = f"processes: more than {self._limits.processes}"
+        elif usage.memory_bytes > self._limits.memory_bytes:
+            exact = process_tree.exact_memory_bytes(pids)
+            if exact is None or exact > self._limits.memory_bytes:
+                self._over_limit = f"memory: more than {self._limits.memory_bytes // MIB} MiB"
+        if self._over_limit is not None:
+            self.kill()

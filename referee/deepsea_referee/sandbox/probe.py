@@ -1,0 +1,239 @@
+"""What works on this machine, found out by doing it.
+
+Laws: nothing is believed because a program or a file exists; every check that can be made inside
+a sandbox is made inside one. `choose` accepts a sandbox only after one was looked at from within,
+once for each process; `look` begins that early, beside other work. Each check says what it means
+and, if it failed, what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from deepsea_referee.errors import UserError
+from deepsea_referee.sandbox import probe_inside, root_staging, run_once, seccomp
+from deepsea_referee.sandbox.interface import Isolation, Limits
+from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.sandbox.sandbox_start import Sandbox
+
+Level = Literal["auto", "sandbox", "process"]
+
+INSTALL = "install it: `apt-get install bubblewrap` (Debian, Ubuntu) or your system's package"
+NAMESPACES_BLOCKED = (
+    "this system does not let ordinary users make user namespaces. Ubuntu 23.10 or newer: load the "
+    "AppArmor profile bwrap-userns-restrict (24.04: copy it from /usr/share/apparmor/extra-profiles"
+    " to /etc/apparmor.d and run `apparmor_parser -r` on it). Debian: `sysctl "
+    "kernel.unprivileged_userns_clone=1`. Elsewhere: user.max_user_namespaces must not be 0. In a "
+    "container: it must be allowed to make namespaces and mounts"
+)
+FOR_DEVELOPERS = "this should not happen: please report it with the output of `doctor --json`"
+
+
+class Check(NamedTuple):
+    """One line of `doctor`."""
+
+    name: str
+    ok: bool
+    meaning: str
+    """What it is good for."""
+    found: str = ""
+    """What was seen here."""
+    remedy: str = ""
+    """What to do if it is not ok."""
+    needed: bool = True
+    """Whether a complete sandbox needs it; the rest is advice."""
+
+
+def look(level: Level) -> AbstractContextManager[run_once.Trial | None]:
+    """Begin to look at a sandbox, for `choose(level, LOOK)` in the context that this is."""
+    if level == "process" or not all(basic.ok for basic in (_platform(), _programs())):
+        return nullcontext()
+    try:
+        return _look_inside(Limits())
+    except OSError:  # `choose` will meet it too, and tell
+        return nullcontext()
+
+
+def choose(level: Level, begun: run_once.Trial | None = None) -> Isolation:
+    """The isolation for a level; `auto` is the best that works here, and its name says which.
+
+    Raises UserError with the remedy if `sandbox` is asked for and does not work.
+    """
+    if level == "process":
+        return PlainProcess()
+    trouble = sandbox_trouble() if begun is None else _first_trouble(begun)
+    if trouble is None:
+        return Sandbox()
+    if level == "sandbox":
+        raise UserError(f"no sandbox here: {trouble.found or trouble.name}. {trouble.remedy}")
+    return PlainProcess()
+
+
+@cache
+def sandbox_trouble() -> Check | None:
+    """The first thing that keeps this machine from confining a bot; None if nothing does."""
+    return _first_trouble()
+
+
+def _first_trouble(begun: run_once.Trial | None = None) -> Check | None:
+    return next((check for check in confinement(begun) if not check.ok), None)
+
+
+def confinement(begun: run_once.Trial | None = None) -> Iterator[Check]:
+    """The checks without which nothing counts as a sandbox; stops at the first basic failure."""
+    for basic in (_platform(), _programs()):
+        yield basic
+        if not basic.ok:
+            return
+    limits = Limits()
+    looked = _outcome(lambda: begun or _look_inside(limits))
+    try:
+        facts = json.loads(looked.stdout)
+    except ValueError:
+        facts = None
+    # If the look failed, is it the sandbox or is it Python?
+    starts = _starts(
+        looked if facts else _outcome(lambda: run_once.Trial(Sandbox(), ("true",), limits=limits))
+    )
+    yield starts
+    if facts:
+        yield from _judge(facts, limits)
+    elif starts.ok:
+        yield Check(
+            "Python runs inside",
+            False,
+            "bots need the interpreter that runs the referee",
+            last_words(looked),
+            "the sandbox's user must be able to read the interpreter and its environment: "
+            f"{sys.executable}",
+        )
+
+
+def _look_inside(limits: Limits) -> run_once.Trial:
+    # Without site-packages: what is looked at is the sandbox, not the Python environment.
+    command = (sys.executable, "-I", "-S", "-B", probe_inside.__file__, str(2 * limits.processes))
+    return run_once.Trial(Sandbox(), command, limits=limits)
+
+
+def _outcome(begin: Callable[[], run_once.Trial]) -> run_once.Outcome:
+    try:
+        with begin() as begun:
+            return begun.outcome()
+    except OSError as error:
+        return run_once.Outcome(False, None, "", str(error), None, str(error))
+
+
+def last_words(outcome: run_once.Outcome) -> str:
+    lines = outcome.stderr.strip().splitlines()
+    return lines[-1] if lines else f"status {outcome.returncode}"
+
+
+def _platform() -> Check:
+    machine = platform.machine()
+    return Check(
+        "platform",
+        sys.platform == "linux" and machine in seccomp.ARCHITECTURES,
+        "the sandbox is made of Linux's namespaces and a filter for x86_64 and aarch64",
+        f"{platform.system()} {platform.release()} on {machine}",
+        "use --isolation process for your own bots, or run the referee on such a machine",
+    )
+
+
+def _programs() -> Check:
+    names = ["bwrap", "prlimit", "sh"]
+    if root_staging.is_root():
+        names += ["setpriv", "unshare", "mount"]
+    missing = [name for name in names if not shutil.which(name, path=root_staging.TOOL_PATH)]
+    return Check(
+        "programs",
+        not missing,
+        "bubblewrap builds the sandbox, util-linux sets its limits",
+        f"missing: {', '.join(missing)}" if missing else f"found: {', '.join(names)}",
+        INSTALL if "bwrap" in missing else "install the package util-linux",
+    )
+
+
+def _starts(outcome: run_once.Outcome) -> Check:
+    return Check(
+        "a sandbox starts",
+        outcome.returncode == 0,
+        "a program was run in one",
+        "" if outcome.returncode == 0 else last_words(outcome),
+        _remedy_for(outcome.stderr),
+    )
+
+
+def _remedy_for(words: str) -> str:
+    if "size" in words or "Unknown option" in words:
+        return "bubblewrap is too old: 0.7 or newer is needed"
+    if any(sign in words for sign in ("namespace", "uid map", "RTM_NEWADDR", "unshare", "mount")):
+        return NAMESPACES_BLOCKED
+    return "run `deepsea-referee doctor` as the user who runs the referee; see docs/security.md"
+
+
+def _judge(facts: dict[str, Any], limits: Limits) -> Iterator[Check]:
+    outside = probe_inside.own_namespaces()
+    shared = [name for name, number in facts["namespaces"].items() if number == outside[name]]
+    yield Check(
+        "own namespaces",
+        not shared and len(facts["processes"]) == 2 and facts["interfaces"] == ["lo"],
+        "no process, network, file system or name of this machine or of another bot in sight",
+        f"shared with this machine: {', '.join(shared)}" if shared else "",
+        FOR_DEVELOPERS,
+    )
+    yield Check(
+        "no rights",
+        facts["outside_uid"] != 0
+        and all(int(mask, 16) == 0 for mask in facts["capabilities"])
+        and facts["no_new_privileges"] == "1",
+        "an ordinary user without capabilities, and no way to get any",
+        f"user {facts['outside_uid']} of this machine",
+        FOR_DEVELOPERS,
+    )
+    yield Check(
+        "system call filter",
+        facts["filtered"] == "2"
+        and facts["internet_socket"] == facts["vsock_socket"] == "EAFNOSUPPORT"
+        and facts["unix_socket"] == ""
+        and facts["calls"]
+        == {
+            "unshare": "EPERM",
+            "add_key": "EPERM",
+            "clone3": "ENOSYS",
+            "io_uring_setup": "ENOSYS",
+            "beyond": "ENOSYS",
+        },
+        "only Unix sockets; no tracing, keyrings, namespaces, mounts or kernel side doors",
+        "",
+        "the kernel must have CONFIG_SECCOMP_FILTER; else " + FOR_DEVELOPERS,
+    )
+    refusals = {facts["write_root"], facts["write_system"], facts["write_own_file"]}
+    yield Check(
+        "read-only",
+        refusals <= {"EROFS", "EACCES"} and facts["write_tmp"] == "",
+        "nothing can be written but a small private /tmp",
+        "",
+        FOR_DEVELOPERS,
+    )
+    yield Check(
+        "nothing handed down",
+        facts["first_process"] == [] and set(facts["descriptors"]) <= {0, 1, 2, 3},
+        "no environment and no open file of the referee is visible to a bot",
+        "",
+        FOR_DEVELOPERS,
+    )
+    most = limits.processes
+    yield Check(
+        "process bound",
+        most // 2 <= facts["threads"] < most,
+        "processes and threads are counted for each sandbox, not for the whole user",
+        f"{facts['threads']} threads started, {most} are allowed",
+        "Linux 5.14 or newer is needed",
+    )

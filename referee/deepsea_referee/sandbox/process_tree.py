@@ -1,0 +1,192 @@
+"""Looks at a process and all that descend from it, through /proc.
+
+Laws: reads only; whatever vanishes while it is being read counts as gone, never as an error.
+Works for another user's processes too (stat, status, schedstat and children are open to all).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from deepsea_referee.sandbox.cleanup_process import stat_fields
+
+TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
+COUNTED_THREADS = 32
+_KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
+
+
+@cache
+def _lists_children() -> bool:
+    me = os.getpid()
+    return Path(f"/proc/{me}/task/{me}/children").exists()
+
+
+def children(pid: int) -> list[int]:
+    """The processes whose parent is `pid`."""
+    if not _lists_children():
+        return _children_by_search(pid)
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found.extend(int(child) for child in file.read().split())
+        except OSError:
+            continue
+    return found
+
+
+def _children_by_search(parent: int) -> list[int]:
+    # Kernels without CONFIG_PROC_CHILDREN.
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = stat_fields(int(name))
+            if fields is not None and int(fields[1]) == parent:
+                found.append(int(name))
+    return found
+
+
+def tree(root: int) -> list[int]:
+    """`root` and all its descendants, parents first."""
+    found = [root]
+    for pid in found:
+        found.extend(child for child in children(pid) if child not in found)
+    return found
+
+
+def cpu_us(pid: int) -> int:
+    """CPU time of a process and of the children it has waited for; 0 if it is gone."""
+    try:
+        # The kernel's number for "CPU clock of that whole process": see clock_getcpuclockid(3).
+        own = time.clock_gettime_ns(((~pid) << 3) | 2) // 1000
+    except OSError:
+        return 0
+    fields = stat_fields(pid)
+    waited_for = int(fields[13]) + int(fields[14]) if fields else 0
+    return own + waited_for * TICK_US
+
+
+def thread_waits_us(pid: int) -> dict[str, int]:
+    """How long each thread of a process was ready but had no CPU; empty if the process is gone.
+
+    All threads, because an answer passes through several: one reads the stream, another decides.
+    """
+    waits: dict[str, int] = {}
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return waits
+    for thread in threads[:COUNTED_THREADS]:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
+                waits[thread] = int(file.read().split()[1]) // 1000
+        except (OSError, IndexError):
+            continue
+    return waits
+
+
+class Waits:
+    """What the threads of a process have waited for a CPU, added up; never decreases.
+
+    A thread takes its account with it when it ends, and gRPC's come and go: so what each has waited
+    since the last time is added to what is known.
+    """
+
+    def __init__(self) -> None:
+        self._total_us = 0
+        self._threads: dict[str, int] = {}
+
+    def us(self, pid: int) -> int:
+        """Up to now; nothing more once the process is gone."""
+        threads = thread_waits_us(pid)
+        for thread, waited_us in threads.items():
+            before_us = self._threads.get(thread, 0)
+            # Less than before: another thread with that number.
+            self._total_us += waited_us - before_us if waited_us >= before_us else waited_us
+        self._threads = threads
+        return self._total_us
+
+
+def is_ready(pid: int, but: int = 0) -> bool:
+    """Whether a thread of a process is running or waits for a CPU; `but` is a thread left out."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    for thread in threads[:COUNTED_THREADS]:
+        fields = stat_fields(f"{pid}/task/{thread}")
+        if fields is not None and fields[0] == b"R" and int(thread) != but:
+            return True
+    return False
+
+
+class Usage(NamedTuple):
+    """What a tree holds at one moment."""
+
+    memory_bytes: int
+    """Resident, swapped out and page tables, shared pages counted once for each process."""
+    tasks: int
+    """Processes and threads."""
+
+
+def usage(pids: list[int]) -> Usage:
+    """Add up what these processes hold."""
+    kib = tasks = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/status", "rb") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            if line.startswith(_KIB_FIELDS):
+                kib += int(line.split()[1])
+            elif line.startswith(b"Threads:"):
+                tasks += int(line.split()[1])
+    return Usage(kib * 1024, tasks)
+
+
+def exact_memory_bytes(pids: list[int]) -> int | None:
+    """Memory of these processes with shared pages counted once; None if that cannot be read."""
+    kib = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+                for line in file:
+                    if line.startswith((b"Pss:", b"SwapPss:")):
+                        kib += int(line.split()[1])
+        except FileNotFoundError:
+            continue
+        except OSError:
+            if os.path.exists(f"/proc/{pid}"):
+                return None
+    return kib * 1024
+
+
+def wait_for_end(pid: int, milliseconds: int) -> bool:
+    """Whether a process ends within this time; wakes with its end, not some pause later."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        return bool(waiting.poll(milliseconds))
+    finally:
+        os.close(handle)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, or gone."""
+    fields = stat_fields(pid)
+    return fields is None or fields[0] in (b"T", b"t", b"Z", b"X")

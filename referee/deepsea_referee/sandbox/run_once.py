@@ -1,0 +1,117 @@
+"""Runs a program at some level of isolation and waits for it: for probes and tests, not for play.
+
+Laws: blocks, but never longer than it is told to; closes what it opened. What the program prints
+is read at the end, so it may print as much as a pipe holds (64 KiB).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from deepsea_referee.sandbox import process_tree
+from deepsea_referee.sandbox.interface import Contained, Isolation, Launch, Limits
+
+PIPE_BYTES = 65536
+
+
+class Outcome(NamedTuple):
+    """What became of a program."""
+
+    ended: bool
+    """Whether it ended by itself (or was ended by a limit) within the time."""
+    returncode: int | None
+    stdout: str
+    stderr: str
+    over_limit: str | None
+    setup_error: str | None
+
+
+def wait_for(contained: Contained, milliseconds: int) -> bool:
+    """Whether the program ends within this time."""
+    return process_tree.wait_for_end(contained.pid, milliseconds)
+
+
+class Trial:
+    """A program under way. `outcome` and `close` may be called in any order; `close` at last."""
+
+    def __init__(
+        self,
+        isolation: Isolation,
+        command: tuple[str, ...],
+        *,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        socket: Path | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Start it. Raises OSError if nothing could be started."""
+        self._contained: Contained | None = None
+        self._out, out_end = os.pipe()
+        self._err, err_end = os.pipe()
+        try:
+            launch = Launch(
+                command, folder, environment or {}, socket, out_end, err_end, limits or Limits()
+            )
+            self._contained = isolation.spawn(launch)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+
+    def outcome(self, milliseconds: int = 10_000) -> Outcome:
+        """Wait for its end at most this long, end it, and say what became of it."""
+        contained = self._contained
+        assert contained is not None
+        ended = wait_for(contained, milliseconds)
+        returncode = contained.poll()
+        setup_error = contained.setup_error()
+        over_limit = contained.over_limit()
+        contained.close()
+        return Outcome(
+            ended, returncode, _rest(self._out), _rest(self._err), over_limit, setup_error
+        )
+
+    def close(self) -> None:
+        """End it, if it has not ended, and leave nothing behind. May be called again."""
+        if self._contained is not None:
+            self._contained.close()
+        for descriptor in (self._out, self._err):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._out = self._err = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def run(
+    isolation: Isolation,
+    command: tuple[str, ...],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    socket: Path | None = None,
+    limits: Limits | None = None,
+    milliseconds: int = 10_000,
+) -> Outcome:
+    """Start a program, wait for its end at most this long, end it, and say what became of it."""
+    with Trial(
+        isolation, command, folder=folder, environment=environment, socket=socket, limits=limits
+    ) as trial:
+        return trial.outcome(milliseconds)
+
+
+def _rest(descriptor: int) -> str:
+    os.set_blocking(descriptor, False)
+    with contextlib.suppress(BlockingIOError):
+        return os.read(descriptor, PIPE_BYTES).decode("utf-8", "replace")
+    return ""

@@ -1,0 +1,237 @@
+"""A bot that runs in bubblewrap: measured, frozen and ended from outside.
+
+The tree: bubblewrap's monitor (the process that we started) > the sandbox's process 1, also
+bubblewrap > the bot's first process > whatever it makes. When process 1 ends, the kernel ends
+everything in the sandbox; it ends when the bot's first process, the monitor or this process does.
+
+Laws: what can be asked of the control group is asked there, the rest is seen through /proc.
+Numbers of processes are not trusted for long: process 1 is held by a descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+from deepsea_referee.sandbox import (
+    cgroup,
+    cleanup,
+    process_tree,
+    root_staging,
+    stop_signals,
+    watchdog,
+)
+from deepsea_referee.sandbox.interface import MIB, Limits
+
+# What a file in a tmpfs costs the kernel, for the watchdog's account.
+INODE_BYTES = 1024
+_END_MS = 1000
+
+
+class SandboxedProcess:
+    """A bot in its sandbox; see `contract.Contained`."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        mark: str,
+        limits: Limits,
+        group: cgroup.Group | None,
+        stage: root_staging.Stage,
+        status: int,
+    ) -> None:
+        self._process = process
+        self._mark = mark
+        self._limits = limits
+        self._group = group
+        self._stage = stage
+        self._status = status
+        # The watchdog's thread looks while another kills or closes.
+        self._lock = threading.RLock()
+        self._said = b""
+        self._first: int | None = None  # the sandbox's process 1, in our numbers
+        self._first_handle = -1
+        self._bot: int | None = None
+        self._cpu_us = 0
+        self._waits = process_tree.Waits()
+        self._over_limit: str | None = None
+        self._frozen = False
+        self._killed = False
+        self._closed = False
+        watchdog.watch(self._look)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def poll(self) -> int | None:
+        self.cpu_us()  # the last chance to read it
+        return self._process.poll()
+
+    def kill(self) -> None:
+        with self._lock:
+            self._learn()
+            ended = self._process.poll() is not None
+            self._killed |= not ended
+            if self._first_handle >= 0:
+                # Process 1 goes and takes all with it; the monitor sees that, reaps it and ends.
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
+            elif not ended and not (self._group and self._group.kill()):
+                self._kill_during_setup()
+            # Not before: what dies must not run again first. A v1 freezer holds back even SIGKILL.
+            self.thaw()
+
+    def cpu_us(self) -> int:
+        used = self._group.cpu_us() if self._group else None
+        if used is None and self._process.returncode is None and (first := self._learn()):
+            # Process 1 too: it has the time of what it reaped.
+            used = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(first))
+        self._cpu_us = max(self._cpu_us, used or 0)
+        return self._cpu_us
+
+    def waited_us(self) -> int:
+        return self._waits.us(self._running_bot() or 0)
+
+    def is_ready(self) -> bool:
+        bot = self._running_bot()
+        return bot is not None and process_tree.is_ready(bot)
+
+    def _running_bot(self) -> int | None:
+        """The bot's first process, in our numbers."""
+        if self._bot is None and (first := self._learn()) is not None:
+            self._bot = next(iter(process_tree.children(first)), None)
+        return self._bot if self._process.returncode is None else None
+
+    def freeze(self) -> None:
+        self._frozen = True
+        if self._group is not None and self._group.freezes:
+            self._group.freeze()
+        else:
+            stop_signals.stop_all(self._members)
+
+    def thaw(self) -> None:
+        if not self._frozen:
+            return
+        self._frozen = False
+        if self._group is not None and self._group.freezes:
+            self._group.thaw()
+        else:
+            stop_signals.go_all(self._members)
+
+    def over_limit(self) -> str | None:
+        if self._over_limit is None and self._group is not None:
+            self._over_limit = self._group.over_limit()
+        return self._over_limit
+
+    def setup_error(self) -> str | None:
+        if self._process.poll() is None or self._killed or self.over_limit():
+            return None
+        self._learn()
+        if b'"exit-code"' in self._said:
+            return None
+        # bubblewrap reports the bot's exit if and only if the bot was started.
+        return (
+            f"the sandbox could not be built (status {self._process.returncode}): see stderr, "
+            "and run `deepsea-referee doctor`"
+        )
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        watchdog.forget(self._look)
+        self.cpu_us()
+        self.over_limit()
+        self.kill()
+        if self._process.poll() is None:
+            if not process_tree.wait_for_end(self._process.pid, _END_MS):
+                self._process.kill()
+            self._process.wait()
+        with self._lock:
+            if self._first_handle >= 0:
+                # The monitor may end before process 1 has: wait for that one too.
+                waiting = select.poll()
+                waiting.register(self._first_handle, select.POLLIN)
+                waiting.poll(_END_MS)
+                os.close(self._first_handle)
+                self._first_handle = -1
+            self._learn()
+            os.close(self._status)
+            self._status = -1
+        if self._group is not None:
+            self._group.remove()
+        self._stage.remove()
+        cleanup.strike("mark", self._mark)
+
+    def _learn(self) -> int | None:
+        """Read what bubblewrap has said so far; the number of the sandbox's process 1 if known."""
+        with self._lock:
+            if self._status >= 0:
+                with contextlib.suppress(BlockingIOError):
+                    self._said += os.read(self._status, 65536)
+            line, end, _rest = self._said.partition(b"\n")
+            if self._first is None and end:
+                self._first = int(json.loads(line)["child-pid"])
+                with contextlib.suppress(ProcessLookupError):
+                    self._first_handle = os.pidfd_open(self._first)
+        return self._first
+
+    def _members(self) -> list[int]:
+        """Every process of the sandbox but for bubblewrap's own."""
+        first = self._learn()
+        if first is None or self._process.returncode is not None:
+            return []
+        return process_tree.tree(first)[1:]
+
+    def _kill_during_setup(self) -> None:
+        # The monitor is stopped first so that it cannot make the sandbox's first process between
+        # our look and its end; that one dies with the monitor only a little later in its life.
+        pid = self._process.pid
+        stop_signals.stop_all(lambda: [pid])
+        stop_signals.send([*process_tree.tree(pid)[1:], pid], signal.SIGKILL)
+
+    def _look(self) -> None:
+        if self._group is not None and self._group.bounds_memory:
+            # The kernel may have ended one process only: the rest is to go too.
+            if self.over_limit():
+                self.kill()
+            return
+        members = self._members()
+        if not members:  # not yet built: what would be looked at is this machine
+            return
+        usage = process_tree.usage(members)
+        in_files = self._bytes_in_files()
+        most = self._limits.memory_bytes
+        if usage.memory_bytes + in_files > most:
+            exact = process_tree.exact_memory_bytes(members)
+            if exact is None or exact + in_files > most:
+                self._over_limit = f"memory: more than {most // MIB} MiB"
+        if usage.tasks > self._limits.processes + cgroup.OWN_TASKS:
+            self._over_limit = f"processes: more than {self._limits.processes}"
+        if self._over_limit is not None:
+            self.kill()
+
+    def _bytes_in_files(self) -> int:
+        """What /tmp and /dev/shm hold, with what their files cost even if they are empty."""
+        total = 0
+        for folder in ("tmp", "dev/shm"):
+            try:
+                found = os.statvfs(Path(f"/proc/{self._first}/root", folder))
+            except OSError:
+                continue
+            if found.f_blocks * found.f_frsize > self._limits.file_bytes + found.f_frsize:
+                continue  # not the one that was made for the bot
+            total += (found.f_blocks - found.f_bfree) * found.f_frsize
+            total += (found.f_files - found.f_ffree) * INODE_BYTES
+        return total

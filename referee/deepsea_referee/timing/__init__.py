@@ -1,0 +1,1 @@
+"""Clocks, decision timers and the host's load."""

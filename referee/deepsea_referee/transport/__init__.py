@@ -1,0 +1,1 @@
+"""gRPC sessions between the referee and bots."""

@@ -1,0 +1,128 @@
+"""The door through which one bot comes: a gRPC server of its own on a socket of its own.
+
+A socket names its seat, and one bot's slow or hostile connection cannot delay another's. Messages
+are taken as bytes and parsed by our own code, so that malformed ones get a proper status. A token
+opens the door once; there is no second connection and no taking over.
+"""
+
+from __future__ import annotations
+
+import hmac
+from pathlib import Path
+from typing import Final
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from deepsea_referee.errors import RefereeError
+from deepsea_referee.timing.clock import Clock, time_limit
+from deepsea_referee.transport.session import MESSAGE_BYTES, Session, Stream, read
+from deepsea_sdk import __version__
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.wire import PROTOCOL_VERSION
+
+SERVICE: Final = pb.DESCRIPTOR.services_by_name["Referee"].full_name
+HELLO_LIMIT_US: Final = 5_000_000
+"""How long an open stream may stay without a hello."""
+
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.max_concurrent_streams", 8),
+    # A connection that does not finish its handshake must not hold a descriptor for two minutes.
+    ("grpc.server_handshake_timeout_ms", 3_000),
+    # A bot needs one. Each may hold up to 16 MB of headers until it acknowledges our settings.
+    ("grpc.max_allowed_incoming_connections", 4),
+    # Compressed messages are not unpacked at all: a small one could become a thousand times larger.
+    ("grpc.per_message_decompression", 0),
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_ping_strikes", 2),
+)
+# For remote bots only: keepalive would end the stream of one that is frozen outside its turns.
+REMOTE_OPTIONS: Final = (
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
+)
+
+
+class SeatServer:
+    """Listens for one bot and hands its stream to the session."""
+
+    def __init__(
+        self, session: Session, token: str, clock: Clock, *, hello_limit_us: int = HELLO_LIMIT_US
+    ) -> None:
+        self._session = session
+        self._token = token.encode()
+        self._clock = clock
+        self._hello_limit_us = hello_limit_us
+        self._taken = False
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self, where: Path | str) -> str:
+        """Listen on a Unix socket (a Path) or on HOST:PORT (port 0: any); returns the address."""
+        local = isinstance(where, Path)
+        server = grpc.aio.server(options=OPTIONS if local else OPTIONS + REMOTE_OPTIONS)
+        play: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
+            self._play
+        )
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {"Play": play}),)
+        )
+        checks = health.aio.HealthServicer()
+        await checks.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+        reflection.enable_server_reflection(
+            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+        )
+        try:
+            port = server.add_insecure_port(f"unix:{where}" if local else str(where))
+            await server.start()
+        except RuntimeError as error:
+            raise RefereeError(f"cannot listen on {where}: {error}") from error
+        self._server = server
+        return f"unix:{where}" if local else f"{str(where).rpartition(':')[0]}:{port}"
+
+    async def stop(self) -> None:
+        """Close the door and every stream; the socket file goes with it."""
+        if self._server is not None:
+            await self._server.stop(grace=None)
+
+    async def _play(self, _requests: object, stream: Stream) -> None:
+        try:
+            async with time_limit(self._clock, self._hello_limit_us):
+                data = await read(stream)
+        except TimeoutError:
+            await stream.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello came")
+        if data is None:
+            return
+        try:
+            message = pb.BotMessage.FromString(data)
+        except DecodeError:
+            await stream.abort(
+                grpc.StatusCode.INVALID_ARGUMENT, "the bytes are no BotMessage of deepsea.v1"
+            )
+        if not message.HasField("hello") or message.decisions:
+            await stream.abort(
+                grpc.StatusCode.INVALID_ARGUMENT, "the first message is a hello and nothing else"
+            )
+        if not hmac.compare_digest(message.hello.token.encode(), self._token):
+            await stream.abort(grpc.StatusCode.UNAUTHENTICATED, "the token does not open this seat")
+        if self._taken:
+            await stream.abort(
+                grpc.StatusCode.ALREADY_EXISTS, "the token was used: a seat has one connection"
+            )
+        if (version := message.hello.protocol_version) != PROTOCOL_VERSION:
+            await stream.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"the bot speaks protocol version {version}, this referee version "
+                f"{PROTOCOL_VERSION}: update the older side",
+            )
+        self._taken = True
+        version_text = f"deepsea-referee/{__version__}"
+        welcome = pb.Welcome(protocol_version=PROTOCOL_VERSION, referee=version_text)
+        self._session.send(pb.RefereeMessage(welcome=welcome))
+        await self._session.serve(stream)

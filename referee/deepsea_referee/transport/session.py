@@ -1,0 +1,345 @@
+"""One bot's stream: questions out, answers in, each on its own clock.
+
+A session serves many games at once. What is ready when a bot has answered everything goes out as
+one message: messages cost more than what is in them, and a bot works on one thing at a time. Time
+runs from just before the write to just after the read and is shared by the questions of a message;
+open_question.py says what each of them is charged. A bot speaks only when asked: the first word
+nobody asked for ends its stream; an answer that comes too late is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final, NoReturn, TypeAlias
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from deepsea_referee.errors import BotFault, RefereeError
+from deepsea_referee.timing.clock import Alarm, Clock, SharedTime
+from deepsea_referee.timing.decision_timer import Answer, Heard, OpenQuestion
+from deepsea_referee.timing.host_load import LOOKS, Gauge, OffTurn, Reading
+from deepsea_rules.faults import Fault
+from deepsea_sdk import wire
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import TimeLeft
+
+MESSAGE_BYTES: Final = 64 * 1024
+"""The longest message a bot may send, and the length up to which questions are put together."""
+WRITE_LIMIT_US: Final = 10_000_000
+"""How long a bot may leave one message unread."""
+LATE_KEPT: Final = 1_000
+"""So many answers may be still to come after their time; older ones are taken for unasked."""
+STALL_US: Final = 2_000
+"""An alarm that rings later than this shows that the event loop itself was held up."""
+
+Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+
+class Session:
+    """The games' side (ask, send, close, fail) and the stream's side (serve) of a connection."""
+
+    def __init__(self, clock: Clock, *, write_limit_us: int = WRITE_LIMIT_US) -> None:
+        self._clock = clock
+        self._write_limit_us = write_limit_us
+        self._loop = asyncio.get_running_loop()
+        self._last_id = 0
+        self._open: dict[int, OpenQuestion] = {}
+        self._shared = SharedTime()
+        self._late: dict[int, None] = {}  # a set that knows what came first
+        self._outbox: list[tuple[bytes, OpenQuestion | None]] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._write_by_us: int | None = None
+        self._alarm: Alarm | None = None
+        self._alarm_us = 0
+        self._handler: asyncio.Task[object] | None = None
+        self._closing = False
+        self._end: BotFault | None = None
+        self.explain_end: Callable[[], BotFault | None] = lambda: None
+        """Asked when the stream ends: why it did, if more is known than that it did."""
+        self.gauge: Gauge | None = None
+        """Reads what the bot and the host have used; without one only wall time counts."""
+        self.freeze: Callable[[], None] | None = None
+        self.thaw: Callable[[], None] | None = None
+        """How to stop the bot between its turns and let it go on; it runs on without them."""
+        self.off_turn = OffTurn()
+        self.connected: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+
+    # ------------------------------------------------------------------------- the games' side
+
+    @property
+    def usable(self) -> bool:
+        """Whether a new game may begin on it."""
+        return self._end is None and not self._closing
+
+    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        """Ask for one decision; returns the request's id.
+
+        request  from `wire.request_to_wire`
+        heard    called once, and never before this returns
+        """
+        self._last_id = request_id = self._last_id + 1
+        if self._end is not None:
+            self._loop.call_soon(heard, BotFault(self._end.fault, self._end.detail, 0))
+            return request_id
+        look_us = time_left.budget_us // LOOKS if self.gauge else None
+        question = OpenQuestion(request_id, game_id, sum(time_left), look_us, heard)
+        self._open[request_id] = question
+        self._put(wire.numbered(request, request_id), question)
+        return request_id
+
+    def send(self, message: pb.RefereeMessage) -> None:
+        """Send what needs no answer, in order with the questions; nothing if nobody listens."""
+        if self.usable:
+            self._put(message.SerializeToString(deterministic=True), None)
+
+    def close(self, reason: str) -> None:
+        """Say goodbye after what is still to be sent, then end the stream."""
+        if self.usable:
+            self._go_on(self._clock.now_us())
+            self.send(pb.RefereeMessage(goodbye=pb.Goodbye(reason=reason)))
+            self._closing = True
+
+    def fail(self, fault: Fault, detail: str) -> None:
+        """End it: every question, open or still to come, is met with this fault."""
+        if self._end is not None:
+            return
+        self._end = BotFault(fault, detail)
+        share_us = self._shared.at(self._clock.now_us())
+        met, self._open = list(self._open.values()), {}
+        self._outbox.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._handler is not None:
+            self._handler.cancel()
+        self.ended.set_result(None)
+        for question in met:
+            us = 0 if question.began_us is None else round(share_us - question.share_us)
+            question.heard(BotFault(fault, detail, us))
+
+    def _put(self, message: bytes, question: OpenQuestion | None) -> None:
+        self._outbox.append((message, question))
+        self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _done(self, question: OpenQuestion, now_us: int) -> None:
+        """It is open no more."""
+        del self._open[question.request_id]
+        self._shared.close(now_us)
+        if self._shared.idle:
+            self._wake_writer()
+
+    # ------------------------------------------------------------------------ the stream's side
+
+    async def serve(self, stream: Stream) -> None:
+        """Carry this session over a stream whose hello was accepted, until either side ends it."""
+        self._handler = asyncio.current_task()
+        writer = asyncio.create_task(self._write(stream))
+        self.connected.set_result(None)
+        try:
+            await self._read(stream)
+        except BotFault as fault:
+            self._stop(fault)
+            await self._written(writer)
+            await _abort(stream, grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
+        except asyncio.CancelledError:
+            # By `fail`, by the writer after goodbye, or with the whole server: gRPC wants no more
+            # than a return, and this task has nothing else to do.
+            if self._end is not None:
+                await self._written(writer)
+                await _abort(stream, grpc.StatusCode.CANCELLED, self._end.detail)
+        finally:
+            self._stop(self.explain_end() or BotFault(Fault.CRASH, "its stream ended"))
+            await self._written(writer)
+
+    async def _written(self, writer: asyncio.Task[None]) -> None:
+        """Let the write under way end, gRPC sends no status before; with the connection at last."""
+        if self._wake is not None and not self._wake.done():
+            writer.cancel()  # it waits for something to write
+        await asyncio.gather(writer, return_exceptions=True)
+
+    def _stop(self, fault: BotFault) -> None:
+        self._handler = None  # it is ending by itself
+        self.fail(fault.fault, fault.detail)
+
+    async def _read(self, stream: Stream) -> None:
+        while True:
+            data = await read(stream)
+            now_us = self._clock.now_us()
+            if data is None:
+                return
+            try:
+                message = pb.BotMessage.FromString(data)
+            except DecodeError:
+                _refuse("it sent bytes that are no BotMessage of deepsea.v1")
+            if message.HasField("hello"):
+                _refuse("it said hello twice")
+            decisions = message.decisions
+            if not decisions:
+                _refuse("it sent a message without a decision")
+            share_us = self._shared.at(now_us)
+            heard = []
+            try:
+                for decision in decisions:
+                    if (taken := self._take(decision, now_us, share_us)) is not None:
+                        heard.append(taken)  # noqa: PERF401  (kept also if the next one raises)
+            finally:  # what came before something senseless counts
+                if not self._open:
+                    self._pause(now_us)
+                for question, what in heard:
+                    question.heard(what)
+
+    def _take(
+        self, decision: pb.Decision, now_us: int, share_us: float
+    ) -> tuple[OpenQuestion, Answer | BotFault] | None:
+        """What an answer is worth; None if it comes too late."""
+        request_id = decision.request_id
+        question = self._open.get(request_id)
+        if question is None or question.began_us is None:
+            if request_id not in self._late:
+                _refuse(f"it answered request {request_id}, which is not open")
+            del self._late[request_id]
+            return None
+        if decision.game_id != question.game_id:
+            _refuse(f"it answered request {request_id} for a game that the request is not of")
+        reading = self._reading() if question.was_looked_at else None
+        self._done(question, now_us)
+        return question, question.answered(decision.action, now_us, share_us, reading)
+
+    async def _write(self, stream: Stream) -> None:
+        while self._end is None:
+            if not self._outbox and self._closing and self._handler is not None:
+                self._handler.cancel()
+                return
+            if not self._outbox or not self._shared.idle:
+                self._wake = self._loop.create_future()
+                await self._wake
+                continue
+            data, questions = self._next_batch()
+            if questions:
+                self._go_on(self._clock.now_us())
+            now_us = self._clock.now_us()
+            share_us = self._shared.open(len(questions), now_us)
+            for question in questions:
+                question.began_us = now_us
+                question.share_us = share_us
+                self._ring_by(now_us + (question.look_us or question.limit_us))
+            self._write_by_us = now_us + self._write_limit_us
+            self._ring_by(self._write_by_us)
+            await stream.write(data)
+            self._write_by_us = None
+
+    def _next_batch(self) -> tuple[bytes, list[OpenQuestion]]:
+        """What is waiting, up to the length of one message: messages add up byte by byte."""
+        size = count = 0
+        for data, _ in self._outbox:
+            size += len(data)
+            if count and size > MESSAGE_BYTES:
+                break
+            count += 1
+        batch = self._outbox[:count]
+        del self._outbox[:count]
+        questions = [question for _, question in batch if question is not None]
+        return b"".join([data for data, _ in batch]), questions
+
+    # ------------------------------------------------------------------------------------- time
+
+    def _ring_by(self, deadline_us: int) -> None:
+        """One alarm for everything: it is left alone unless this deadline comes before it."""
+        when_us = deadline_us + 1  # to use up the limit exactly is in time
+        if self._alarm is not None:
+            if self._alarm_us <= when_us:
+                return
+            self._alarm.cancel()
+        self._alarm_us = when_us
+        self._alarm = self._clock.at(when_us, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        now_us = self._clock.now_us()
+        late_us = now_us - self._alarm_us
+        if late_us > STALL_US:
+            self._forgive(late_us + STALL_US)
+        share_us = self._shared.at(now_us)
+        due = []
+        for question in self._open.values():
+            if question.began_us is not None:
+                if early_us := question.early_us(share_us):
+                    # Shared time is never faster than the clock: it cannot be due before that.
+                    self._ring_by(now_us + early_us)
+                else:
+                    due.append(question)
+        if due:
+            reading = self._reading()
+            for question in due:
+                came = question.look(now_us, share_us, reading, self.gauge)
+                if isinstance(came, int):
+                    self._ring_by(now_us + came)
+                else:
+                    self._give_up(question, came, now_us)
+        if self._write_by_us is not None:
+            if now_us > self._write_by_us:
+                self.fail(Fault.CRASH, "it does not read what it is sent")
+            else:
+                self._ring_by(self._write_by_us)
+
+    def _give_up(self, question: OpenQuestion, came: BotFault | RefereeError, now_us: int) -> None:
+        self._done(question, now_us)
+        self._late[question.request_id] = None
+        if len(self._late) > LATE_KEPT:
+            del self._late[next(iter(self._late))]
+        question.heard(came)
+
+    def _reading(self) -> Reading | None:
+        return self.gauge.read() if self.gauge is not None else None
+
+    def _pause(self, now_us: int) -> None:
+        """The bot has answered everything; what it does now is on others' time."""
+        if self.freeze is not None:
+            self.freeze()
+        if self.gauge is not None:
+            self.off_turn.begin(now_us, self.gauge)
+
+    def _go_on(self, now_us: int) -> None:
+        if self.gauge is not None:
+            self.off_turn.end(now_us, self.gauge)
+        if self.thaw is not None:
+            self.thaw()
+
+    def _forgive(self, us: int) -> None:
+        """The event loop was held up: that is not charged, once for each question.
+
+        An answer that has come meanwhile is read before the alarm rings again.
+        """
+        for question in self._open.values():
+            began_us = question.began_us
+            if began_us is not None and began_us < self._alarm_us and not question.credit_us:
+                question.credit_us = us
+
+
+async def _abort(stream: Stream, code: grpc.StatusCode, detail: str) -> None:
+    """End a stream with a status; the other side may have ended it without one meanwhile."""
+    with contextlib.suppress(grpc.aio.InternalError):
+        await stream.abort(code, detail)
+
+
+async def read(stream: Stream) -> bytes | None:
+    """The next message; None at the end of the stream, also if it ends in the midst of one.
+
+    gRPC raises for a message that is too long, and has refused it then.
+    """
+    try:
+        data: object = await stream.read()
+    except grpc.aio.InternalError:
+        return None
+    return data if isinstance(data, bytes) else None
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise BotFault(Fault.PROTOCOL_ERROR, detail)

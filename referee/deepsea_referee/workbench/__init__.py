@@ -1,0 +1,1 @@
+"""Tools for bot authors: check, compare, replay, variations, scaffold."""

@@ -1,0 +1,299 @@
+"""What a bot goes through before its first match: every check with what was found and a remedy.
+
+Laws: the bot is a process as in a match, with the same clock, limits and faults; everything that is
+done to it can happen in a match; a check that fails says what its author can do about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from deepsea_referee.bots.pool import Lineup
+from deepsea_referee.bots.process import BotProcess, Hosting
+from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
+from deepsea_referee.errors import BotFault, BotStartError
+from deepsea_referee.match import play_game
+from deepsea_referee.results.summary import FaultReport
+from deepsea_referee.timing.clock import Clock, SystemClock, TimeControl
+from deepsea_referee.timing.decision_timer import Heard
+from deepsea_referee.transport.session import Session
+from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Decision, Game
+from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import TimeLeft
+
+SEED: Final = seed_from_text("check")
+OPPONENT: Final = "random"
+"""It takes the bot everywhere, and answers at once."""
+LONGEST_LOG: Final = 20
+"""Lines of what the bot printed that are shown."""
+
+REMEDIES: Final = {
+    Fault.START_TIMEOUT: "call run(YourBot) at once and load what is large when a game starts",
+    Fault.CRASH: "mend the error that it printed; `show` and `debug` lead to the decision",
+    Fault.TIMEOUT: "keep to self.time_left, or try a longer --clock",
+    Fault.ILLEGAL_ACTION: "return one of view.legal; for orders, view.items in any order",
+    Fault.PROTOCOL_ERROR: "answer each request once, with its ids; see docs/protocol.md",
+    Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check."""
+
+    name: str
+    ok: bool
+    needed: bool
+    """False: only advice."""
+    found: str
+    remedy: str = ""
+    """What to do if it is not ok."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All checks of a bot."""
+
+    findings: list[Finding]
+    log: list[str]
+    """The last of what it printed, if it was ever at fault."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether the bot can play matches."""
+        return all(finding.ok for finding in self.findings if finding.needed)
+
+
+async def examine(
+    bot: BotSpec,
+    hosting: Hosting,
+    control: TimeControl,
+    *,
+    clock: Clock | None = None,
+    on_game: Callable[[], object] = lambda: None,
+) -> Report:
+    """Put the bot through everything; `on_game` is called after each game."""
+    samples = sample_bots()
+    other = resolve(OPPONENT) if OPPONENT in samples else bot
+    lineup = Lineup([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
+    findings: list[Finding] = []
+    try:
+        async with lineup:
+            examination = _Examination(lineup, control, on_game)
+            process = await lineup.ready(0)
+            if process.missed_start:
+                limit = hosting.start_limit_us // 1_000_000
+                found = f"it did not say hello within {limit} s"
+                remedy = REMEDIES[Fault.START_TIMEOUT]
+                findings.append(Finding("start", False, True, found, remedy))
+            else:
+                findings.append(Finding("start", True, True, "it starts and says hello"))
+                findings += [await examination.preset(rules) for rules in PRESETS.values()]
+                findings += examination.clock()
+                findings += [
+                    await examination.late_answer(),
+                    await examination.dropped(),
+                    await examination.forgets(),
+                ]
+    except BotStartError as error:
+        remedy = "run it as a match does, and read its error: deepsea-referee match BOT random"
+        findings.append(Finding("start", False, True, str(error), remedy))
+    log = "".join(log.text for log in lineup.logs if log.bot == 0)
+    return Report(findings, log.splitlines()[-LONGEST_LOG:])
+
+
+class _Examination:
+    """The checks of a bot that has started; it is bot 0 of the line-up."""
+
+    def __init__(self, lineup: Lineup, control: TimeControl, on_game: Callable[[], object]) -> None:
+        self._lineup = lineup
+        self._control = control
+        self._on_game = on_game
+        self._numbers = itertools.count(1)
+        self._times_us: list[int] = []
+        self._timeouts: list[FaultReport] = []
+        self._sound = True
+        """Whether it has played without a fault so far."""
+
+    async def preset(self, rules: RuleSet) -> Finding:
+        """A game of each size."""
+        name = f"rules {rules.name}"
+        decisions = 0
+        for players in range(MIN_PLAYERS, MAX_PLAYERS + 1):
+            seat = players % 3 % players  # the first, a middle and the last one
+            game, faults = await self._play(rules, players, seat)
+            own = [decision for decision in game.decisions if decision.seat == seat]
+            decisions += len(own)
+            self._times_us += [decision.us for decision in own]
+            self._timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
+            for fault in faults:
+                self._sound = False
+                found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
+                return Finding(name, False, True, found, REMEDIES[fault.fault])
+        found = f"{decisions} decisions in games of {MIN_PLAYERS} to {MAX_PLAYERS}, no fault"
+        return Finding(name, True, True, found)
+
+    def clock(self) -> list[Finding]:
+        """How long it took in all these games."""
+        if not self._times_us:
+            return []
+        slowest, median = max(self._times_us), statistics.median_low(self._times_us)
+        budget = self._control.budget_us
+        over = sum(us > budget for us in self._times_us)
+        found = (
+            f"median {median / 1000:.1f} ms, slowest {slowest / 1000:.1f} ms, "
+            f"the clock is {self._control.format()}"
+        )
+        if self._timeouts:
+            remedy = REMEDIES[Fault.TIMEOUT]
+            return [Finding("clock", False, True, f"timeouts: {found}", remedy)]
+        if over:
+            found = f"{over} of {len(self._times_us)} decisions drew on the bank: {found}"
+            return [Finding("clock", False, False, found, "plan with self.time_left.budget_us")]
+        return [Finding("clock", True, True, found)]
+
+    async def late_answer(self) -> Finding:
+        """One answer is taken for too late: it goes on and answers what comes next."""
+        name = "late answer"
+        game, faults = await self._play(PRESETS[DEFAULT], 2, 0, _TooLate)
+        others = [fault for fault in faults if fault.came != _TooLate.SAID]
+        if others:
+            found = f"after a timeout: {others[0].explanation()}"
+            remedy = "answer every request, also after on_fault, and take a fault for no end"
+            if not self._sound:
+                remedy = REMEDIES[others[0].fault]
+            return Finding(name, False, True, found, remedy)
+        answered = sum(decision.seat == 0 for decision in game.decisions) - len(faults)
+        found = f"after a timeout on purpose it answered {answered} more questions"
+        return Finding(name, True, True, found)
+
+    async def dropped(self) -> Finding:
+        """The connection is dropped in mid-game: its program ends, and can be started again."""
+        name = "dropped connection"
+        process = await self._lineup.ready(0)
+        await self._play(PRESETS[DEFAULT], 2, 0, _Dropped)
+        end = await process.last_words()
+        if process.running:
+            remedy = "end the program when the stream ends, as deepsea_sdk.run does"
+            return Finding(name, False, True, f"{end} after the connection was dropped", remedy)
+        _, faults = await self._play(PRESETS[DEFAULT], 2, 0)
+        if faults:
+            found = f"started again: {faults[0].explanation()}"
+            return Finding(name, False, True, found, REMEDIES[faults[0].fault])
+        return Finding(name, True, True, "it ended, was started again and played")
+
+    async def forgets(self) -> Finding:
+        """The same game before and after another one."""
+        name = "same again"
+        if not self._sound:
+            return Finding(name, False, False, "not looked at", "mend its faults first")
+        first = await self._decisions(1)
+        await self._decisions(2)
+        again = await self._decisions(1)
+        pairs = zip(first, again, strict=False)
+        other = next((i for i, (a, b) in enumerate(pairs) if a.action != b.action), None)
+        if other is None and len(first) == len(again):
+            return Finding(name, True, False, "the same game was played in the same way twice")
+        where = f"from decision {other} on" if other is not None else "at the end"
+        return Finding(
+            name,
+            False,
+            False,
+            f"the same game was played in another way {where}",
+            "forget the game before in on_game_start, and seed random numbers with "
+            "info.commitment and info.seat; a search that stops by the clock may differ",
+        )
+
+    async def _decisions(self, number: int) -> list[Decision]:
+        game, _ = await self._play(PRESETS[DEFAULT], 2, 0, number=number)
+        return game.decisions
+
+    async def _play(
+        self,
+        rules: RuleSet,
+        players: int,
+        seat: int,
+        between: type[_Between] | None = None,
+        number: int | None = None,
+    ) -> tuple[Game, list[FaultReport]]:
+        """A game with the bot in that seat; its faults. A game that is void raises RefereeError."""
+        count = next(self._numbers)
+        seed = game_seed(SEED, number or count)
+        game = Game(rules, players, seed)
+        others = iter(range(1, players))
+        bots = [0 if s == seat else next(others) for s in range(players)]
+        processes = [await self._lineup.ready(bot) for bot in bots]
+        sessions: Sequence[Session] = [process.session for process in processes]
+        if between is not None:
+            # It stands in for a session, with the two calls that a game makes.
+            placed = cast(Session, between(sessions[seat]))
+            sessions = [placed if s == seat else session for s, session in enumerate(sessions)]
+        faults = await play_game(game, f"check-{count:03}", sessions, self._control)
+        for bot in bots:
+            self._lineup.finished_game(bot)
+        own = [fault for fault in faults if fault.seat == seat]
+        if own and between is None:
+            processes[seat].troubled = True
+            own = [await self._explained(fault, processes[seat]) for fault in own]
+        self._on_game()
+        return game, own
+
+    async def _explained(self, fault: FaultReport, process: BotProcess) -> FaultReport:
+        if fault.fault is not Fault.CRASH:
+            return fault
+        return replace(fault, came=f"{fault.came}: {await process.last_words()}")
+
+
+class _Between:
+    """Stands between a game and a session, and does something to the third question."""
+
+    SAID = ""
+    QUESTION = 3
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked = 0
+
+    def send(self, message: pb.RefereeMessage) -> None:
+        self._session.send(message)
+
+    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        self._asked += 1
+        if self._asked == self.QUESTION:
+            return self.do(game_id, request, time_left, heard)
+        return self._session.ask(game_id, request, time_left, heard)
+
+    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        """Ask the third question."""
+        raise NotImplementedError
+
+
+class _TooLate(_Between):
+    """The question is asked, but nobody waits for the answer."""
+
+    SAID = "a timeout on purpose"
+
+    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        request_id = self._session.ask(game_id, request, time_left, lambda _: None)
+        fault = BotFault(Fault.TIMEOUT, self.SAID, sum(time_left))
+        asyncio.get_running_loop().call_soon(heard, fault)
+        return request_id
+
+
+class _Dropped(_Between):
+    """The stream is ended."""
+
+    SAID = "the connection was dropped on purpose"
+
+    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        self._session.fail(Fault.CRASH, self.SAID)
+        return self._session.ask(game_id, request, time_left, heard)

@@ -1,0 +1,119 @@
+"""Which of two bots is stronger: what blocks of games say about it.
+
+Laws: one block is one observation, however many games it has; a verdict is looked for after every
+block, which the confidence sequences allow; every game counts as it was ranked, and faults are
+told beside it, so that nobody takes a crash for bad play.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.workbench.confidence import ConfidenceSequence
+
+Verdict = Literal["A", "B", "same"]
+LARGEST_LEAD: Final = 50
+"""Points: a larger difference in a block counts as this much; real ones are far below."""
+
+
+def placement_scores(placements: Sequence[int]) -> list[float]:
+    """For each seat the share of the others that it is ahead of; a tie is half of it."""
+    counts = Counter(placements)
+    others = len(placements) - 1
+    return [(others - (p - 1) - (counts[p] - 1) / 2) / others for p in placements]
+
+
+class Comparison:
+    """The differences between bots A and B, block by block."""
+
+    def __init__(
+        self,
+        line_ups: Sequence[Sequence[int]],
+        ours: Sequence[int],
+        theirs: Sequence[int],
+        *,
+        margin: float = 0.05,
+        alpha: float = 0.05,
+    ) -> None:
+        """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""
+        self._sides = (frozenset(ours), frozenset(theirs))
+        self._margin = margin
+        bound = _largest(line_ups, *self._sides)
+        self.placement = ConfidenceSequence(-bound, bound, alpha)
+        self.points = ConfidenceSequence(-LARGEST_LEAD, LARGEST_LEAD, alpha)
+        self.games = 0
+        self.means = [[0.0, 0.0], [0.0, 0.0]]
+        """Placement score and points of A, and of B."""
+        self.faults: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+        """The faults of A and of B by kind."""
+        self.forfeits = [0, 0]
+        self.first_faults: list[str | None] = [None, None]
+        """The first fault of A and of B, explained."""
+        self.clean_blocks = 0
+        """Blocks in which neither of the two was at fault,"""
+        self._clean_sum = 0.0
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks have been counted."""
+        return self.placement.count
+
+    @property
+    def clean_mean(self) -> float | None:
+        """and the mean difference in placement score in them."""
+        return self._clean_sum / self.clean_blocks if self.clean_blocks else None
+
+    def add(self, games: Sequence[GameResult]) -> None:
+        """Count one block."""
+        values: tuple[list[float], ...] = ([], [], [], [])
+        clean = True
+        for game in games:
+            scores = placement_scores(game.placements)
+            for side, bots in enumerate(self._sides):
+                seats = [seat for seat, bot in enumerate(game.seats) if bot in bots]
+                values[side].extend(scores[seat] for seat in seats)
+                values[2 + side].extend(game.scores[seat] for seat in seats)
+                faults = [fault for fault in game.faults if fault.seat in seats]
+                kinds = [str(fault.fault) for fault in faults]
+                if faults and self.first_faults[side] is None:
+                    self.first_faults[side] = faults[0].explanation()
+                self.faults[side].update(kinds)
+                self.forfeits[side] += sum(forfeit.seat in seats for forfeit in game.forfeits)
+                clean = clean and not kinds
+        placed, placed_b, scored, scored_b = (sum(v) / len(v) for v in values)
+        lead = scored - scored_b
+        self.placement.add(placed - placed_b)
+        self.points.add(max(-LARGEST_LEAD, min(LARGEST_LEAD, lead)))
+        for mean, now in zip(self.means, ((placed, scored), (placed_b, scored_b)), strict=True):
+            for i in range(2):
+                mean[i] += (now[i] - mean[i]) / self.blocks
+        self.games += len(games)
+        if clean:
+            self.clean_blocks += 1
+            self._clean_sum += placed - placed_b
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What can be said with confidence 1 - alpha; None if it takes more blocks."""
+        if not self.blocks:
+            return None
+        interval = self.placement.interval
+        if interval.excludes_zero:
+            return "A" if interval.low > 0 else "B"
+        return "same" if interval.within(self._margin) else None
+
+
+def _largest(
+    line_ups: Sequence[Sequence[int]], ours: frozenset[int], theirs: frozenset[int]
+) -> float:
+    """The largest difference in placement score that a block can have: one side before all."""
+    best: list[float] = []
+    worst: list[float] = []
+    for line_up in line_ups:
+        others = len(line_up) - 1
+        best += [(others - i) / others for i in range(sum(bot in ours for bot in line_up))]
+        worst += [i / others for i in range(sum(bot in theirs for bot in line_up))]
+    return sum(best) / len(best) - sum(worst) / len(worst)

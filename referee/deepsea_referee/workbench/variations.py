@@ -1,0 +1,98 @@
+"""A recorded game played on from one of its decisions, in this process.
+
+Laws: everything before the decision is as it was, with its times and faults; the bots that play on
+have been asked about all of it, as if they had sat there from the beginning; what comes out is a
+game like any other, and its record is accepted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+
+from deepsea_referee.bots.loading import load
+from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots, with_unique_names
+from deepsea_referee.errors import UserError
+from deepsea_referee.workbench.replay import apply, control_of
+from deepsea_rules.errors import RulesError
+from deepsea_rules.game import Decision, Game
+from deepsea_rules.record import GameRecord, verify
+from deepsea_sdk.table import Timer, play
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What came of it."""
+
+    record: GameRecord
+    game: Game
+    first_other: int | None
+    """The first decision that is not that of the original; None if all are the same."""
+
+
+def branch(
+    original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None = None
+) -> Branch:
+    """Play on from decision `at`, with `action` there if one is given.
+
+    Raises UserError for a decision that is not there, or an action that is not legal there.
+    """
+    if not 0 <= at < len(original.decisions):
+        raise UserError(
+            f"the game has decisions 0 to {len(original.decisions) - 1}; there is no {at}"
+        )
+    opening = list(original.decisions[:at])
+    if action is not None:
+        decision = Decision(original.decisions[at].seat, action, 0, None)
+        _check(original, at, decision)
+        opening.append(decision)
+    game_id = f"{original.game_id}-at-{at}"
+    control = control_of(original)
+    timer = Timer(lambda: 0, control.budget_us, control.bank_us) if control else None
+    players = [load(bot) for bot in bots]
+    with redirect_stdout(sys.stderr):
+        game = play(
+            players,
+            original.rules,
+            original.seed,
+            game_id=original.game_id,  # what they were told at the beginning
+            on_error="forfeit",
+            timer=timer,
+            opening=opening,
+        )
+    named = with_unique_names(bots)
+    record = GameRecord.of(
+        game,
+        game_id=game_id,
+        clock=original.clock,
+        seats=[(bot.name, bot.digest) for bot in named],
+    )
+    verify(GameRecord.from_json(record.to_json()))
+    pairs = zip(original.decisions, record.decisions, strict=False)
+    others = (i for i, (old, new) in enumerate(pairs) if old.action != new.action)
+    return Branch(record, game, next(others, None))
+
+
+def original_bots(record: GameRecord) -> list[BotSpec]:
+    """The bots that played it, if they are sample bots as they are today; else UserError."""
+    samples = {spec.digest: spec for spec in map(resolve, sample_bots())}
+    for seat in record.seats:
+        if seat.digest not in samples:
+            raise UserError(
+                f"{seat.name!r} is not one of the sample bots as they are here: "
+                "name one bot for all seats, or one for each"
+            )
+    return [samples[seat.digest] for seat in record.seats]
+
+
+def _check(original: GameRecord, at: int, decision: Decision) -> None:
+    """Raises IllegalAction for an action that the position does not allow."""
+    game = Game(original.rules, len(original.seats), original.seed)
+    for old in original.decisions[:at]:
+        apply(game, old)
+    try:
+        game.decide(decision.action)
+    except RulesError as error:
+        raise UserError(f"--action at decision {at}: {error}") from None

@@ -1,0 +1,1 @@
+"""What a bot is on disk: bot.toml, limits, digest, zip reader, unpacking."""

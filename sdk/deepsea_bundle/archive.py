@@ -1,0 +1,167 @@
+"""The files of a bot: which ones may be, in what form they are kept, and their digest.
+
+Laws: a bundle is a mapping from relative paths to contents, nothing else of a file is kept; two
+equal bundles have the same digest and the same packed bytes wherever they were packed; a path
+means the same file on every system or is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import unicodedata
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from deepsea_ladder.errors import SubmissionError
+
+Files = dict[str, bytes]
+
+SKIPPED: Final = frozenset({"__pycache__", "__MACOSX", ".DS_Store", ".git"})
+"""Files and folders that systems and tools leave behind; they are not part of a bot."""
+
+_MIB: Final = 1 << 20
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a bot may be."""
+
+    archive_bytes: int = 16 * _MIB
+    """Of the zip as it was sent."""
+    total_bytes: int = 64 * _MIB
+    file_bytes: int = 32 * _MIB
+    entries: int = 1000
+    """Files and folders."""
+    ratio: int = 100
+    """How many times larger than packed a file of more than 1 MiB may be."""
+    depth: int = 8
+    path_bytes: int = 200
+    name_bytes: int = 100
+
+
+LIMITS: Final = Limits()
+
+
+class Collection:
+    """Files that come in one by one, and are counted and compared as they come."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.files: Files = {}
+        self._limits = limits
+        self._entries = 0
+        self._total = 0
+        self._spelled: dict[str, str] = {}
+
+    def folder(self, path: str) -> None:
+        """Note a folder, which is kept only if it has files."""
+        self._count(path)
+        self._spell(path)
+
+    def announce(self, path: str, size: int) -> None:
+        """Say how large the next file is, before it is read."""
+        self._count(path)
+        if size > self._limits.file_bytes:
+            raise SubmissionError(
+                f"{path!a} has {size} bytes; a file has at most {self._limits.file_bytes}"
+            )
+        self._total += size
+        if self._total > self._limits.total_bytes:
+            raise SubmissionError(
+                f"with {path!a} the files have {self._total} bytes together; "
+                f"at most {self._limits.total_bytes} are taken"
+            )
+
+    def file(self, path: str, content: bytes) -> None:
+        """Keep an announced file."""
+        self._spell(path)
+        if path in self.files:
+            raise SubmissionError(f"{path!a} is there twice")
+        self.files[path] = content
+
+    def finished(self) -> Files:
+        """The files; raises if one of them is a folder too."""
+        for path in self.files:
+            parts = path.split("/")
+            for end in range(1, len(parts)):
+                if (folder := "/".join(parts[:end])) in self.files:
+                    raise SubmissionError(f"{folder!a} is a file and a folder")
+        return self.files
+
+    def _count(self, path: str) -> None:
+        self._entries += 1
+        if self._entries > self._limits.entries:
+            raise SubmissionError(
+                f"more than {self._limits.entries} files and folders, at {path!a}; "
+                "leave out what the bot does not need"
+            )
+        check_path(path, self._limits)
+
+    def _spell(self, path: str) -> None:
+        """Refuse names that are one name on systems that know no case or compose accents."""
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            spelled = "/".join(parts[:end])
+            folded = unicodedata.normalize("NFC", spelled).casefold()
+            folded = unicodedata.normalize("NFC", folded)
+            if (other := self._spelled.setdefault(folded, spelled)) != spelled:
+                raise SubmissionError(f"{spelled!a} and {other!a} are one name on some systems")
+
+
+def check_path(path: str, limits: Limits = LIMITS) -> None:
+    """Raise `SubmissionError` unless `path` names one file inside the bot's folder."""
+    if "\0" in path:
+        raise SubmissionError(f"{path!a}: a name with a NUL character")
+    if "\\" in path:
+        raise SubmissionError(f"{path!a}: a name with a backslash; folders are divided by /")
+    if path.startswith("/") or _DRIVE.match(path):
+        raise SubmissionError(f"{path!a} is an absolute path; paths start at the bot's folder")
+    if not all(char.isprintable() for char in path):
+        raise SubmissionError(f"{path!a}: a name with characters that cannot be printed")
+    parts = path.split("/")
+    if ".." in parts:
+        raise SubmissionError(f"{path!a} leads out of the bot's folder")
+    if "" in parts or "." in parts:
+        raise SubmissionError(f"{path!a} has an empty part; write it the short way")
+    if len(parts) > limits.depth:
+        raise SubmissionError(f"{path!a} lies deeper than {limits.depth} folders")
+    try:
+        length = max(len(part.encode()) for part in parts)
+    except UnicodeEncodeError:
+        raise SubmissionError(f"{path!a}: a name that is not UTF-8") from None
+    if length > limits.name_bytes or len(path.encode()) > limits.path_bytes:
+        raise SubmissionError(
+            f"{path[:60]!a}...: a name has at most {limits.name_bytes} bytes and a path "
+            f"{limits.path_bytes}"
+        )
+
+
+def is_skipped(path: str) -> bool:
+    """Whether a file is something that a system or tool has left behind."""
+    return not SKIPPED.isdisjoint(path.split("/"))
+
+
+def digest(files: Mapping[str, bytes]) -> str:
+    """SHA-256 over paths and contents, in hex: what the referee says of the unpacked folder."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        for part in (path.encode(), files[path]):
+            total.update(len(part).to_bytes(8, "big") + part)
+    return total.hexdigest()
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """The files as a zip; not compressed, since the results of compressors differ."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for path in sorted(files):
+            entry = zipfile.ZipInfo(path, _EPOCH)
+            entry.create_system = 3
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, files[path])
+    return packed.getvalue()

@@ -1,0 +1,69 @@
+"""Bots from the store as folders that can be played.
+
+Laws: a folder is there whole or not at all, and holds exactly the files of its digest; several
+processes may share the place.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from deepsea_bundle.archive import Limits, digest
+from deepsea_bundle.submission import read_folder
+from deepsea_bundle.unzip import read_zip
+from deepsea_ladder.errors import StoreDamaged
+
+_HUGE: Final = 1 << 40
+_ANY: Final = Limits(*[_HUGE] * 8)
+"""For what was checked when it came in."""
+
+
+def unpack(archive: bytes, expected: str, folder: Path) -> None:
+    """Make `folder` of an archive from the store; it is there whole or not at all.
+
+    Raises `StoreDamaged` if the files have not the digest `expected`.
+    """
+    files = read_zip(archive, _ANY)
+    if digest(files) != expected:
+        raise StoreDamaged(f"the stored files of {expected} have another digest")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
+    try:
+        for path, content in files.items():
+            target = scratch / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            target.chmod(0o555)  # which of them are programs is the command's business
+        scratch.chmod(0o755)
+        try:
+            scratch.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class BotFolders:
+    """Unpacked bots by digest, in a folder that several processes may share."""
+
+    def __init__(self, folder: Path, fetch: Callable[[str], bytes]) -> None:
+        self._folder = folder
+        self._fetch = fetch
+        self._seen: set[str] = set()
+
+    def __call__(self, wanted: str) -> Path:
+        """The folder of the bot with that digest, unpacked if need be."""
+        folder = self._folder / wanted
+        if wanted not in self._seen:
+            if folder.exists() and digest(read_folder(folder, _ANY)) != wanted:
+                shutil.rmtree(folder)  # a crash has left it
+            if not folder.exists():
+                unpack(self._fetch(wanted), wanted, folder)
+            self._seen.add(wanted)
+        return folder

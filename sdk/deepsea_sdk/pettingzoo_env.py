@@ -1,0 +1,200 @@
+"""The game as a PettingZoo environment, for training: pip install 'deepsea-referee[pettingzoo]'.
+
+Laws: the one module that imports pettingzoo, gymnasium and numpy; an observation is made from the
+seat's view and nothing else; rules, deal and dice are those of every other game, so an episode is
+a seed and its actions. docs/pettingzoo.md describes the spaces.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from pettingzoo import AECEnv
+from pettingzoo.utils import wrappers
+
+from deepsea_referee.random import fresh_seed
+from deepsea_referee.workbench.comparison import placement_scores
+from deepsea_rules.actions import DOWN, LEAVE, TAKE, TURN, drop
+from deepsea_rules.cleanup import LISTED_ORDERS
+from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS
+from deepsea_rules.game import Game
+from deepsea_rules.notation import format_position
+from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
+from deepsea_rules.units import CHIPS, LEVELS, count_levels
+from deepsea_rules.view import Diver, View
+
+WORDS: Final = (DOWN, TURN, LEAVE, TAKE)
+DROPS: Final = 8
+"""Places for carried units; with six of them a diver does not move any more."""
+ACTIONS: Final = len(WORDS) + DROPS + LISTED_ORDERS
+SPACES: Final = len(CHIPS)
+HEAD: Final = 12
+PER_SPACE: Final = 6
+PER_DIVER: Final = 15
+LENGTH: Final = HEAD + SPACES * PER_SPACE + MAX_PLAYERS * PER_DIVER
+LARGEST: Final = 500.0
+"""No feature is larger: all chips together are worth 240. The true air may fall below 0."""
+
+Features = NDArray[np.float32]
+Observation = dict[str, NDArray[Any]]
+
+
+def env(
+    players: int = 4, rules: RuleSet | str = DEFAULT, render_mode: str | None = None
+) -> wrappers.OrderEnforcingWrapper:
+    """The environment as PettingZoo wants it: an illegal action ends the episode and costs 1."""
+    raw = DeepSeaEnv(players, rules, render_mode)
+    return wrappers.OrderEnforcingWrapper(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))
+
+
+class DeepSeaEnv(AECEnv[str, Observation, int]):
+    """Agents are seats, `seat_A` first; an illegal action raises IllegalAction."""
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "deepsea_v0",
+        "render_modes": ["ansi"],
+        "is_parallelizable": False,
+    }
+
+    def __init__(
+        self,
+        players: int = 4,
+        rules: RuleSet | str = DEFAULT,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__()
+        if not MIN_PLAYERS <= players <= MAX_PLAYERS:
+            raise ValueError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} players, not {players}")
+        self._rules = preset(rules) if isinstance(rules, str) else rules
+        self.render_mode = render_mode
+        self.possible_agents = [f"seat_{letter}" for letter in SEAT_LETTERS[:players]]
+        self.agents: list[str] = []
+        box = spaces.Box(-LARGEST, LARGEST, (LENGTH,), np.float32)
+        mask = spaces.Box(0, 1, (ACTIONS,), np.int8)
+        self.observation_spaces = {
+            agent: spaces.Dict({"observation": box, "action_mask": mask})
+            for agent in self.possible_agents
+        }
+        self.action_spaces = {agent: spaces.Discrete(ACTIONS) for agent in self.possible_agents}
+        self._seed = fresh_seed()
+        self._episode = -1
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begin a game. With a seed it is always the same one, and so are those that follow."""
+        if seed is not None:
+            self._seed = seed_from_text(f"pettingzoo:{seed}")
+            self._episode = -1
+        self._episode += 1
+        players = len(self.possible_agents)
+        self.game = Game(self._rules, players, game_seed(self._seed, self._episode))
+        self.agents = self.possible_agents[:]
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        self._select()
+
+    def observe(self, agent: str) -> Observation:
+        view = self.game.view(self.possible_agents.index(agent))
+        mask = np.zeros(ACTIONS, np.int8)
+        if agent == self.agent_selection and not self.terminations.get(agent, True):
+            mask[list(numbered(view))] = 1
+        return {"observation": features(view), "action_mask": mask}
+
+    def step(self, action: int | None) -> None:
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        legal = numbered(self.game.view(self.possible_agents.index(agent)))
+        number = -1 if action is None else int(action)
+        self.game.decide(legal.get(number, f"action {number}"))
+        self._select()
+        self._accumulate_rewards()
+
+    def _select(self) -> None:
+        """Go on to the next decision, or end the game."""
+        question = self.game.pending()
+        if question is not None:
+            self.agent_selection = self.possible_agents[question.seat]
+            return
+        result = self.game.result()
+        for agent, score, points in zip(
+            self.agents, placement_scores(result.placements), result.scores, strict=True
+        ):
+            self.rewards[agent] = 2 * score - 1
+            self.terminations[agent] = True
+            self.infos[agent] = {"points": points}
+
+    def render(self) -> str | None:
+        """The position in one line of notation, as everybody may know it."""
+        return format_position(self.game.state) if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def numbered(view: View) -> dict[int, str]:
+    """The legal actions by their numbers in the action space."""
+    if view.kind == "order":
+        first = len(WORDS) + DROPS
+        return {first + i: action for i, action in enumerate(view.legal)}
+    found = {i: word for i, word in enumerate(WORDS) if word in view.legal}
+    for i, unit in enumerate(view.cargo[view.to_move][:DROPS]):
+        # Units of the same name are the same; the first one stands for them.
+        if drop(unit) in view.legal and drop(unit) not in found.values():
+            found[len(WORDS) + i] = drop(unit)
+    return found
+
+
+def features(view: View) -> Features:
+    """A seat's view as numbers, its own diver first."""
+    own = view.me.seat
+    row: list[float] = [
+        view.dive,
+        view.air,
+        view.players,
+        view.quiet,
+        own,
+        view.to_move == own,
+        *(view.kind == kind for kind in ("declare", "search")),
+        # What an unknown chip of each level is worth.
+        *(sum(unseen) / len(unseen) if (unseen := view.unseen(n)) else 0.0 for n in LEVELS),
+    ]
+    for space in range(1, SPACES + 1):
+        if space < len(view.trail):
+            unit = view.trail[space]
+            row += [1.0, unit in view.laid, *count_levels(unit)]
+        else:
+            row += [0.0] * PER_SPACE
+    for diver in (view.me, *view.others):
+        row += _diver(view, diver)
+    row += [0.0] * (LENGTH - len(row))
+    return np.array(row, np.float32)
+
+
+def _diver(view: View, diver: Diver) -> list[float]:
+    return [
+        1.0,
+        diver.place,
+        diver.homeward,
+        diver.home,
+        diver.barred,
+        diver.load,
+        *count_levels(chip for unit in diver.cargo for chip in unit),
+        *count_levels(diver.bank),
+        sum(view.known.get(chip, 0) for chip in diver.bank),
+    ]

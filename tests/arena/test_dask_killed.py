@@ -1,0 +1,175 @@
+"""A real scheduler and real workers play real bots; whatever is killed, games are whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deepsea_bundle.submission import read_submission
+from deepsea_cli.ladder import options
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store
+from deepsea_rules.record import GameRecord
+from helpers import ladder
+from helpers.commands import Run, environment, start
+from helpers.programs import nothing_stays_behind
+
+pytestmark = pytest.mark.slow
+
+BOT = """
+import os, signal
+from deepsea_sdk import Bot, run
+
+class Mine(Bot):
+    def decide(self, view):
+        try:
+            os.unlink({hang!r})
+        except FileNotFoundError:
+            return view.legal[0]
+        with open({pipe!r}, "w") as pipe:
+            pipe.write(str(os.getpid()))
+        signal.pause()
+
+run(Mine)
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A scheduler with two workers of a thread each, and a ladder that they play."""
+
+    scheduler: subprocess.Popen[str]
+    nannies: subprocess.Popen[str]
+    address: str
+    hang: Path
+    """While it is there, the next bot to decide hangs."""
+    pipe: Path
+
+    def run(self, *arguments: object) -> subprocess.Popen[str]:
+        """Start a run in which a game hangs."""
+        self.hang.touch()
+        return start("ladder", "run", "--cluster", self.address, *arguments)
+
+    def hanging(self) -> int:
+        """Wait for the bot that hangs; its process."""
+        return int(self.pipe.read_text())
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """One that leaves nothing behind."""
+    monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path / "dask"))
+    hang, pipe = tmp_path / "hang", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with Store.create(tmp_path / "ladder.db") as store:
+        season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+        store.seasons.open(season, ladder.SEED)
+        for name in ("anna", "ben"):
+            file = tmp_path / f"{name}.py"
+            file.write_text(BOT.format(hang=str(hang), pipe=str(pipe)) + f"# {name}\n")
+            store.bots.submit(name, f"{name} senior", read_submission(file))
+            file.unlink()
+    with nothing_stays_behind(monkeypatch), ExitStack() as stack:
+        scheduler = stack.enter_context(dask("scheduler", "--host", "127.0.0.1", "--port", "0"))
+        stack.callback(scheduler.terminate)
+        address = address_of(scheduler)
+        nannies = stack.enter_context(dask("worker", address, "--nworkers", "2", "--nthreads", "1"))
+        stack.callback(nannies.terminate)
+        yield Cluster(scheduler, nannies, address, hang, pipe)
+
+
+def dask(*arguments: str) -> subprocess.Popen[str]:
+    """One of Dask's programs. It logs less than a pipe holds."""
+    command = [sys.executable, "-m", "dask", *arguments, "--no-dashboard"]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
+
+
+def address_of(scheduler: subprocess.Popen[str]) -> str:
+    """Wait until the scheduler says where it is."""
+    assert scheduler.stderr is not None
+    for line in scheduler.stderr:
+        if found := re.search(r"Scheduler at: +(tcp:\S+)", line):
+            return found[1]
+    raise AssertionError("the scheduler has ended")
+
+
+def ancestors(pid: int) -> Iterator[int]:
+    """A process, its parent, and so on."""
+    while pid:
+        yield pid
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def ended(process: int) -> None:
+    """Wait for the end of a process by its descriptor."""
+    select.select([process], [], [])
+    os.close(process)
+
+
+def check_whole(run: Run, games: int) -> None:
+    """Every game that was played has one result, and nothing is leased."""
+    with Store.open(os.environ[options.VARIABLE]) as store:
+        counts = store.queue.counts(store.seasons.get("s1"))
+        records = [GameRecord.from_json(game.record) for game in store.history.games()]
+    assert (counts.done, counts.leased, counts.quarantined) == (games, 0, 0)
+    assert len({record.game_id for record in records}) == len(records) == games
+    assert run("ladder", "refold", "--check", "--records").status == 0
+
+
+def test_a_worker_that_is_killed_changes_nothing_but_the_time(run: Run, cluster: Cluster) -> None:
+    runner = cluster.run("--games", 6)
+    bot = cluster.hanging()
+    family = list(ancestors(bot))
+    worker = family[family.index(cluster.nannies.pid) - 1]
+    orphan = os.pidfd_open(bot)
+    os.kill(worker, signal.SIGKILL)
+    ended(orphan)
+    out, err = runner.communicate()
+    assert runner.returncode == 0, err
+    assert re.search(r"game s1-\d+ is void: the worker tcp:\S+ ended", err)
+    assert "6 games of season s1 played, 1 void" in out
+    check_whole(run, 6)
+
+
+def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
+    run: Run, cluster: Cluster
+) -> None:
+    runner = cluster.run("--forever")
+    bot = os.pidfd_open(cluster.hanging())
+    runner.send_signal(signal.SIGINT)
+    assert runner.stderr is not None
+    assert "finishing" in runner.stderr.readline()
+    runner.send_signal(signal.SIGINT)
+    _, err = runner.communicate()
+    assert runner.returncode == 130
+    assert re.search("[12] handed back; nothing is lost", err)
+    ended(bot)
+    with Store.open(os.environ[options.VARIABLE]) as store:
+        games = store.ratings.last_seq()
+    check_whole(run, games)
+
+
+def test_a_scheduler_that_is_killed_ends_the_run_and_loses_nothing(
+    run: Run, cluster: Cluster
+) -> None:
+    runner = cluster.run("--forever")
+    bot = os.pidfd_open(cluster.hanging())
+    cluster.scheduler.kill()
+    _, err = runner.communicate()
+    assert runner.returncode == 1
+    assert re.fullmatch(r"deepsea-referee: the scheduler at tcp:\S+ is gone: .*\n", err)
+    ended(bot)
+    with Store.open(os.environ[options.VARIABLE]) as store:
+        games = store.ratings.last_seq()
+    check_whole(run, games)

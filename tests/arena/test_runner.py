@@ -1,0 +1,339 @@
+"""The runner: plays what there is to play, survives everybody, and hands back what it held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from deepsea_arena.runner import Ended, Goal, Runner, Settings, Summary
+from deepsea_arena.shutdown import Stop, Wish
+from deepsea_arena.workers.local import Finished, Inline, Outcome, Void
+from deepsea_ladder.errors import CrewError, PairingError, StoreUnavailable
+from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.store import Job, JobStatus, Receipt, Store, StoredSeason
+from helpers import ladder
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    """Nobody has asked for anything yet."""
+    stop = Stop()
+    yield stop
+    stop.close()
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """A season with four bots and six games to play."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
+    return season
+
+
+class Watcher:
+    """Notes what a runner tells, and answers to trouble."""
+
+    def __init__(self, on_trouble: Callable[[], None] = lambda: None) -> None:
+        self.receipts: list[Receipt] = []
+        self.failures: list[tuple[str, str]] = []
+        self.troubles: list[str] = []
+        self._on_trouble = on_trouble
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """Note it."""
+        self.receipts.append(receipt)
+
+    def failed(self, job: Job, reason: str) -> None:
+        """Note it."""
+        self.failures.append((job.game_id, reason))
+
+    def trouble(self, message: str) -> None:
+        """Note it."""
+        self.troubles.append(message)
+        self._on_trouble()
+
+
+def play(job: Job) -> Outcome:
+    """Play a game as it should be."""
+    return Finished(ladder.play(job))
+
+
+def run(
+    store: Store,
+    season: StoredSeason,
+    stop: Stop,
+    playing: Callable[[Job], Outcome] = play,
+    **words: object,
+) -> Summary:
+    """A run in this thread, by a clock that stands still."""
+    settings = {"owner": "runner", "clock": lambda: 0.0, "settings": Settings(idle=0), **words}
+    return Runner(store, season, Inline(playing), stop=stop, **settings).run()  # type: ignore[arg-type]
+
+
+def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) -> None:
+    watcher = Watcher()
+    summary = run(store, season, stop, listener=watcher)
+    assert summary == Summary(accepted=6, ended=Ended.NOTHING_LEFT)
+    assert [receipt.seq for receipt in watcher.receipts] == [1, 2, 3, 4, 5, 6]
+    assert store.queue.counts(season).done == 6
+    assert store.ratings.differences(season) == []
+
+
+def test_a_number_of_games_is_exact(store: Store, season: StoredSeason, stop: Stop) -> None:
+    assert run(store, season, stop, goal=Goal(games=4)) == Summary(accepted=4, ended=Ended.GOAL)
+    assert store.queue.counts(season).todo == 2
+    assert run(store, season, stop, goal=Goal(games=0)) == Summary(ended=Ended.GOAL)
+
+
+def test_it_goes_on_until_the_order_is_settled(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    goal = Goal(settled=lambda: store.ratings.last_seq() >= 3)
+    assert run(store, season, stop, goal=goal) == Summary(accepted=3, ended=Ended.GOAL)
+
+
+def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> None:
+    season = ladder.stocked(store)
+    asked: list[tuple[int, int]] = []
+
+    def source(number: int, wanted: int) -> Sequence[list[list[int]]]:
+        asked.append((number, wanted))
+        return ladder.rotations(ladder.ids(store), 2) if number < 6 else ()
+
+    summary = run(store, season, stop, source=source)
+    assert summary == Summary(accepted=6, ended=Ended.NOTHING_LEFT)
+    assert asked == [(0, 1), (2, 1), (4, 1), (6, 1)]
+
+
+def test_the_matchmaker_is_a_source(store: Store, stop: Stop) -> None:
+    season = ladder.stocked(store, bots=6, seats=(2, 3, 4))
+    source = Matchmaker(store, season)
+    run(store, season, stop, source=source, goal=Goal(games=40))
+    tallies = [entry.tally for entry in store.ratings.entries(season)]
+    assert min(tally.games for tally in tallies) > 12
+    assert store.ratings.differences(season, records=True) == []
+
+
+def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -> None:
+    season = ladder.stocked(store, bots=3)
+    source = Matchmaker(store, season)
+    with pytest.raises(PairingError, match="submit more"):
+        run(store, season, stop, source=source)
+
+    submitted: list[str] = []
+
+    def late(number: int, wanted: int) -> Sequence[Sequence[Sequence[int]]]:
+        if submitted:
+            return source(number, wanted)
+        submitted.append("dan")
+        try:
+            return source(number, wanted)
+        finally:
+            ladder.submit(store, "dan")
+
+    goal = Goal(games=1, wait_for_work=True)
+    assert run(store, season, stop, source=late, goal=goal).accepted == 1
+
+
+def test_void_games_are_tried_again(store: Store, season: StoredSeason, stop: Stop) -> None:
+    void = iter([True, False, True])
+
+    def playing(job: Job) -> Outcome:
+        if next(void, False):
+            raise RuntimeError("the sandbox\nis gone")
+        return play(job)
+
+    watcher = Watcher()
+    summary = run(store, season, stop, playing, listener=watcher)
+    assert (summary.accepted, summary.void) == (6, 2)
+    assert watcher.failures[0][1] == "RuntimeError: the sandbox\\nis gone"
+
+
+def test_a_job_that_is_always_void_is_set_aside(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    def playing(job: Job) -> Outcome:
+        return Void("a bad omen") if job.game_id == "s1-1" else play(job)
+
+    summary = run(store, season, stop, playing)
+    assert (summary.accepted, summary.void, summary.ended) == (5, 5, Ended.NOTHING_LEFT)
+    (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
+    assert job.note == "failed 5 times, last: a bad omen"
+
+
+def test_a_run_in_vain_ends(store: Store, season: StoredSeason, stop: Stop) -> None:
+    settings = Settings(vain=4)
+    summary = run(store, season, stop, lambda job: Void("no sandbox"), settings=settings)
+    assert (summary.void, summary.ended) == (4, Ended.IN_VAIN)
+    summary = run(store, season, stop, lambda job: Finished("{}"), settings=settings)
+    assert (summary.refused, summary.ended) == (4, Ended.IN_VAIN)
+
+
+def test_a_wish_to_finish_ends_the_run_after_the_game(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    def playing(job: Job) -> Outcome:
+        stop.ask(Wish.FINISH)
+        return play(job)
+
+    summary = run(store, season, stop, playing, goal=Goal(wait_for_work=True))
+    assert summary == Summary(accepted=1, ended=Ended.STOPPED)
+    assert store.queue.counts(season).todo == 5
+
+
+def test_an_interrupt_in_the_middle_hands_back(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    def playing(job: Job) -> Outcome:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(store, season, stop, playing)
+    counts = store.queue.counts(season)
+    assert (counts.todo, counts.leased) == (6, 0)
+    job = ladder.claim(store, season)
+    assert (job.game_id, job.attempt) == ("s1-1", 2)
+    (info,) = store.queue.listed(season, JobStatus.LEASED)
+    assert info.failures == 0
+
+
+def test_a_result_is_reported_when_the_store_is_back(
+    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = StoreUnavailable("the ladder is away")
+    real, left = store.games.report, 3
+
+    def report(job: Job, record: str) -> Receipt:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise away
+        return real(job, record)
+
+    monkeypatch.setattr(store.games, "report", report)
+    pauses: list[float] = []
+    monkeypatch.setattr(stop, "pause", pauses.append)
+    watcher = Watcher()
+    summary = run(store, season, stop, listener=watcher)
+    assert (summary.accepted, summary.handed_back) == (6, 0)
+    assert watcher.troubles == ["the ladder is away; trying again"]
+    assert pauses == [0.5, 1.0, 2.0]
+
+
+def test_while_the_store_is_away_a_second_wish_ends_the_run(
+    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> Receipt:
+        raise StoreUnavailable("the ladder is away")
+
+    monkeypatch.setattr(store.games, "report", away)
+    watcher = Watcher(lambda: stop.ask(Wish.HAND_BACK))
+    with pytest.raises(StoreUnavailable):
+        run(store, season, stop, listener=watcher)
+    assert store.queue.counts(season).leased == 0
+
+
+def test_it_waits_for_games_of_others_in_case_they_come_back(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    other = ladder.claim(store, season, "other")
+
+    def playing(job: Job) -> Outcome:
+        if store.ratings.last_seq() == 4:
+            store.jobs.hand_back("other")
+        return play(job)
+
+    assert other.game_id == "s1-1"
+    assert run(store, season, stop, playing).accepted == 6
+
+
+@pytest.mark.parametrize("goal", [Goal(), Goal(games=6)])
+def test_it_waits_for_workers_that_are_still_to_come(
+    store: Store, season: StoredSeason, stop: Stop, goal: Goal
+) -> None:
+    class Late(Inline):
+        """Comes when it was waited for."""
+
+        here = False
+
+        def free(self) -> Sequence[int | None]:
+            return super().free() if self.here else []
+
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+            if self.here:
+                return super().wait(seconds, stop)
+            assert seconds > 0
+            self.here = True
+            return []
+
+    runner = Runner(
+        store, season, Late(play), owner="runner", clock=lambda: 0.0, stop=stop, goal=goal
+    )
+    assert runner.run().accepted == 6
+
+
+def test_a_run_whose_workers_are_gone_hands_back(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    class Gone(Inline):
+        """Is lost in the middle of a game."""
+
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+            raise CrewError("all workers have left")
+
+    with pytest.raises(CrewError):
+        Runner(store, season, Gone(play), owner="runner", clock=lambda: 0.0, stop=stop).run()
+    counts = store.queue.counts(season)
+    assert (counts.todo, counts.leased) == (6, 0)
+
+
+def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    """By a clock that the crew moves: no time passes in this test."""
+    time = 0.0
+    held: list[int] = []
+    abandoned: list[str] = []
+
+    class Slow(Inline):
+        """Plays the first game never, and the others at once."""
+
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+            nonlocal time
+            assert self._job is not None
+            if self._job.attempt == 1 and self._job.game_id == "s1-1":
+                held.append(store.jobs.renew([self._job], 60))
+                time += seconds
+                assert seconds > 0
+                return []
+            return super().wait(seconds, stop)
+
+        def abandon(self, job: Job) -> None:
+            abandoned.append(job.game_id)
+            super().abandon(job)
+
+    renewed: list[float] = []
+    real = store.jobs.renew
+
+    def renew(jobs: Sequence[Job], seconds: float) -> int:
+        renewed.append(time)
+        return real(jobs, seconds)
+
+    runner = Runner(
+        store,
+        season,
+        Slow(play),
+        owner="runner",
+        clock=lambda: time,
+        stop=stop,
+        settings=Settings(lease=60, game=100, idle=0),
+        listener=(watcher := Watcher()),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.jobs, "renew", renew)
+        summary = runner.run()
+    assert [moment for moment in renewed if moment in (20, 40, 60, 80)] != []
+    assert abandoned == ["s1-1"]
+    assert watcher.failures == [("s1-1", "no result after 100 seconds")]
+    assert (summary.accepted, summary.void) == (6, 1)

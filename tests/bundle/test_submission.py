@@ -1,0 +1,273 @@
+"""What may be submitted, in what form, and what whoever is refused learns."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from deepsea_bundle.archive import SKIPPED, Limits
+from deepsea_bundle.bot_cache import BotFolders, unpack
+from deepsea_bundle.manifest import Manifest
+from deepsea_bundle.submission import read_submission, submission_of
+from deepsea_ladder.errors import StoreDamaged, SubmissionError
+from deepsea_referee.bots.resolve import LEFT_BEHIND, resolve
+
+MANIFEST = 'name = "Nemo"\ncommand = ["python3", "bot.py"]\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A bot of three files."""
+    folder = tmp_path / "nemo"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "bot.toml").write_text(MANIFEST)
+    (folder / "bot.py").write_text("import lib.mind\n")
+    (folder / "lib" / "mind.py").write_text("think = True\n")
+    return folder
+
+
+def _zip(folder: Path, target: Path, prefix: str = "") -> Path:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, prefix + path.relative_to(folder).as_posix())
+    return target
+
+
+def test_a_folder_and_its_zip_are_one_bot(folder: Path, tmp_path: Path) -> None:
+    submission = read_submission(folder)
+    assert submission.manifest == Manifest("Nemo", ("python3", "bot.py"))
+    for number, prefix in enumerate(("", "nemo/")):
+        packed = _zip(folder, tmp_path / f"{number}.zip", prefix)
+        assert read_submission(packed) == submission
+
+
+def test_the_digest_is_the_one_that_the_referee_computes(folder: Path, tmp_path: Path) -> None:
+    submission = read_submission(folder)
+    assert submission.digest == resolve(str(folder)).digest
+    unpack(submission.archive, submission.digest, tmp_path / "unpacked")
+    assert resolve(str(tmp_path / "unpacked")).digest == submission.digest
+
+
+@pytest.mark.parametrize("name", sorted(SKIPPED))
+def test_what_tools_leave_behind_is_no_part_of_a_bot_for_both(folder: Path, name: str) -> None:
+    digest = resolve(str(folder)).digest
+    (folder / "lib" / name).mkdir()
+    (folder / "lib" / name / "something").write_text("else")
+    assert resolve(str(folder)).digest == read_submission(folder).digest == digest
+    assert SKIPPED == LEFT_BEHIND
+
+
+def test_times_modes_and_leftovers_make_no_difference(folder: Path) -> None:
+    before = read_submission(folder)
+    os.utime(folder / "bot.py", (1, 1))
+    (folder / "bot.py").chmod(0o700)
+    (folder / "lib" / "__pycache__").mkdir()
+    (folder / "lib" / "__pycache__" / "mind.pyc").write_bytes(b"\0")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("url = secret")
+    (folder / "nothing").mkdir()
+    assert read_submission(folder) == before
+    (folder / "bot.py").write_text("import lib.mind \n")
+    assert read_submission(folder).digest != before.digest
+
+
+def test_a_single_python_file_is_a_bot(tmp_path: Path) -> None:
+    program = tmp_path / "nemo.py"
+    program.write_text("print()\n")
+    submission = read_submission(program)
+    assert submission.manifest == Manifest(None, ("python3", "nemo.py"))
+    unpack(submission.archive, submission.digest, tmp_path / "unpacked")
+    assert (tmp_path / "unpacked" / "nemo.py").read_text() == "print()\n"
+    assert resolve(str(tmp_path / "unpacked")).digest == submission.digest
+
+
+@pytest.mark.parametrize("name", ["bot.exe", "notes.txt"])
+def test_what_is_neither_is_said(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\x7fELF")
+    with pytest.raises(SubmissionError, match="is neither a zip nor a Python file"):
+        read_submission(tmp_path / name)
+    with pytest.raises(SubmissionError, match="there is nothing at"):
+        read_submission(tmp_path / "nothing")
+
+
+def test_a_program_whose_name_is_an_order_is_refused(tmp_path: Path) -> None:
+    for name in ('a"b.py', "a\nb.py"):
+        (tmp_path / name).write_text("print()\n")
+        with pytest.raises(SubmissionError):
+            read_submission(tmp_path / name)
+
+
+def test_links_are_refused_in_folders(folder: Path) -> None:
+    link = folder / "lib" / "secret"
+    for target in ("/etc/hostname", "mind.py", "nowhere", "."):
+        link.symlink_to(target)
+        with pytest.raises(SubmissionError, match="'lib/secret' is a link; put the file itself"):
+            read_submission(folder)
+        link.unlink()
+
+
+def test_devices_pipes_and_sockets_are_refused_unopened(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(SubmissionError, match="'pipe' is a device, pipe or socket"):
+        read_submission(folder)
+    (folder / "pipe").unlink()
+    monkeypatch.chdir(folder)  # a socket's path must be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        with pytest.raises(SubmissionError, match="'socket' is a device, pipe or socket"):
+            read_submission(folder)
+
+
+def test_setuid_files_are_refused(folder: Path) -> None:
+    (folder / "bot.py").chmod(stat.S_ISUID | 0o755)
+    with pytest.raises(SubmissionError, match=r"'bot\.py' has the setuid or setgid bit"):
+        read_submission(folder)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(file_bytes=14), r"'bot\.py' has 16 bytes; a file has at most 14"),
+        (Limits(total_bytes=70), r"with 'lib/mind\.py' the files have 75 bytes together"),
+        (Limits(entries=3), r"more than 3 files and folders"),
+        (Limits(depth=1), r"'lib/mind\.py' lies deeper than 1 folders"),
+    ],
+)
+def test_limits_are_kept_in_folders(folder: Path, limits: Limits, words: str) -> None:
+    with pytest.raises(SubmissionError, match=words):
+        read_submission(folder, limits)
+
+
+def test_a_file_larger_than_a_zip_may_be_is_not_read_whole(tmp_path: Path) -> None:
+    large = tmp_path / "large.zip"
+    with large.open("wb") as stream:
+        stream.write(b"PK")
+        stream.truncate(1 << 40)
+    with pytest.raises(SubmissionError, match=r"the zip has \d+ bytes; at most 16777216"):
+        read_submission(large)
+
+
+def test_names_that_are_not_utf8_are_refused(folder: Path) -> None:
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.py")).write_text("")
+    with pytest.raises(SubmissionError, match=r"cannot be printed|not UTF-8"):
+        read_submission(folder)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (None, r"there is no bot\.toml; it says how the bot is started"),
+        ("", "lacks command"),
+        ("command", "is not valid TOML"),
+        ('command = "python3 bot.py"\nrun = 1', "unknown key 'run'"),
+        ("command = 3", "command is a list of texts, not a number"),
+        ("command = true", "command is a list of texts, not true or false"),
+        ("command = {a = 1}", "command is a list of texts, not a table"),
+        ('command = ["python3", 3]', "command is a list of texts, not a list of other things"),
+        ("command = 2020-01-01", "command is a list of texts, not that"),
+        ("command = []", "command is empty"),
+        ('command = ""', "command is empty"),
+        ('command = [""]', "command is empty"),
+        ('command = ["python3", "a\\u0000b"]', "a NUL character"),
+        ("command = ['a']\nname = 3", "name is a text, not a number"),
+        ("command = ['a']\nname = '<b>'", "the name '<b>' has the character '<'"),
+        ("command = ['a']\nname = ''", "has 0 characters"),
+        ('command = "python3 bot.py; rm -rf ~"', "is not run by a shell, so ; does nothing"),
+        ('command = "python3 bot.py && true"', "so && does nothing"),
+        ('command = "python3 bot.py > log"', "so > does nothing"),
+        ('command = "python3 bot.py | tee log"', r"so \| does nothing"),
+        ('command = "python3 $HOME/bot.py"', r"so \$ and ` do nothing"),
+        ('command = "python3 `which bot`"', r"so \$ and ` do nothing"),
+        ('command = "python3 \'bot.py"', "is no command line: No closing quotation"),
+        ('command = ["/bin/sh", "-c", "x"]', "is a place on your machine"),
+        ('command = ["~/bot"]', "is a place on your machine"),
+        ('command = ["./mind"]', r"starts '\./mind', but there is no such file"),
+        ('command = ["../mind"]', r"starts '\.\./mind', but there is no such file"),
+        ('command = ["python3", "bto.py"]', r"runs 'bto\.py', but .*; there is bot\.py"),
+        ('command = ["python3", "-u", "../bot.py"]', r"runs '\.\./bot\.py', but there is no such"),
+        ("command = " + "[" * 5000, "nested too deeply|is not valid TOML"),
+        ("a = " + "{b = " * 5000, "nested too deeply|is not valid TOML"),
+        ("x" * 70_000, r"bot\.toml has 70000 bytes, more than 65536"),
+        ("command = ['\udcff']", "is not valid TOML"),
+    ],
+)
+def test_a_manifest_that_is_wrong_is_refused_with_what_is_wrong(
+    manifest: str | None, words: str
+) -> None:
+    files = {"bot.py": b"print()\n", "lib/mind.py": b""}
+    if manifest is not None:
+        files["bot.toml"] = manifest.encode("utf-8", "surrogateescape")
+    with pytest.raises(SubmissionError, match=words) as refusal:
+        submission_of(files)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "command"),
+    [
+        ('command = "python3 bot.py"', ("python3", "bot.py")),
+        ("command = \"python3 bot.py 'two words'\"", ("python3", "bot.py", "two words")),
+        ('command = ["python3", "-O", "./bot.py", "$HOME; true"]', None),
+        ('command = ["bin/bot", "--fast"]', None),
+        ('command = ["./bin/bot"]', None),
+        ('command = ["java", "-jar", "bot.jar"]', None),
+        ('command = ["python3", "-m", "bot"]', None),
+    ],
+)
+def test_commands_that_can_be_run_are_taken_as_they_are(
+    manifest: str, command: tuple[str, ...] | None
+) -> None:
+    files = {"bot.toml": manifest.encode(), "bot.py": b"", "bin/bot": b"\x7fELF"}
+    taken = submission_of(files).manifest.command
+    assert command is None or taken == command
+
+
+def test_unpacked_files_can_be_run_and_not_changed(folder: Path, tmp_path: Path) -> None:
+    submission = read_submission(folder)
+    target = tmp_path / "cache" / submission.digest
+    unpack(submission.archive, submission.digest, target)
+    assert stat.S_IMODE((target / "bot.py").stat().st_mode) == 0o555
+    assert stat.S_IMODE(target.stat().st_mode) == 0o755
+    # A second time, as when two processes unpack at once: the first one's folder stays.
+    marker = target.stat().st_ino
+    unpack(submission.archive, submission.digest, target)
+    assert target.stat().st_ino == marker
+    assert [path.name for path in target.parent.iterdir()] == [submission.digest]
+
+
+def test_an_archive_that_is_not_what_it_should_be_is_not_unpacked(
+    folder: Path, tmp_path: Path
+) -> None:
+    submission = read_submission(folder)
+    with pytest.raises(StoreDamaged, match="have another digest"):
+        unpack(submission.archive, "f" * 64, tmp_path / "cache" / "bot")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_bots_are_unpacked_once_and_repaired(folder: Path, tmp_path: Path) -> None:
+    submission = read_submission(folder)
+    asked: list[str] = []
+
+    def fetch(digest: str) -> bytes:
+        asked.append(digest)
+        return submission.archive
+
+    cache = tmp_path / "cache"
+    bots = BotFolders(cache, fetch)
+    place = bots(submission.digest)
+    assert bots(submission.digest) == place
+    assert BotFolders(cache, fetch)(submission.digest) == place
+    assert asked == [submission.digest]
+    # What a crash of the machine has left is not believed.
+    (place / "bot.py").chmod(0o755)
+    (place / "bot.py").write_text("")
+    assert BotFolders(cache, fetch)(submission.digest) == place
+    assert (place / "bot.py").read_text() == "import lib.mind\n"
+    assert len(asked) == 2

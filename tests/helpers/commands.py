@@ -1,0 +1,90 @@
+"""The command line, run inside the test and as a program of its own.
+
+`run` calls it in this process and gives back what a shell would see; `program` starts it for real.
+Records are of games that a chooser played, so that no bot is needed to test what is done with them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import PRESETS
+from helpers.games import Chooser, play_out
+
+NAMES = ("greedy", "cautious", "random", "greedy 2", "a bot with a name of length", "six")
+
+
+class Done(NamedTuple):
+    """What came of a command."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+def program(*arguments: object) -> list[str]:
+    """The command line as a program of its own."""
+    return [sys.executable, "-m", "deepsea_cli", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    """Lets a program of its own import what the tests import."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
+    """Start it with pipes to all its streams, unless options say otherwise."""
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        program(*arguments), text=True, env=environment(), **{**streams, **options}
+    )
+
+
+def one_line(text: str) -> str:
+    """The only line of what was said on stderr."""
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def played(preset: str = "manual", players: int = 3, salt: str = "demo") -> Game:
+    """A finished game."""
+    game = Game(PRESETS[preset], players, seed_from_text(salt))
+    return play_out(game, Chooser(salt, takes=True))
+
+
+def faulty(salt: str = "demo") -> Game:
+    """A finished game of three in which seat B forfeits by its third fault."""
+    game = Game(PRESETS["manual"], 3, seed_from_text(salt))
+    chooser = Chooser(salt, takes=True)
+    while (question := game.pending()) is not None:
+        if question.seat == 1:
+            game.decide(None, fault=Fault.TIMEOUT, us=99, came="no answer")
+        else:
+            game.decide(chooser.action(question.legal))
+    return game
+
+
+def record_of(game: Game) -> GameRecord:
+    """Its record."""
+    seats = [(name, "0" * 64) for name in NAMES[: game.players]]
+    return GameRecord.of(game, game_id="demo-0001", clock="100ms+2s", seats=seats)
+
+
+def written(folder: Path, game: Game, name: str = "game-0001.json") -> Path:
+    """Its record as a file."""
+    path = folder / name
+    path.write_text(record_of(game).to_json(), encoding="utf-8")
+    return path

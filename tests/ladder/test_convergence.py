@@ -1,0 +1,102 @@
+"""When the order is settled."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepsea_ladder.errors import RatingError
+from deepsea_ladder.rating.convergence import level_difference, order
+from deepsea_ladder.rating.forecast import odds
+from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
+
+PARAMETERS = RatingParameters(beta=12.5)
+ladders = st.lists(st.builds(Rating, st.floats(0.0, 50.0), st.floats(0.05, 8.0)), max_size=8).map(
+    lambda ratings: dict(enumerate(ratings))
+)
+
+
+@pytest.mark.parametrize(
+    ("upper", "lower", "verdict", "certainty"),
+    [
+        (Rating(30.0, 1.0), Rating(20.0, 1.0), "apart", 1.0),
+        (Rating(30.0, 3.0), Rating(20.0, 4.0), "apart", 0.977),
+        (Rating(25.0, 3.0), Rating(24.0, 4.0), "open", 0.579),
+        (Rating(30.0, 3.0), Rating(22.0, 4.0), "open", 0.945),
+        (Rating(25.0, 0.2), Rating(25.0, 0.2), "level", 1.0),
+        (Rating(25.3, 0.3), Rating(25.0, 0.3), "level", 0.992),
+        # The upper one stands higher because more is known of it, not because it is better.
+        (Rating(25.0, 1.0), Rating(30.0, 4.0), "open", 0.113),
+    ],
+)
+def test_two_neighbours(upper: Rating, lower: Rating, verdict: str, certainty: float) -> None:
+    found = order(PARAMETERS, {1: upper, 2: lower})
+    (pair,) = found.neighbours
+    assert (pair.upper, pair.lower, pair.verdict) == (1, 2, verdict)
+    assert pair.certainty == pytest.approx(certainty, abs=0.001)
+    assert found.settled == (verdict != "open")
+
+
+def test_neighbours_follow_the_standings() -> None:
+    ratings = {5: Rating(20.0, 1.0), 3: Rating(40.0, 1.0), 4: Rating(30.0, 1.0)}
+    pairs = order(PARAMETERS, ratings).neighbours
+    assert [(pair.upper, pair.lower) for pair in pairs] == [(3, 4), (4, 5)]
+
+
+@given(ladders)
+@settings(deadline=None)
+def test_settled_is_that_no_pair_is_open(ratings: dict[int, Rating]) -> None:
+    found = order(PARAMETERS, ratings)
+    assert len(found.neighbours) == max(0, len(ratings) - 1)
+    assert found.settled == all(pair.verdict != "open" for pair in found.neighbours)
+    weakest = min((pair.certainty for pair in found.neighbours), default=1.0)
+    assert 0.0 <= found.certainty <= weakest + 1e-12
+    for pair in found.neighbours:
+        assert (pair.games_left == 0) == (pair.verdict != "open")
+
+
+@given(ladders, st.floats(0.6, 0.9))
+@settings(deadline=None)
+def test_less_confidence_settles_no_later(ratings: dict[int, Rating], less: float) -> None:
+    if order(PARAMETERS, ratings, 0.95).settled:
+        assert order(PARAMETERS, ratings, less).settled
+
+
+def test_one_bot_or_none_is_settled() -> None:
+    assert order(PARAMETERS, {}).settled
+    assert order(PARAMETERS, {1: Rating(25.0, 8.0)}).settled
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.03, 0.1])
+def test_level_bots_beat_each_other_within_the_tolerance(tolerance: float) -> None:
+    parameters = RatingParameters(tau=0.0, draw_probability=0.001)
+    difference = level_difference(parameters, tolerance)
+    chances = odds(parameters, Rating(25.0 + difference, 1e-6), Rating(25.0, 1e-6))
+    assert chances.better + chances.draw / 2 == pytest.approx(0.5 + tolerance, abs=1e-3)
+
+
+@pytest.mark.parametrize("away", [0.0, 0.5, 2.0, 5.0])
+def test_the_games_that_are_left_would_settle_it(away: float) -> None:
+    parameters = RatingParameters(tau=0.0)
+    one, other = Rating(25.0 + away, 4.0), Rating(25.0, 4.0)
+    (pair,) = order(parameters, {1: one, 2: other}).neighbours
+    assert pair.games_left is not None
+    gained = pair.games_left * 0.5 / parameters.beta**2
+    sigma = 1.0 / math.sqrt(1.0 / 4.0**2 + gained)
+    assert order(parameters, {1: one._replace(sigma=sigma), 2: other._replace(sigma=sigma)}).settled
+
+
+def test_with_drift_some_pairs_are_never_settled() -> None:
+    ratings = {1: Rating(25.0, 1.0), 2: Rating(25.0, 1.0)}
+    assert order(RatingParameters(tau=0.0), ratings).neighbours[0].games_left is not None
+    assert order(RatingParameters(tau=0.5), ratings).neighbours[0].games_left is None
+
+
+@pytest.mark.parametrize(
+    ("confidence", "tolerance"),
+    [(0.5, 0.03), (1.0, 0.03), (math.nan, 0.03), (0.95, 0.0), (0.95, 0.5), (0.95, math.nan)],
+)
+def test_confidence_and_tolerance_that_make_no_sense(confidence: float, tolerance: float) -> None:
+    with pytest.raises(RatingError, match="lies"):
+        order(PARAMETERS, {}, confidence, tolerance)

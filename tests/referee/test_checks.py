@@ -1,0 +1,108 @@
+"""The pre-flight finds what is wrong with a bot, and nothing with one that is right."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.timing.clock import TimeControl
+from deepsea_referee.workbench.checks import Finding, Report, examine
+from deepsea_rules.ruleset import PRESETS
+from helpers.programs import PATIENT, program
+
+HOUR = TimeControl.parse("60m")
+
+
+def examined(bot: BotSpec, hosting: Hosting = PATIENT, control: TimeControl = HOUR) -> Report:
+    return asyncio.run(examine(bot, hosting, control))
+
+
+def finding(report: Report, name: str) -> Finding:
+    (found,) = (finding for finding in report.findings if finding.name == name)
+    return found
+
+
+@pytest.mark.slow
+def test_a_good_bot_is_fine() -> None:
+    report = examined(resolve("greedy"))
+    assert report.fine
+    assert report.log == []
+    assert [finding.name for finding in report.findings if not finding.ok] == []
+    assert [finding.name for finding in report.findings] == [
+        "start",
+        *(f"rules {name}" for name in PRESETS),
+        "clock",
+        "late answer",
+        "dropped connection",
+        "same again",
+    ]
+
+
+def test_a_program_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
+    report = examined(program(tmp_path, "bad", first="raise SystemExit('no licence')"))
+    assert not report.fine
+    (only,) = report.findings
+    assert only.name == "start"
+    assert "no licence" in only.found
+    assert only.remedy
+
+
+def test_a_program_that_does_not_say_hello_is_told(tmp_path: Path) -> None:
+    hosting = Hosting(PlainProcess(), start_limit_us=200_000, grace_us=0)
+    report = examined(program(tmp_path, "slow", first="import signal; signal.pause()"), hosting)
+    assert not report.fine
+    assert "hello" in report.findings[0].found
+
+
+@pytest.mark.slow
+def test_each_fault_is_found_where_it_happens(tmp_path: Path) -> None:
+    bad = program(tmp_path, "bad", "if view.rules.name == 'guide' and view.players == 4: 1 / 0")
+    report = examined(bad)
+    assert not report.fine
+    assert [f.name for f in report.findings if not f.ok] == ["rules guide", "same again"]
+    guide = finding(report, "rules guide")
+    assert "with 4 seats" in guide.found
+    assert "ZeroDivisionError" in guide.found
+    assert any("ZeroDivisionError" in line for line in report.log)
+
+
+@pytest.mark.slow
+def test_a_bot_that_cannot_bear_a_fault_is_found(tmp_path: Path) -> None:
+    first = "import deepsea_sdk\ndeepsea_sdk.Bot.on_fault = lambda self, notice: 1 / 0"
+    report = examined(program(tmp_path, "proud", first=first))
+    assert [f.name for f in report.findings if f.needed and not f.ok] == ["late answer"]
+
+
+@pytest.mark.slow
+def test_a_bot_that_stays_when_the_referee_hangs_up_is_found(tmp_path: Path) -> None:
+    stays = "import atexit, signal\natexit.register(signal.pause)"
+    hosting = Hosting(PlainProcess(), start_limit_us=60_000_000, grace_us=300_000)
+    report = examined(program(tmp_path, "stays", first=stays), hosting)
+    dropped = finding(report, "dropped connection")
+    assert not dropped.ok
+    assert "still runs" in dropped.found
+
+
+@pytest.mark.slow
+def test_a_bot_that_remembers_is_told_so_but_may_play(tmp_path: Path) -> None:
+    text = "self.before = None"
+    bot = program(tmp_path, "remembers")
+    path = Path(bot.command[1])
+    source = path.read_text(encoding="utf-8").replace("view.me.load < 2", "Tester.games % 2")
+    assert text not in source
+    path.write_text(source, encoding="utf-8")
+    report = examined(resolve(str(path)))
+    assert report.fine
+    assert not finding(report, "same again").needed
+
+
+@pytest.mark.slow
+def test_a_bot_that_takes_too_long_is_told(tmp_path: Path) -> None:
+    report = examined(resolve("greedy"), control=TimeControl(budget_us=1, bank_us=1))
+    assert not finding(report, "clock").ok
+    assert "timeout" in finding(report, "rules manual").found

@@ -1,0 +1,159 @@
+"""Blocks: the same luck for both bots, in the same seats, handed on in order."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.errors import UserError
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.timing.clock import TimeControl
+from deepsea_referee.workbench.paired_blocks import BlockSettings, _InOrder, play_blocks, seated
+from deepsea_rules.randomness import game_seed, seed_from_text
+from helpers.programs import PATIENT, program
+
+SEED = seed_from_text("blocks")
+Blocks = list[tuple[int, list[GameResult]]]
+
+
+def spec(name: str) -> BotSpec:
+    return BotSpec(name, ("true",), None, "")
+
+
+def settings(a: str, b: str, seats: int, blocks: int) -> BlockSettings:
+    bots, line_ups, _, _ = seated(resolve(a), resolve(b), [], seats)
+    return BlockSettings(
+        bots=bots,
+        hosting=PATIENT,
+        games=blocks * len(line_ups),
+        time_control=TimeControl.parse("60s"),
+        seed=SEED,
+        line_ups=line_ups,
+    )
+
+
+@pytest.mark.parametrize("seats", range(2, 7))
+def test_without_a_field_the_two_share_the_seats(seats: int) -> None:
+    a, b = spec("a"), spec("b")
+    bots, line_ups, ours, theirs = seated(a, b, [], seats)
+    names = ["".join(bots[bot].name for bot in line_up) for line_up in line_ups]
+    assert names == [("ab" * 3)[:seats], ("ba" * 3)[:seats]]
+    assert {bots[bot].name for bot in ours} == {"a"}
+    assert {bots[bot].name for bot in theirs} == {"b"}
+    for line_up in line_ups:
+        assert len(set(line_up)) == seats  # a process sits in one seat only
+
+
+@pytest.mark.parametrize(("field", "seats"), [("c", 3), ("cd", 4), ("c", 5), ("cd", 6)])
+def test_with_a_field_all_rotate_and_the_two_swap(field: str, seats: int) -> None:
+    bots, line_ups, ours, theirs = seated(spec("a"), spec("b"), [*map(spec, field)], seats)
+    assert len(set(line_ups)) == len(line_ups) == 2 * seats
+    assert (ours, theirs) == ((0,), (1,))
+    for bot in range(seats):
+        assert Counter(line_up.index(bot) for line_up in line_ups) == dict.fromkeys(range(seats), 2)
+    swapped = {tuple({0: 1, 1: 0}.get(bot, bot) for bot in line_up) for line_up in line_ups}
+    assert swapped == set(line_ups)
+    assert [bot.name for bot in bots[2:]] == list((field * 3)[: seats - 2])
+
+
+@pytest.mark.parametrize(
+    ("field", "seats", "problem"),
+    [("", 1, "2 to 6"), ("", 7, "2 to 6"), ("cde", 4, "room for a field of 2"), ("c", 2, "room")],
+)
+def test_line_ups_that_cannot_be(field: str, seats: int, problem: str) -> None:
+    with pytest.raises(UserError, match=problem):
+        seated(spec("a"), spec("b"), [*map(spec, field)], seats)
+
+
+def test_games_of_a_block_share_their_seed_and_workers_share_the_blocks() -> None:
+    whole = settings("greedy", "cautious", 2, 5)
+    assert [*whole.numbers()] == [*range(10)]
+    assert [whole.game_seed(n) for n in range(10)] == [game_seed(SEED, n // 2) for n in range(10)]
+    parts = [[*replace(whole, first=first, step=2).numbers()] for first in range(2)]
+    assert parts == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7]]
+
+
+def collected(
+    what: BlockSettings, enough: int, jobs: int = 1, in_process: bool = True
+) -> tuple[bool, Blocks]:
+    found: Blocks = []
+
+    def on_block(number: int, games: Sequence[GameResult]) -> bool:
+        found.append((number, list(games)))
+        return len(found) == enough
+
+    return play_blocks(what, on_block, jobs=jobs, in_process=in_process), found
+
+
+@pytest.mark.parametrize(("jobs", "in_process"), [(2, True), (1, False), (2, False)])
+def test_the_same_blocks_come_in_the_same_order_however_they_are_played(
+    jobs: int, in_process: bool
+) -> None:
+    what = settings("greedy", "random", 3, 5)
+    expected = collected(what, 3)
+    assert [number for number, _ in expected[1]] == [0, 1, 2]
+    assert collected(what, 3, jobs, in_process) == expected
+
+
+def test_all_blocks_are_played_if_none_is_enough() -> None:
+    what = settings("greedy", "cautious", 2, 3)
+    assert [number for number, _ in collected(what, 99)[1]] == [0, 1, 2]
+    assert [number for number, _ in collected(what, 99, 4, False)[1]] == [0, 1, 2]
+
+
+def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_path: Path) -> None:
+    bad = program(tmp_path, "bad", first="1 / 0")
+    what = settings(bad.command[1], "greedy", 2, 2)
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        collected(what, 9, jobs=2)
+    with pytest.raises(UserError, match="before it said hello"):
+        collected(what, 9, in_process=False)
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_an_interrupt_is_told(in_process: bool) -> None:
+    what = settings("greedy", "cautious", 2, 50)
+
+    def on_block(_number: int, _games: Sequence[GameResult]) -> bool:
+        signal.raise_signal(signal.SIGINT)
+        return False
+
+    assert play_blocks(what, on_block, in_process=in_process)
+
+
+def game(number: int) -> GameResult:
+    return GameResult(number + 1, "g", (0, 1), (1, 0), (1, 2), (), ())
+
+
+def test_blocks_wait_for_those_before_them_and_void_ones_are_left_out() -> None:
+    came: list[int] = []
+
+    def on_block(number: int, games: Sequence[GameResult]) -> bool:
+        assert [result.game for result in games] == [2 * number + 1, 2 * number + 2]
+        came.append(number)
+        return number == 4
+
+    in_order = _InOrder(settings("greedy", "random", 2, 6), on_block, jobs=2)
+    # Worker 0 has blocks 0, 2, 4; worker 1 has 1, 3, 5.
+    for number in (2, 3):
+        in_order.add(1, game(number))
+    assert came == []
+    in_order.add(0, game(0))
+    in_order.add(0, game(1))
+    assert came == [0, 1]
+    in_order.add(1, game(6))  # the other game of block 3 is void
+    in_order.add(0, game(4))
+    in_order.add(0, game(5))
+    assert came == [0, 1, 2]
+    in_order.add(0, game(8))
+    assert not in_order.add(0, game(9))
+    in_order.add(1, game(10))
+    assert came == [0, 1, 2, 4]
+    assert in_order.close(1)
+    assert came == [0, 1, 2, 4]

@@ -1,0 +1,69 @@
+"""The numbers of a match: what came in which order, the same sums and the same first faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deepsea_referee.results.summary import EXPLAINED, BotLog, log_name
+from helpers.results import FAULT, FORFEITED, VOID, empty, match
+
+
+def test_each_bot_has_its_own_numbers_wherever_it_sat() -> None:
+    first, second = match().summaries()
+    assert (first.name, first.games, first.wins) == ("a", 2, 2)
+    assert (first.mean_placement, first.mean_score) == (1.0, 8.5)
+    assert (first.faults, first.forfeits) == (0, 0)
+    assert (first.decisions, first.median_us, first.slowest_us) == (3, 20, 40)
+    # A shared first place is a win for both.
+    assert (second.name, second.games, second.wins) == ("b", 2, 1)
+    assert (second.mean_placement, second.mean_score) == (1.5, 5.5)
+    assert (second.faults, second.forfeits) == (1, 1)
+    assert (second.decisions, second.median_us, second.slowest_us) == (2, 30, 90)
+
+
+def test_without_a_game_there_are_no_means() -> None:
+    it = empty()
+    row = it.summaries()[0]
+    assert (row.games, row.wins, row.decisions) == (0, 0, 0)
+    assert (row.mean_placement, row.mean_score, row.median_us, row.slowest_us) == (None,) * 4
+    assert it.first_game is None
+
+
+def test_a_fault_is_explained_in_one_line() -> None:
+    (line,) = match().fault_lines()
+    assert line == (
+        "game 1, b in seat B, decision 2: timeout after 7 us: asked to declare (down, turn), "
+        "it had 5 us for the decision; played down; the seat forfeits"
+    )
+
+
+def test_the_first_game_is_that_with_the_lowest_number() -> None:
+    assert match().games == 2
+    assert match().first_game == FORFEITED
+
+
+def test_of_many_faults_those_of_the_first_games_are_kept_in_order() -> None:
+    it = empty()
+    for number in (9, 3, 8, 1, 7, 2, 6, 4, 5):
+        faults = tuple(replace(FAULT, decision=decision) for decision in (1, 2, 3))
+        it.add(replace(FORFEITED, game=number, faults=faults), [])
+    assert it.faults.count == 27
+    assert it.summaries()[1].faults == 27
+    expected = [
+        f"game {number}, b in seat B, decision {d}" for number in range(1, 9) for d in (1, 2, 3)
+    ]
+    assert [line.partition(":")[0] for line in it.fault_lines()] == expected[:EXPLAINED]
+
+
+def test_of_many_void_games_the_first_ones_are_kept() -> None:
+    it = empty()
+    for number in range(100, 0, -1):
+        it.add_void(replace(VOID, game=number))
+    assert it.voids.count == 100
+    assert [void.game for void in it.voids] == [*range(1, EXPLAINED + 1)]
+    assert it.games == 0
+
+
+def test_logs_of_several_workers_have_different_names() -> None:
+    assert log_name(BotLog(1, 2, "")) == "bot-2-start-2.log"
+    assert log_name(BotLog(1, 2, "", worker=3)) == "bot-2-worker-3-start-2.log"

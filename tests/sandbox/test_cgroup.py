@@ -1,0 +1,142 @@
+"""Control groups: what is found where, and what is written into them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.sandbox import cgroup
+from deepsea_referee.sandbox.cgroup import Group, Hierarchies, Mounted, hierarchies
+from deepsea_referee.sandbox.interface import Limits
+
+MIXED_MOUNTS = """\
+22 1 0:21 / /proc rw - proc proc rw
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+39 31 0:36 / /sys/fs/cgroup/pids rw,relatime shared:9 - cgroup cgroup rw,pids
+33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+"""
+MIXED_GROUPS = """\
+8:pids:/
+4:memory:/box/7
+2:cpu,cpuacct:/box/7
+0::/box
+"""
+# Inside a container the mount shows a part of the hierarchy only.
+UNIFIED_MOUNTS = "30 25 0:26 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n"
+UNIFIED_GROUPS = "0::/user.slice/user-1000.slice/run-7.scope\n"
+
+
+def places(tmp_path: Path, mounts: str, groups: str) -> dict[str, Path]:
+    """Where this process is in each file system, by its controllers."""
+    (tmp_path / "mountinfo").write_text(mounts)
+    (tmp_path / "cgroup").write_text(groups)
+    found = cgroup.mounted(tmp_path / "mountinfo", tmp_path / "cgroup")
+    return {",".join(sorted(place.controllers)): place.own for place in found}
+
+
+def test_places_where_versions_are_mixed(tmp_path: Path) -> None:
+    found = places(tmp_path, MIXED_MOUNTS, MIXED_GROUPS)
+    assert {name: str(os.path.normpath(path)) for name, path in found.items()} == {
+        "memory,rw": "/sys/fs/cgroup/memory/box/7",
+        "pids,rw": "/sys/fs/cgroup/pids",
+        "cpu,cpuacct,rw": "/sys/fs/cgroup/cpu,cpuacct/box/7",
+        "": "/sys/fs/cgroup/unified/box",
+    }
+
+
+def test_places_where_there_is_version_2_only(tmp_path: Path) -> None:
+    found = places(tmp_path, UNIFIED_MOUNTS, UNIFIED_GROUPS)
+    assert found == {"": Path("/sys/fs/cgroup/user-1000.slice/run-7.scope")}
+
+
+def test_nothing_is_found_where_there_is_nothing(tmp_path: Path) -> None:
+    assert cgroup.mounted(tmp_path / "none", tmp_path / "none") == []
+    assert cgroup.find([]) == Hierarchies()
+
+
+def delegated(tmp_path: Path, *processes: int) -> Mounted:
+    """A folder that looks like a cgroup v2 with both controllers, not yet handed on."""
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
+    (tmp_path / "cgroup.subtree_control").write_text("memory pids\n")
+    (tmp_path / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in processes))
+    return Mounted(frozenset(), tmp_path, tmp_path)
+
+
+def test_version_2_with_controllers_bounds_memory_and_processes(tmp_path: Path) -> None:
+    found = cgroup.find([delegated(tmp_path, os.getpid())])
+    assert found.memory == found.pids == tmp_path
+    # The kernel would have put its files into a new group; a plain folder has none.
+    assert found.core is None
+
+
+def test_version_2_without_the_controllers_bounds_nothing(tmp_path: Path) -> None:
+    place = delegated(tmp_path)
+    (tmp_path / "cgroup.controllers").write_text("cpu\n")
+    assert cgroup.find([place]) == Hierarchies()
+
+
+def refuse_to_hand_on(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """As the kernel does while the group has processes of its own."""
+    written = Path.write_text
+
+    def write_text(self: Path, data: str) -> int:
+        if self.name == "cgroup.subtree_control" and not (folder / cgroup.LEAF).exists():
+            raise OSError(16, "busy")
+        return written(self, data)
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+
+
+def test_the_referee_moves_into_a_leaf_so_that_bounds_can_be_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = delegated(tmp_path, os.getpid())
+    (tmp_path / "cgroup.subtree_control").write_text("")
+    refuse_to_hand_on(monkeypatch, tmp_path)
+    assert cgroup.find([place]).memory == tmp_path
+    assert (tmp_path / cgroup.LEAF / "cgroup.procs").read_text() == str(os.getpid())
+    # A process that starts there finds its way back up.
+    again = Mounted(frozenset(), tmp_path, tmp_path / cgroup.LEAF)
+    assert cgroup.find([again]).memory == tmp_path
+
+
+def test_a_group_with_others_in_it_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = delegated(tmp_path, os.getpid(), 1)
+    (tmp_path / "cgroup.subtree_control").write_text("")
+    refuse_to_hand_on(monkeypatch, tmp_path)
+    assert cgroup.find([place]).memory is None
+    assert not (tmp_path / cgroup.LEAF).exists()
+
+
+def test_a_group_that_an_administrator_gave_is_used(tmp_path: Path) -> None:
+    (tmp_path / cgroup.GIVEN).mkdir()
+    place = Mounted(frozenset({"memory"}), tmp_path, tmp_path / "not-there")
+    assert cgroup.find([place]).memory == tmp_path / cgroup.GIVEN
+
+
+def test_bounds_are_written_and_the_group_goes_again() -> None:
+    found = hierarchies()
+    if found.memory is None or found.pids is None:
+        pytest.skip("no control group with bounds can be made here")
+    group = Group(Limits(memory_bytes=64 << 20, processes=10), found)
+    try:
+        memory, pids = (
+            place / group.joins()[0].parent.name for place in (found.memory, found.pids)
+        )
+        (bound,) = (
+            memory / name
+            for name in ("memory.max", "memory.limit_in_bytes")
+            if (memory / name).exists()
+        )
+        assert bound.read_text().strip() == str(64 << 20)
+        assert (pids / "pids.max").read_text().strip() == str(10 + cgroup.OWN_TASKS)
+        assert group.over_limit() is None
+    finally:
+        group.remove()
+    assert not memory.exists()
+    assert not pids.exists()

@@ -1,0 +1,270 @@
+"""What both levels promise: start, measure, freeze, end, and leave nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.random import fresh_token
+from deepsea_referee.sandbox import cleanup_process, probe, run_once
+from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
+from deepsea_referee.sandbox.interface import MIB, Contained, Isolation, Launch, Limits
+from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.sandbox.sandbox_start import Sandbox
+from helpers.programs import soon
+
+PYTHON = (sys.executable, "-I", "-S", "-c")
+SPIN = "print('on', flush=True)\nwhile True: pass"
+WAIT = "import time\nprint('on', flush=True)\ntime.sleep(60)"
+
+
+@pytest.fixture(params=["process", "sandbox", "sandbox without control groups"])
+def isolation(request: pytest.FixtureRequest) -> Isolation:
+    """Every way of starting a bot that this machine has."""
+    if request.param == "process":
+        return PlainProcess()
+    if trouble := probe.sandbox_trouble():
+        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+    if request.param == "sandbox":
+        if not hierarchies().folders():
+            pytest.skip("no control group can be made here")
+        return Sandbox()
+    return Sandbox(Hierarchies())
+
+
+@contextmanager
+def running(
+    isolation: Isolation, program: str, limits: Limits | None = None
+) -> Iterator[Contained]:
+    """A Python program that has printed its first line."""
+    reading, writing = os.pipe()
+    contained = None
+    try:
+        launch = Launch((*PYTHON, program), None, {}, None, writing, 2, limits or Limits())
+        contained = isolation.spawn(launch)
+        os.close(writing)
+        writing = -1
+        assert os.read(reading, 1), "it ended before it printed anything"
+        yield contained
+    finally:
+        if writing >= 0:
+            os.close(writing)
+        os.close(reading)
+        if contained is not None:
+            contained.close()
+
+
+def pass_time(milliseconds: int) -> None:
+    """Nothing is waited for: what is asked is what somebody else does in the meantime."""
+    select.poll().poll(milliseconds)
+
+
+def grows(contained: Contained) -> bool:
+    """Whether its CPU time grows within ten seconds."""
+    before = contained.cpu_us()
+    for _ in range(500):
+        if contained.cpu_us() > before + 1_000:
+            return True
+        pass_time(20)
+    return False
+
+
+def test_output_status_and_environment(isolation: Isolation) -> None:
+    program = "import os, sys; print(os.environ['WORD'], os.getcwd()); sys.exit(3)"
+    outcome = run_once.run(
+        isolation, (*PYTHON, program), folder=Path("/usr"), environment={"WORD": "hello"}
+    )
+    assert (outcome.ended, outcome.returncode) == (True, 3)
+    assert outcome.stdout == "hello /usr\n"
+    assert outcome.setup_error is None
+    assert outcome.over_limit is None
+
+
+def test_the_referees_environment_is_not_handed_down(
+    isolation: Isolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "secret")
+    outcome = run_once.run(isolation, (*PYTHON, "import os; print('DATABASE_URL' in os.environ)"))
+    assert outcome.stdout == "False\n"
+
+
+def test_the_address_is_the_socket_as_the_bot_sees_it(isolation: Isolation, tmp_path: Path) -> None:
+    path = tmp_path / "door.sock"
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen()
+        program = (
+            "import os, socket\n"
+            "address = os.environ['DEEPSEA_ADDRESS'].removeprefix('unix:')\n"
+            "socket.socket(socket.AF_UNIX).connect(address)"
+        )
+        outcome = run_once.run(isolation, (*PYTHON, program), socket=path)
+    assert outcome.stderr == ""
+    assert outcome.returncode == 0
+
+
+def test_bots_can_import_the_sdk(isolation: Isolation) -> None:
+    outcome = run_once.run(isolation, (sys.executable, "-c", "import deepsea_sdk.client"))
+    assert outcome.stderr == ""
+    assert outcome.returncode == 0
+
+
+def test_a_program_that_does_not_exist(isolation: Isolation, tmp_path: Path) -> None:
+    try:
+        outcome = run_once.run(isolation, ("no-such-program-anywhere",), folder=tmp_path)
+    except OSError:
+        return
+    # 126 if some folder on PATH may not be looked into.
+    assert outcome.returncode in (126, 127)
+    assert "no-such-program-anywhere" in outcome.stderr
+    # The bot is at fault, not the isolation.
+    assert outcome.setup_error is None
+
+
+def test_cpu_time_grows_while_it_works_and_stands_while_it_is_frozen(isolation: Isolation) -> None:
+    with running(isolation, SPIN) as contained:
+        assert grows(contained)
+        contained.freeze()
+        contained.freeze()
+        before = contained.cpu_us()
+        pass_time(200)
+        # It may still have worked for a moment while the freeze took hold.
+        settled = contained.cpu_us()
+        pass_time(200)
+        assert contained.cpu_us() == settled
+        assert settled >= before
+        contained.thaw()
+        assert grows(contained)
+        assert contained.poll() is None
+
+
+def test_cpu_time_of_children_counts(isolation: Isolation) -> None:
+    program = (
+        "import os\nif os.fork() == 0:\n    sum(range(10**7))\n    os._exit(0)\nos.wait()\n" + WAIT
+    )
+    with running(isolation, program) as contained:
+        # Ticks of 10 ms may be all that is known of an ended child.
+        assert contained.cpu_us() > 50_000
+
+
+def test_cpu_time_never_decreases_and_outlives_the_bot(isolation: Isolation) -> None:
+    with running(isolation, "sum(range(10**6))\n" + WAIT) as contained:
+        used = contained.cpu_us()
+        assert used > 0
+        contained.kill()
+        assert run_once.wait_for(contained, 5_000)
+        contained.poll()
+        assert contained.cpu_us() >= used
+        contained.close()
+        assert contained.cpu_us() >= used
+
+
+def test_waiting_for_a_cpu_is_known(isolation: Isolation) -> None:
+    with running(isolation, WAIT) as contained:
+        first = contained.waited_us()
+        assert first >= 0
+        assert contained.waited_us() >= first
+        contained.close()
+        assert contained.waited_us() >= 0
+
+
+@pytest.mark.parametrize(
+    ("program", "ready"), [(SPIN, True), (WAIT, False)], ids=["spins", "waits"]
+)
+def test_whether_it_is_ready_is_known(isolation: Isolation, program: str, ready: bool) -> None:
+    with running(isolation, program) as contained:
+        assert soon(lambda: contained.is_ready() is ready)
+        contained.close()
+        contained.poll()
+        assert not contained.is_ready()
+
+
+def test_a_frozen_bot_can_be_ended(isolation: Isolation) -> None:
+    with running(isolation, SPIN) as contained:
+        contained.freeze()
+        contained.kill()
+        contained.kill()
+        assert run_once.wait_for(contained, 5_000)
+        assert contained.poll() in (-9, 128 + 9)
+        assert contained.setup_error() is None
+
+
+def test_closing_twice_and_calling_after_the_end_do_no_harm(isolation: Isolation) -> None:
+    with running(isolation, WAIT) as contained:
+        contained.close()
+        contained.close()
+        contained.kill()
+        contained.freeze()
+        contained.thaw()
+        assert contained.poll() == contained.returncode
+        assert contained.over_limit() is None
+
+
+def test_ending_it_at_once_leaves_nothing(isolation: Isolation) -> None:
+    for _ in range(10):
+        word = fresh_token()
+        contained = isolation.spawn(
+            Launch((*PYTHON, WAIT), None, {"WORD": word}, None, 2, 2, Limits())
+        )
+        contained.kill()
+        contained.close()
+        assert contained.returncode is not None
+        assert cleanup_process.members([word.encode()], {}) == []
+
+
+def open_descriptors() -> list[str]:
+    """This process's, with what they lead to."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that does the listing
+            found.append(f"{link.name} {link.readlink()}")
+    return sorted(found)
+
+
+def test_nothing_is_left_open(isolation: Isolation) -> None:
+    with running(isolation, WAIT):
+        pass  # the keeper and its pipe are there from now on
+    before = open_descriptors()
+    with running(isolation, WAIT):
+        pass
+    assert open_descriptors() == before
+
+
+def test_too_much_memory_is_named(isolation: Isolation) -> None:
+    program = "import time\nprint('on', flush=True)\nheld = b'x' * (128 << 20)\ntime.sleep(60)"
+    with running(isolation, program, Limits(memory_bytes=64 * MIB)) as contained:
+        assert run_once.wait_for(contained, 20_000)
+        contained.poll()
+        assert contained.over_limit() == "memory: more than 64 MiB"
+
+
+def test_memory_that_children_share_counts_once(isolation: Isolation) -> None:
+    program = (
+        "import os, time\n"
+        "held = b'x' * (24 << 20)\n"
+        "for _ in range(5):\n"
+        "    if os.fork() == 0: time.sleep(60)\n" + WAIT
+    )
+    # The sum of what the six have in memory is more than the limit, what they hold is less.
+    with running(isolation, program, Limits(memory_bytes=100 * MIB)) as contained:
+        assert not run_once.wait_for(contained, 500)
+        assert contained.over_limit() is None
+
+
+def test_limits_are_set(isolation: Isolation) -> None:
+    program = (
+        "import resource as r, sys\n"
+        "print(*[r.getrlimit(n)[1] for n in (r.RLIMIT_NOFILE, r.RLIMIT_FSIZE)])\n"
+    )
+    limits = Limits(open_files=100, file_bytes=MIB)
+    # A plain process gets its limits a moment after its start.
+    program = "import time; time.sleep(0.2)\n" + program
+    assert run_once.run(isolation, (*PYTHON, program), limits=limits).stdout == f"100 {MIB}\n"

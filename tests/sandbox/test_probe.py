@@ -1,0 +1,176 @@
+"""Choosing a level: a sandbox only after a look from within, and never silently without one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from deepsea_cli.doctor import command
+from deepsea_referee.errors import UserError
+from deepsea_referee.sandbox import probe, probe_inside, root_staging, run_once
+from deepsea_referee.sandbox.interface import Limits
+from deepsea_referee.sandbox.sandbox_start import Sandbox
+
+
+@pytest.fixture
+def no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine on which nothing of the system is found."""
+    probe.sandbox_trouble.cache_clear()
+    monkeypatch.setattr(root_staging, "TOOL_PATH", "/nonexistent")
+    yield
+    probe.sandbox_trouble.cache_clear()
+
+
+def needs_sandbox() -> None:
+    """Skip where none works."""
+    if trouble := probe.sandbox_trouble():
+        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+
+
+def test_without_bubblewrap_a_sandbox_is_refused_with_the_remedy(no_bubblewrap: None) -> None:
+    with pytest.raises(UserError, match=r"no sandbox here: missing: bwrap.*apt-get install"):
+        probe.choose("sandbox")
+
+
+def test_without_bubblewrap_auto_says_that_it_is_a_plain_process(no_bubblewrap: None) -> None:
+    assert probe.choose("auto").name == "process"
+
+
+def test_with_it_auto_takes_the_sandbox() -> None:
+    needs_sandbox()
+    assert probe.choose("auto").name == "sandbox"
+    assert probe.choose("sandbox").name == "sandbox"
+
+
+def test_a_plain_process_needs_no_probe(no_bubblewrap: None) -> None:
+    assert probe.choose("process").name == "process"
+
+
+def test_a_look_that_was_begun_early_is_the_one_that_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needs_sandbox()
+    with probe.look("auto") as begun:
+        assert begun is not None
+        monkeypatch.setattr(probe, "_look_inside", None)  # no second one
+        assert probe.choose("auto", begun).name == "sandbox"
+
+
+def test_a_look_that_shows_a_hole_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_sandbox()
+    hole = "import json, sys; json.dump({}, sys.stdout)"
+    with run_once.Trial(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
+        assert probe.choose("auto", begun).name == "process"
+
+
+def test_a_look_that_nobody_asks_about_is_ended() -> None:
+    needs_sandbox()
+    with probe.look("sandbox") as begun:
+        assert begun is not None
+    assert begun._contained is not None
+    assert begun._contained.returncode is not None
+    begun.close()
+
+
+def test_where_no_sandbox_is_wanted_or_possible_nobody_looks(no_bubblewrap: None) -> None:
+    for level in ("process", "auto"):
+        with probe.look(level) as begun:
+            assert begun is None
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("bwrap: setting up uid map: Permission denied", "AppArmor"),
+        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "AppArmor"),
+        ("bwrap: No permissions to creating new namespace, likely because", "unprivileged_userns"),
+        ("unshare: unshare failed: Operation not permitted", "container"),
+        ("bwrap: Unknown option --size", "too old"),
+        ("bwrap: something else", "docs/security.md"),
+    ],
+)
+def test_what_bubblewrap_says_leads_to_a_remedy(words: str, remedy: str) -> None:
+    assert remedy in probe._remedy_for(words)
+
+
+GOOD = {
+    "namespaces": {"pid": "pid:[0]"},
+    "outside_uid": 1000,
+    "capabilities": ["0000000000000000"],
+    "no_new_privileges": "1",
+    "filtered": "2",
+    "processes": [1, 2],
+    "interfaces": ["lo"],
+    "first_process": [],
+    "write_root": "EROFS",
+    "write_system": "EROFS",
+    "write_own_file": "EACCES",
+    "write_tmp": "",
+    "internet_socket": "EAFNOSUPPORT",
+    "vsock_socket": "EAFNOSUPPORT",
+    "unix_socket": "",
+    "calls": {
+        "unshare": "EPERM",
+        "add_key": "EPERM",
+        "clone3": "ENOSYS",
+        "io_uring_setup": "ENOSYS",
+        "beyond": "ENOSYS",
+    },
+    "threads": 62,
+    "descriptors": [0, 1, 2, 3],
+}
+
+
+def failed(**changes: object) -> list[str]:
+    """Which checks fail for a sandbox that is good but for these facts."""
+    return [check.name for check in probe._judge({**GOOD, **changes}, Limits()) if not check.ok]
+
+
+def test_a_good_sandbox_passes() -> None:
+    assert failed() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "check"),
+    [
+        ({"namespaces": probe_inside.own_namespaces()}, "own namespaces"),
+        ({"processes": [1, 2, 77]}, "own namespaces"),
+        ({"interfaces": ["lo", "eth0"]}, "own namespaces"),
+        ({"outside_uid": 0}, "no rights"),
+        ({"capabilities": ["00000000a80425fb"]}, "no rights"),
+        ({"no_new_privileges": "0"}, "no rights"),
+        ({"filtered": "0"}, "system call filter"),
+        ({"vsock_socket": ""}, "system call filter"),
+        ({"calls": {}}, "system call filter"),
+        ({"write_system": ""}, "read-only"),
+        ({"write_tmp": "EROFS"}, "read-only"),
+        ({"first_process": ["environ"]}, "nothing handed down"),
+        ({"descriptors": [0, 1, 2, 3, 9]}, "nothing handed down"),
+        ({"threads": 3}, "process bound"),
+        ({"threads": 128}, "process bound"),
+    ],
+)
+def test_each_hole_is_noticed(changes: dict[str, object], check: str) -> None:
+    assert failed(**changes) == [check]
+
+
+def test_doctor_is_green_where_the_sandbox_works() -> None:
+    needs_sandbox()
+    result = CliRunner().invoke(command, ["--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    assert document["sandbox"] is True
+    assert all(check["ok"] for check in document["checks"] if check["needed"])
+    assert all(check["meaning"] and check["remedy"] for check in document["checks"])
+
+
+def test_doctor_says_what_to_do_where_it_does_not(no_bubblewrap: None) -> None:
+    result = CliRunner().invoke(command, [])
+    assert result.exit_code == 1
+    assert "FAIL programs" in result.output
+    assert "to do: install it: `apt-get install bubblewrap`" in result.output
+    assert "run only bots that you trust" in result.output

@@ -1,0 +1,69 @@
+"""Looking at processes through /proc."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from deepsea_referee.sandbox import process_tree
+
+GONE = 4_000_000  # beyond the largest number that a process can have
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["children files", "search"])
+def test_a_tree_is_found_with_and_without_the_kernels_list(
+    monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    monkeypatch.setattr(process_tree, "_lists_children", lambda: listed)
+    program = "import os; os.fork(); print('on', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == process.stdout.readline() == b"on\n"
+        assert len(process_tree.tree(process.pid)) == 2
+        usage = process_tree.usage(process_tree.tree(process.pid))
+        assert usage.tasks == 2
+        exact = process_tree.exact_memory_bytes(process_tree.tree(process.pid))
+        assert exact is not None
+        assert 0 < exact < usage.memory_bytes
+        process.communicate(b"\n")
+
+
+def test_what_is_gone_counts_as_nothing() -> None:
+    assert process_tree.tree(GONE) == [GONE]
+    assert process_tree.cpu_us(GONE) == 0
+    assert process_tree.Waits().us(GONE) == 0
+    assert not process_tree.is_ready(GONE)
+    assert process_tree.usage([GONE]) == process_tree.Usage(0, 0)
+    assert process_tree.exact_memory_bytes([GONE]) == 0
+    assert process_tree.is_stopped(GONE)
+
+
+def test_ones_own_cpu_time_is_that_of_the_clock() -> None:
+    before = os.times()
+    used = process_tree.cpu_us(os.getpid())
+    # os.times counts in ticks of 10 ms.
+    known = sum((before.user, before.system, before.children_user, before.children_system))
+    assert abs(used / 1e6 - known) < 0.5
+
+
+def test_what_a_thread_has_waited_counts_on_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter(
+        [
+            {"7": 500, "8": 100},
+            {"7": 600, "8": 100, "9": 30},  # another one began and has waited
+            {"8": 100, "9": 50},  # the one that had waited most is gone
+            {"7": 40, "8": 100, "9": 50},  # its number is used anew
+            {},  # all are gone
+        ]
+    )
+    monkeypatch.setattr(process_tree, "thread_waits_us", lambda pid: next(looks))
+    waits = process_tree.Waits()
+    assert [waits.us(1) for _ in range(5)] == [600, 730, 750, 790, 790]

@@ -1,0 +1,144 @@
+"""What is special about the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee.sandbox import probe, root_staging, run_once, watchdog
+from deepsea_referee.sandbox.cgroup import Hierarchies
+from deepsea_referee.sandbox.interface import Launch, Limits
+from deepsea_referee.sandbox.sandbox_start import Sandbox
+
+PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    """The sandbox as it is on this machine."""
+    if trouble := probe.sandbox_trouble():
+        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+    return Sandbox()
+
+
+def bot(folder: Path, program: str) -> Path:
+    """A folder with a bot.toml, a program and a file beside it."""
+    folder.mkdir()
+    (folder / "bot.toml").write_text('command = "python bot.py"\n')
+    (folder / "bot.py").write_text(program)
+    (folder / "data.txt").write_text("data")
+    return folder
+
+
+def test_a_bot_sees_its_folder_and_no_other(sandbox: Sandbox, tmp_path: Path) -> None:
+    bot(tmp_path / "other", "")
+    folder = bot(tmp_path / "mine", "import os; print(open('data.txt').read(), os.listdir('..'))")
+    outcome = run_once.run(sandbox, (sys.executable, "bot.py"), folder=folder)
+    assert outcome.stdout == "data ['mine']\n"
+
+
+def test_a_single_file_is_seen_without_its_neighbours(sandbox: Sandbox, tmp_path: Path) -> None:
+    file = tmp_path / "bot.py"
+    file.write_text("import os; print(os.listdir('.'))")
+    (tmp_path / "other.py").write_text("")
+    outcome = run_once.run(sandbox, (sys.executable, str(file)), folder=tmp_path)
+    assert outcome.stdout == "['bot.py']\n"
+
+
+def test_a_command_line_sees_the_files_that_it_names(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named.txt").write_text("named")
+    (tmp_path / "other.txt").write_text("other")
+    monkeypatch.chdir(tmp_path)
+    program = "import os, sys; print(open(sys.argv[1]).read(), os.listdir('.'))"
+    outcome = run_once.run(sandbox, (*PYTHON, program, "named.txt"))
+    assert outcome.stdout == "named ['named.txt']\n"
+
+
+def test_a_bots_own_command_does_not_show_it_more_files(sandbox: Sandbox, tmp_path: Path) -> None:
+    # bot.toml is written by the bot's author, who may be a stranger.
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    folder = bot(tmp_path / "mine", "import sys; print(open(sys.argv[1]).read())")
+    outcome = run_once.run(sandbox, (sys.executable, "bot.py", str(secret)), folder=folder)
+    assert outcome.returncode == 1
+    assert "FileNotFoundError" in outcome.stderr
+
+
+@pytest.mark.skipif(not root_staging.is_root(), reason="only root starts bots as another user")
+def test_a_private_bot_of_roots_is_copied_and_the_copy_removed(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    folder = bot(tmp_path / "mine", "import os; print(open('data.txt').read(), os.getcwd())")
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    outcome = run_once.run(sandbox, (sys.executable, "bot.py"), folder=folder)
+    assert outcome.stdout == f"data {folder}\n"
+    assert stat.S_IMODE((folder / "data.txt").stat().st_mode) == 0o600
+    assert list(Path("/tmp").glob(f"deepsea-{os.getpid()}-*")) == []
+
+
+def test_a_sandbox_that_cannot_be_built_is_not_the_bots_fault(sandbox: Sandbox) -> None:
+    # The working directory cannot be made in what is read-only.
+    outcome = run_once.run(sandbox, ("true",), folder=Path("/usr/no-such-folder"))
+    assert outcome.returncode not in (None, 0)
+    assert outcome.setup_error is not None
+    assert "doctor" in outcome.setup_error
+
+
+def test_the_watchdog_does_not_look_at_a_sandbox_that_is_being_built(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Until it is built, its /tmp is this machine's.
+    monkeypatch.setattr(watchdog, "GAP_S", 0.0002)
+    for _ in range(10):
+        outcome = run_once.run(Sandbox(Hierarchies()), ("true",))
+        assert outcome.over_limit is None
+        assert outcome.returncode == 0
+
+
+def test_a_crash_is_the_bots_fault(sandbox: Sandbox) -> None:
+    outcome = run_once.run(sandbox, (*PYTHON, "import os; os.abort()"))
+    assert outcome.returncode == 128 + 6
+    assert outcome.setup_error is None
+
+
+def test_being_ended_is_no_setup_error_even_before_it_began(sandbox: Sandbox) -> None:
+    contained = sandbox.spawn(Launch(("true",), None, {}, None, 2, 2))
+    contained.kill()
+    contained.close()
+    assert contained.setup_error() is None
+
+
+def test_nobody_inside_can_loosen_the_bond_with_the_referee(sandbox: Sandbox) -> None:
+    # PR_SET_PDEATHSIG 0 seems to work and does nothing; PR_GET_PDEATHSIG shows it.
+    program = (
+        "import ctypes, json\n"
+        "library, number = ctypes.CDLL(None), ctypes.c_int(-1)\n"
+        "done = library.prctl(1, 0, 0, 0, 0)\n"
+        "library.prctl(2, ctypes.byref(number), 0, 0, 0)\n"
+        "print(json.dumps([done, number.value]))"
+    )
+    assert json.loads(run_once.run(sandbox, (*PYTHON, program)).stdout) == [0, 9]
+
+
+def test_limits_that_only_the_sandbox_sets(sandbox: Sandbox) -> None:
+    program = (
+        "import json, resource as r\n"
+        "names = ['NPROC', 'CORE', 'MEMLOCK', 'MSGQUEUE', 'RTPRIO', 'SIGPENDING']\n"
+        "print(json.dumps({n: r.getrlimit(getattr(r, 'RLIMIT_' + n))[1] for n in names}))"
+    )
+    assert json.loads(run_once.run(sandbox, (*PYTHON, program)).stdout) == {
+        "NPROC": Limits().processes,
+        "CORE": 1,
+        "MEMLOCK": 65536,
+        "MSGQUEUE": 0,
+        "RTPRIO": 0,
+        "SIGPENDING": 256,
+    }

@@ -1,0 +1,139 @@
+"""The training environment passes PettingZoo's own tests, and plays the game that all play."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip(
+    "pettingzoo", reason="the extra is not installed: pip install 'deepsea-referee[pettingzoo]'"
+)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import numpy as np
+    from pettingzoo.test import api_test, seed_test
+
+from deepsea_rules.errors import RulesError
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.view import view_for
+from deepsea_sdk import pettingzoo_env as module
+from deepsea_sdk.pettingzoo_env import ACTIONS, LENGTH, DeepSeaEnv, env, features, numbered
+from helpers.games import Chooser, play_out, rng
+
+PAGE = Path(__file__).parents[2] / "docs" / "pettingzoo.md"
+
+
+def played(found: DeepSeaEnv, seed: int) -> DeepSeaEnv:
+    """The environment after an episode of random legal actions."""
+    found.reset(seed=seed)
+    chance = rng(f"{seed}")
+    for agent in found.agent_iter():
+        observation, _, ended, _, _ = found.last()
+        assert observation is not None
+        assert found.observation_space(agent).contains(observation)
+        legal = np.flatnonzero(observation["action_mask"])
+        found.step(None if ended else int(chance.choice(list(legal))))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("players", [2, 4, 6])
+@pytest.mark.parametrize("make", [env, DeepSeaEnv])
+def test_the_test_of_pettingzoo(make: type[DeepSeaEnv], players: int) -> None:
+    api_test(make(players), num_cycles=300)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_seed_test_of_pettingzoo() -> None:
+    seed_test(lambda: env(3), num_cycles=200)
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+def test_an_episode_is_a_game_like_any_other(rules: str) -> None:
+    found = played(DeepSeaEnv(5, rules), 1)
+    game = found.game
+    seats = [("agent", "00")] * 5
+    verify(GameRecord.of(game, game_id="g", clock="1s", seats=seats))
+    assert found.agents == []
+
+
+def test_rewards_are_placements_and_add_up_to_nothing() -> None:
+    found = DeepSeaEnv(4)
+    found.reset(seed=3)
+    rewards = {}
+    for agent in found.agent_iter():
+        observation, reward, ended, _, info = found.last()
+        assert observation is not None
+        if ended:
+            rewards[agent] = (reward, info["points"])
+            found.step(None)
+        else:
+            assert reward == 0
+            found.step(int(np.flatnonzero(observation["action_mask"])[-1]))
+    result = found.game.result()
+    assert [rewards[agent][1] for agent in found.possible_agents] == list(result.scores)
+    assert sum(reward for reward, _ in rewards.values()) == pytest.approx(0)
+    best = result.placements.index(1)
+    assert max(reward for reward, _ in rewards.values()) == rewards[f"seat_{'ABCD'[best]}"][0]
+
+
+def test_every_legal_action_has_a_number_of_its_own() -> None:
+    def look(game: Game) -> None:
+        if (question := game.pending()) is not None:
+            found = numbered(game.view(question.seat))
+            assert sorted(found.values()) == sorted(question.legal)
+            assert max(found) < ACTIONS
+
+    for name in PRESETS:
+        for players in (2, 6):
+            game = Game(PRESETS[name], players, seed_from_text("numbers"))
+            play_out(game, Chooser(name, takes=True), look)
+
+
+def test_hidden_values_are_not_observed() -> None:
+    def look(game: Game) -> None:
+        if game.pending() is None:
+            return
+        for seat in range(game.players):
+            view = game.view(seat)
+            other = view.sample(rng("hidden"))
+            assert (features(view_for(other, seat)) == features(view)).all()
+
+    play_out(Game(PRESETS["manual"], 3, seed_from_text("hidden")), Chooser("h", takes=True), look)
+
+
+def test_an_illegal_action_is_refused_and_changes_nothing() -> None:
+    found = DeepSeaEnv(2)
+    found.reset(seed=1)
+    before = found.render_mode, list(found.game.decisions), found.agent_selection
+    with pytest.raises(RulesError):
+        found.step(ACTIONS - 1)
+    assert (found.render_mode, list(found.game.decisions), found.agent_selection) == before
+
+
+def test_episodes_that_follow_a_seed_are_the_same_and_differ() -> None:
+    runs = []
+    for _ in range(2):
+        found = DeepSeaEnv(2, render_mode="ansi")
+        found.reset(seed=7)
+        seeds = [found.game.seed]
+        found.reset()
+        runs.append([*seeds, found.game.seed])
+        assert "d1 a25" in str(found.render())
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[0][1]
+
+
+def test_the_page_has_the_right_numbers() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"`Discrete({ACTIONS})`" in page
+    assert f"`({LENGTH},)`" in page
+    for name in re.findall(r"`(\w+)` = \d+", page):
+        assert f"`{name}` = {getattr(module, name)}" in page
