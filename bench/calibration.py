@@ -21,12 +21,12 @@ from calibration_model import Calibration, calibrate, fit
 from deepsea_ladder.rating.trueskill_fold import (
     PACKAGE_DEFAULTS,
     Fold,
-    PlayedGame,
+    GameOutcome,
     Rating,
     RatingParameters,
 )
 from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.scheduling.random_stream import RandomStream
 from variants import family, game
 
 SEATS = (2, 4, 6)
@@ -46,12 +46,12 @@ class Plan(NamedTuple):
     games_per_bot: int
 
 
-def ladder(plan: Plan) -> list[PlayedGame]:
+def ladder(plan: Plan) -> list[GameOutcome]:
     """Its games: line-ups by chance, each from every seat."""
     name = f"{plan.part}/{plan.seats}/{plan.number}"
     bots = family(name, BOTS)
-    chance = Chance(name.encode(), "line-ups")
-    games: list[PlayedGame] = []
+    chance = RandomStream(name.encode(), "line-ups")
+    games: list[GameOutcome] = []
     while len(games) < BOTS * plan.games_per_bot // plan.seats:
         line_up = LineUp(tuple(chance.shuffled(range(BOTS))[: plan.seats]))
         for seating in line_up.seatings():
@@ -60,7 +60,7 @@ def ladder(plan: Plan) -> list[PlayedGame]:
     return games
 
 
-def played(plans: Sequence[Plan], jobs: int) -> list[list[PlayedGame]]:
+def played(plans: Sequence[Plan], jobs: int) -> list[list[GameOutcome]]:
     """The games of several ladders."""
     if jobs == 1:
         return [ladder(plan) for plan in plans]
@@ -68,7 +68,7 @@ def played(plans: Sequence[Plan], jobs: int) -> list[list[PlayedGame]]:
         return list(pool.map(ladder, plans))
 
 
-def coverage(parameters: RatingParameters, long: Sequence[PlayedGame], games_per_bot: int) -> str:
+def coverage(parameters: RatingParameters, long: Sequence[GameOutcome], games_per_bot: int) -> str:
     """How far short ladders of the same bots lie from the long one, measured in their sigmas."""
     truth = _folded(parameters, long)
     count = BOTS * games_per_bot // len(long[0].players)
@@ -82,10 +82,10 @@ def coverage(parameters: RatingParameters, long: Sequence[PlayedGame], games_per
     return f"{sqrt(fsum(d * d for d in away) / len(away)):.2f} | {inside:.1%}"
 
 
-def _folded(parameters: RatingParameters, games: Sequence[PlayedGame]) -> dict[int, Rating]:
+def _folded(parameters: RatingParameters, games: Sequence[GameOutcome]) -> dict[int, Rating]:
     fold = Fold(parameters)
     fold.add_all(
-        PlayedGame(number, played.players, played.placements)
+        GameOutcome(number, played.players, played.placements)
         for number, played in enumerate(games, 1)
     )
     return fold.ratings

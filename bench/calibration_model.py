@@ -16,12 +16,12 @@ from deepsea_ladder.rating.forecast import Odds, odds, placement_chances
 from deepsea_ladder.rating.trueskill_fold import (
     LOWEST_DRAW_PROBABILITY,
     Fold,
-    PlayedGame,
+    GameOutcome,
     Rating,
     RatingParameters,
 )
 
-Ladder = Sequence[PlayedGame]
+Ladder = Sequence[GameOutcome]
 """The games of one field of bots, in their order."""
 
 _LEAST: Final = 1e-12
@@ -56,7 +56,7 @@ def pair_loss(parameters: RatingParameters, ladders: Sequence[Ladder]) -> float:
     """Log-loss per pair of players over all games."""
     loss, pairs = 0.0, 0
 
-    def see(game: PlayedGame, ratings: list[Rating]) -> None:
+    def see(game: GameOutcome, ratings: list[Rating]) -> None:
         nonlocal loss, pairs
         for chances, one, other in _pairs(parameters, game, ratings):
             loss -= math.log(max(_chance_of(chances, one, other), _LEAST))
@@ -75,7 +75,7 @@ def calibrate(
     counts = [0] * bins
     foretold, happened = [0.0] * bins, [0.0] * bins
 
-    def see(game: PlayedGame, ratings: list[Rating]) -> None:
+    def see(game: GameOutcome, ratings: list[Rating]) -> None:
         nonlocal games, pairs, players, loss, placement_loss, draws_foretold, draws_happened
         games += 1
         for chances, one, other in _pairs(parameters, game, ratings):
@@ -154,7 +154,7 @@ def _scaled(parameters: RatingParameters, name: str, factor: float) -> RatingPar
 def _watch(
     parameters: RatingParameters,
     ladders: Sequence[Ladder],
-    see: Callable[[PlayedGame, list[Rating]], None],
+    see: Callable[[GameOutcome, list[Rating]], None],
 ) -> None:
     """Show every game that counts with the ratings before it."""
     for games in ladders:
@@ -166,7 +166,7 @@ def _watch(
 
 
 def _pairs(
-    parameters: RatingParameters, game: PlayedGame, ratings: list[Rating]
+    parameters: RatingParameters, game: GameOutcome, ratings: list[Rating]
 ) -> list[tuple[Odds, int, int]]:
     """The odds of each pair of players, and their placements."""
     players = range(len(ratings))

@@ -23,13 +23,13 @@ from deepsea_ladder.rating.convergence import order as order_of
 from deepsea_ladder.rating.gaussian import quantile
 from deepsea_ladder.rating.trueskill_fold import (
     Fold,
-    PlayedGame,
+    GameOutcome,
     Rating,
     RatingParameters,
     rate_by_package,
 )
 from deepsea_ladder.scheduling.pairing import Candidate, LineUp, PairingSettings, choose
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.scheduling.random_stream import RandomStream
 from variants import TEN, game
 
 PARAMETERS = RatingParameters()
@@ -41,22 +41,22 @@ def refold() -> None:
     print("| seats | games/s | games/s with the `trueskill` package |")
     print("|---|---|---|")
     for seats in (2, 3, 4, 5, 6):
-        chance = Chance(b"refold", str(seats))
+        chance = RandomStream(b"refold", str(seats))
         games = []
         for number in range(1, 4001):
             players = tuple(chance.shuffled(range(100))[:seats])
-            games.append(PlayedGame(number, players, tuple(range(1, seats + 1))))
+            games.append(GameOutcome(number, players, tuple(range(1, seats + 1))))
         ours = machine.seconds(partial(_fold, games))
         few = games[:200]
         theirs = machine.seconds(partial(_fold_by_package, few))
         print(f"| {seats} | {len(games) / ours:,.0f} | {len(few) / theirs:,.0f} |")
 
 
-def _fold(games: Sequence[PlayedGame]) -> None:
+def _fold(games: Sequence[GameOutcome]) -> None:
     Fold(PARAMETERS).add_all(games)
 
 
-def _fold_by_package(games: Sequence[PlayedGame]) -> None:
+def _fold_by_package(games: Sequence[GameOutcome]) -> None:
     ratings: dict[int, Rating] = {}
     for played in games:
         before = [ratings.get(player, PARAMETERS.newcomer) for player in played.players]
@@ -69,7 +69,7 @@ def pairing() -> None:
     print("| bots | line-ups in one call | ms for the call | ms per line-up |")
     print("|---|---|---|---|")
     for bots in (100, 10_000):
-        chance = Chance(b"pairing", str(bots))
+        chance = RandomStream(b"pairing", str(bots))
         candidates = [
             Candidate(
                 bot,
@@ -123,14 +123,14 @@ class Drawn:
         self.seats = seats
 
     def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
-        return LineUp(tuple(Chance(seed, "drawn").shuffled(range(self.bots))[: self.seats]))
+        return LineUp(tuple(RandomStream(seed, "drawn").shuffled(range(self.bots))[: self.seats]))
 
 
 def climb(
     source: Source,
     fold: Fold,
     played: list[int],
-    play: Callable[[int, tuple[int, ...]], PlayedGame],
+    play: Callable[[int, tuple[int, ...]], GameOutcome],
     seed: str,
 ) -> Iterator[Fold]:
     """The ratings after each game of a ladder, without end. `played`: games of each bot."""
@@ -180,7 +180,7 @@ def order(seats: int = 4, seeds: int = 24, games: int = 240) -> None:
         print(f"| {level} | " + " | ".join(cells) + " |")
 
 
-def _played(seed: str, number: int, seating: tuple[int, ...]) -> PlayedGame:
+def _played(seed: str, number: int, seating: tuple[int, ...]) -> GameOutcome:
     return game(number, TEN, seating, f"{seed}/{number}")
 
 
@@ -231,7 +231,7 @@ def newcomer(seats: int = 4, bots: int = 60, ladders: int = 8, trial: int = 60) 
     for name, kind in (("paired", Paired), ("random", Drawn)):
         lengths, sigmas, errors = [], [], []
         for seed in range(ladders):
-            chance = Chance(f"newcomer/{seed}".encode(), "skills")
+            chance = RandomStream(f"newcomer/{seed}".encode(), "skills")
             skills = [PARAMETERS.sigma * _normal(chance) for _ in range(bots + 1)]
             known = {bot: Rating(PARAMETERS.mu + skills[bot], 1.0) for bot in range(bots)}
             played = [500] * bots + [0]
@@ -265,7 +265,7 @@ def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000)
     ):
         verdicts, wrong, lengths = 0, 0, []
         for seed in range(ladders):
-            chance = Chance(f"{name}/{seed}".encode(), "settled")
+            chance = RandomStream(f"{name}/{seed}".encode(), "settled")
             skills = [spread * PARAMETERS.sigma * _normal(chance) for _ in range(bots)]
             if twins:
                 skills[1] = skills[0]
@@ -291,13 +291,13 @@ def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000)
         print(f"| {name} | {len(lengths)} of {ladders} | {median} | {verdicts} | {share} |")
 
 
-def _normal(chance: Chance) -> float:
+def _normal(chance: RandomStream) -> float:
     return quantile(0.0001 + 0.9998 * chance.unit())
 
 
 def _performed(
-    skills: Sequence[float], chance: Chance, number: int, seating: tuple[int, ...]
-) -> PlayedGame:
+    skills: Sequence[float], chance: RandomStream, number: int, seating: tuple[int, ...]
+) -> GameOutcome:
     shown = {bot: skills[bot] + PARAMETERS.beta * _normal(chance) for bot in seating}
     placements: dict[int, int] = {}
     ahead = None
@@ -305,7 +305,7 @@ def _performed(
         level = ahead is not None and shown[ahead] - shown[bot] < PARAMETERS.draw_margin
         placements[bot] = placements[ahead] if ahead is not None and level else place
         ahead = bot
-    return PlayedGame(number, seating, tuple(placements[bot] for bot in seating))
+    return GameOutcome(number, seating, tuple(placements[bot] for bot in seating))
 
 
 def main() -> None:

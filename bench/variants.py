@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
-from deepsea_ladder.rating.trueskill_fold import PlayedGame
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.rating.trueskill_fold import GameOutcome
+from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot, GameInfo
@@ -51,7 +51,7 @@ class _Noisy(Bot):
         self.noise = noise
 
     def on_game_start(self, info: GameInfo) -> None:
-        self.chance = Chance(info.commitment.encode(), f"variant {info.seat}")
+        self.chance = RandomStream(info.commitment.encode(), f"variant {info.seat}")
         self.inner.on_game_start(info)
 
     def decide(self, view: View) -> str:
@@ -98,7 +98,7 @@ class _Habitual(Bot):
 
 def family(seed: str, size: int) -> list[Variant]:
     """Variants of many strengths, no two alike; a third of them play like a sample bot."""
-    chance = Chance(seed.encode(), "family")
+    chance = RandomStream(seed.encode(), "family")
     found: dict[str, Variant] = {}
     while len(found) < size:
         style, make = list(SAMPLES.items())[chance.below(len(SAMPLES))]
@@ -113,10 +113,10 @@ def family(seed: str, size: int) -> list[Variant]:
     return list(found.values())
 
 
-def game(sequence: int, bots: Sequence[Variant], players: Sequence[int], seed: str) -> PlayedGame:
+def game(sequence: int, bots: Sequence[Variant], players: Sequence[int], seed: str) -> GameOutcome:
     """Play `players`, indices into `bots`, in that order of seats."""
     table = play([bots[player].bot() for player in players], seed=seed_from_text(seed))
-    return PlayedGame(sequence, tuple(players), table.result().placements)
+    return GameOutcome(sequence, tuple(players), table.result().placements)
 
 
 TEN = [

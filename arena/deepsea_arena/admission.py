@@ -31,7 +31,7 @@ LONGEST_LOG: Final = 10
 """Lines of what the bot printed that are shown."""
 
 
-class Trouble(NamedTuple):
+class AdmissionRefusal(NamedTuple):
     """Why a bot is not taken in."""
 
     found: str
@@ -45,7 +45,7 @@ def try_out(
     name: str,
     seasons: Sequence[Season],
     on_game: Callable[[], object] = lambda: None,
-) -> Trouble | None:
+) -> AdmissionRefusal | None:
     """Let the bot play; the first trouble with it. Raises RefereeError for trouble of our own."""
     folder = cleanup.private_folder()
     try:
@@ -63,7 +63,7 @@ def games(seasons: Sequence[Season]) -> int:
 
 async def _play(
     bot: BotSpec, seasons: Sequence[Season], on_game: Callable[[], object]
-) -> Trouble | None:
+) -> AdmissionRefusal | None:
     played: list[GameResult] = []
 
     def note(game: GameResult, _record: GameRecord) -> None:
@@ -91,7 +91,7 @@ async def _play(
             except BotStartError as error:
                 if error.bot not in own:
                     raise RefereeError(f"the sample bot does not start: {error}") from None
-                return Trouble(f"{where}: {error}", REMEDIES[Fault.CRASH])
+                return AdmissionRefusal(f"{where}: {error}", REMEDIES[Fault.CRASH])
             if trouble := _judged(result, played, own, f"season {season.name}, {where}"):
                 return trouble
     return None
@@ -99,7 +99,7 @@ async def _play(
 
 def _judged(
     result: MatchResult, played: Sequence[GameResult], own: Sequence[int], where: str
-) -> Trouble | None:
+) -> AdmissionRefusal | None:
     for game in played:
         for fault in game.faults:
             if game.seats[fault.seat] in own:
@@ -109,9 +109,9 @@ def _judged(
     return None
 
 
-def _trouble(result: MatchResult, bot: int, fault: FaultReport, where: str) -> Trouble:
+def _trouble(result: MatchResult, bot: int, fault: FaultReport, where: str) -> AdmissionRefusal:
     log = "".join(log.text for log in result.logs if log.bot == bot).splitlines()
-    return Trouble(
+    return AdmissionRefusal(
         f"{where}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
         f"{fault.explanation()}",
         REMEDIES[fault.fault],

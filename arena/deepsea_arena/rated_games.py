@@ -18,11 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from deepsea_arena.workers.local import Finished, Outcome, Play, Void
-from deepsea_bundle.bot_cache import BotFolders
+from deepsea_arena.workers.local import FinishedGame, Outcome, Play, VoidOutcome
+from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Job, Store
-from deepsea_referee.bots.pool import Lineup
+from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError
@@ -57,7 +57,7 @@ def fetch(target: str, digest: str) -> bytes:
 @contextmanager
 def guest(folder: Path, fetch: Callable[[str], bytes] | None = None) -> Iterator[Play]:
     """What a worker does whose bots are in a folder of somebody else's; he may fetch more."""
-    room = Room(BotFolders(folder, fetch or _nothing_more))
+    room = RatedGamePlayer(BotCache(folder, fetch or _nothing_more))
     try:
         yield room.play
     finally:
@@ -68,15 +68,15 @@ def _nothing_more(digest: str) -> bytes:
     raise StoreError(f"the files of {digest} are not here, or damaged")
 
 
-class Room:
+class RatedGamePlayer:
     """Where one worker plays: an event loop, and the bots that are there now."""
 
-    def __init__(self, folders: BotFolders) -> None:
+    def __init__(self, folders: BotCache) -> None:
         self._folders = folders
         self._runner = asyncio.Runner()
         self._clock = SystemClock()
         self._present: tuple[object, ...] = ()
-        self._lineup: Lineup | None = None
+        self._lineup: BotPool | None = None
         self._leaving = AsyncExitStack()
         self._games = 0
 
@@ -114,20 +114,20 @@ class Room:
             await play_game(game, job.game_id, sessions, control)
         except RefereeError as error:
             await self._dismiss()
-            return Void(str(error))
+            return VoidOutcome(str(error))
         self._games += 1
         for bot in seating:
             lineup.finished_game(bot)
         seats = [(version.label, version.digest) for version in job.seats]
         record = GameRecord.of(game, game_id=job.game_id, clock=season.clock, seats=seats)
-        return Finished(record.to_json())
+        return FinishedGame(record.to_json())
 
-    async def _invited(self, job: Job, bots: list[BotSpec]) -> Lineup:
+    async def _invited(self, job: Job, bots: list[BotSpec]) -> BotPool:
         """The line-up of these bots: the one that is there, or a new one."""
         wanted = (job.season.isolation, *bots)
         if self._lineup is None or wanted != self._present or self._games >= GAMES_OF_A_PROCESS:
             await self._dismiss()
-            self._lineup = Lineup(bots, hosting(job.season.isolation), self._clock)
+            self._lineup = BotPool(bots, hosting(job.season.isolation), self._clock)
             # Left, but never entered: there the first bot that does not start would end it.
             self._leaving.push_async_exit(self._lineup)
             self._present, self._games = wanted, 0

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
-from deepsea_arena.shutdown import Stop, Wish
-from deepsea_arena.workers.local import Crew, Finished, Outcome
+from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.workers.local import FinishedGame, Outcome, WorkerPool
 from deepsea_ladder.errors import PairingError, StoreUnavailable
-from deepsea_ladder.store import Block, Job, Receipt, Store, StoredSeason, Verdict
+from deepsea_ladder.store import Block, Job, Receipt, ReceiptStatus, Store, StoredSeason
 
 _T = TypeVar("_T")
 
@@ -33,7 +33,7 @@ def no_source(number: int, wanted: int) -> Sequence[Block]:
     return ()
 
 
-class Ended(StrEnum):
+class RunEnd(StrEnum):
     """Why a run came to its end."""
 
     GOAL = "goal"
@@ -47,7 +47,7 @@ class Ended(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class RunGoal:
     """How far to go."""
 
     games: int | None = None
@@ -59,7 +59,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class RunnerSettings:
     """How patient a run is; times in seconds."""
 
     lease: float = 60.0
@@ -73,7 +73,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Summary:
+class RunSummary:
     """What a run did."""
 
     accepted: int = 0
@@ -82,10 +82,10 @@ class Summary:
     void: int = 0
     handed_back: int = 0
     disabled: list[str] = field(default_factory=list)
-    ended: Ended = Ended.STOPPED
+    ended: RunEnd = RunEnd.STOPPED
 
 
-class Listener(Protocol):
+class RunListener(Protocol):
     """Somebody who watches a run."""
 
     def finished(self, job: Job, receipt: Receipt) -> None:
@@ -116,15 +116,15 @@ class Runner:
         self,
         store: Store,
         season: StoredSeason,
-        crew: Crew,
+        crew: WorkerPool,
         *,
         owner: str,
         clock: Callable[[], float],
         stop: Stop,
         source: Source = no_source,
-        goal: Goal | None = None,
-        settings: Settings | None = None,
-        listener: Listener | None = None,
+        goal: RunGoal | None = None,
+        settings: RunnerSettings | None = None,
+        listener: RunListener | None = None,
     ) -> None:
         self._store = store
         self._season = season
@@ -133,16 +133,16 @@ class Runner:
         self._clock = clock
         self._stop = stop
         self._source = source
-        self._goal = goal or Goal()
-        self._settings = settings or Settings()
+        self._goal = goal or RunGoal()
+        self._settings = settings or RunnerSettings()
         self._listener = listener or _Nobody()
         self._playing: dict[str, tuple[Job, float]] = {}
         self._renewed = clock()
         self._settled = False
         self._in_vain = 0  # games in a row without a result
-        self._summary = Summary()
+        self._summary = RunSummary()
 
-    def run(self) -> Summary:
+    def run(self) -> RunSummary:
         """Play until the goal is reached, nothing is left to play, or somebody asks to stop."""
         try:
             self._summary.ended = self._loop()
@@ -154,25 +154,25 @@ class Runner:
                 self._listener.trouble(f"{error}; leases were not handed back and will run out")
         return self._summary
 
-    def _loop(self) -> Ended:
+    def _loop(self) -> RunEnd:
         while True:
-            if self._stop.wish is Wish.HAND_BACK:
-                return Ended.STOPPED
+            if self._stop.wish is StopRequest.HAND_BACK:
+                return RunEnd.STOPPED
             if self._in_vain >= self._settings.vain:
-                return Ended.IN_VAIN
-            anybody = self._fill() if self._stop.wish is Wish.GO_ON else True
+                return RunEnd.IN_VAIN
+            anybody = self._fill() if self._stop.wish is StopRequest.GO_ON else True
             if self._playing:
                 self._take_in(self._crew.wait(self._until_due(), self._stop))
                 self._look_after()
-            elif self._stop.wish is not Wish.GO_ON:
-                return Ended.STOPPED
+            elif self._stop.wish is not StopRequest.GO_ON:
+                return RunEnd.STOPPED
             elif self._reached():
-                return Ended.GOAL
+                return RunEnd.GOAL
             elif not anybody:  # the crew knows for how long to wait for somebody
                 self._crew.wait(self._until_due(), self._stop)
                 self._look_after()
             elif not self._wait_for_work():
-                return Ended.NOTHING_LEFT
+                return RunEnd.NOTHING_LEFT
 
     def _reached(self) -> bool:
         return self._settled or self._wanted() == 0
@@ -217,7 +217,7 @@ class Runner:
 
     def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
         for job, outcome in outcomes:
-            if isinstance(outcome, Finished):
+            if isinstance(outcome, FinishedGame):
                 self._report(job, outcome.record)
             else:
                 self._fail(job, outcome.reason)
@@ -227,15 +227,15 @@ class Runner:
     def _report(self, job: Job, record: str) -> None:
         receipt = self._insist(lambda: self._store.games.report(job, record))
         match receipt.verdict:
-            case Verdict.ACCEPTED:
+            case ReceiptStatus.ACCEPTED:
                 self._in_vain = 0
                 self._summary.accepted += 1
                 self._summary.disabled += receipt.disabled
                 if self._goal.settled is not None:
                     self._settled = self._goal.settled()
-            case Verdict.DUPLICATE:
+            case ReceiptStatus.DUPLICATE:
                 self._summary.duplicates += 1
-            case Verdict.REFUSED:
+            case ReceiptStatus.REFUSED:
                 self._in_vain += 1
                 self._summary.refused += 1
         self._listener.finished(job, receipt)
@@ -281,7 +281,7 @@ class Runner:
             try:
                 return call()
             except StoreUnavailable as error:
-                if self._stop.wish is Wish.HAND_BACK:
+                if self._stop.wish is StopRequest.HAND_BACK:
                     raise
                 if told != (told := str(error)):
                     self._listener.trouble(f"{error}; trying again")

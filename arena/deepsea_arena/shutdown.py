@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from enum import IntEnum
 
 
-class Wish(IntEnum):
+class StopRequest(IntEnum):
     """What was asked for."""
 
     GO_ON = 0
@@ -24,7 +24,7 @@ class Wish(IntEnum):
     """Give up what is being played."""
 
 
-class Bell:
+class WakePipe:
     """Wakes whoever waits for it beside other things; from any thread or signal handler."""
 
     def __init__(self) -> None:
@@ -55,14 +55,14 @@ class Bell:
         os.close(self._writing)
 
 
-class Stop(Bell):
+class Stop(WakePipe):
     """A wish that several parts of a run look at, and can wait for; hearing it does not end it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.wish = Wish.GO_ON
+        self.wish = StopRequest.GO_ON
 
-    def ask(self, wish: Wish) -> None:
+    def ask(self, wish: StopRequest) -> None:
         """Ask for it; what was asked for before and is more remains."""
         self.wish = max(self.wish, wish)
         self.ring()
@@ -72,10 +72,12 @@ class Stop(Bell):
         """Ctrl-C finishes, a second one and SIGTERM hand back; only in the main thread."""
 
         def interrupted(*_: object) -> None:
-            self.ask(Wish.FINISH if self.wish is Wish.GO_ON else Wish.HAND_BACK)
+            self.ask(
+                StopRequest.FINISH if self.wish is StopRequest.GO_ON else StopRequest.HAND_BACK
+            )
 
         def terminated(*_: object) -> None:
-            self.ask(Wish.HAND_BACK)
+            self.ask(StopRequest.HAND_BACK)
 
         former = {
             signal.SIGINT: signal.signal(signal.SIGINT, interrupted),

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from deepsea_cli.errors import BAD_INPUT, ClosedPipe, Interrupted, exit_status
-from deepsea_cli.lazy import Entry, LazyGroup
+from deepsea_cli.lazy import LazyCommand, LazyGroup
 
 PROGRAM = "deepsea-referee"
 COMMANDS = {
@@ -107,7 +107,9 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 
 @click.group(
     cls=CommandLine,
-    entries={name: Entry(f"{__name__}.{name}:command", line) for name, line in COMMANDS.items()},
+    entries={
+        name: LazyCommand(f"{__name__}.{name}:command", line) for name, line in COMMANDS.items()
+    },
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 a negative answer, 2 bad input, 130 interrupted. "

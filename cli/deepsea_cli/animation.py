@@ -83,7 +83,7 @@ def _scenes(record: GameRecord, game: Game) -> Iterator[Callable[[bool], Text]]:
 
 
 def _scene(
-    record: GameRecord, moment: narration.Moment, told: tuple[str, ...]
+    record: GameRecord, moment: narration.NarratedPosition, told: tuple[str, ...]
 ) -> Callable[[bool], Text]:
     def draw(stepwise: bool) -> Text:
         columns = width()

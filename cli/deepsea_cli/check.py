@@ -18,7 +18,7 @@ from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from deepsea_referee.sandbox.probe import Level
+    from deepsea_referee.sandbox.probe import IsolationLevel
 
 GAMES = 31
 
@@ -41,7 +41,9 @@ GAMES = 31
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
-def command(ctx: click.Context, bot: str, clock: str, isolation: Level, as_json: bool) -> None:
+def command(
+    ctx: click.Context, bot: str, clock: str, isolation: IsolationLevel, as_json: bool
+) -> None:
     """Start BOT, let it play every preset with two to six seats, and put it to the test.
 
     Exit status: 0 it is ready, 1 something has to be mended.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepsea_referee.results.summary import GameResult
-    from deepsea_referee.sandbox.probe import Level
+    from deepsea_referee.sandbox.probe import IsolationLevel
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.confidence import ConfidenceSequence
     from deepsea_referee.workbench.paired_blocks import BlockSettings
@@ -108,7 +108,7 @@ def command(
     seed: str | None,
     clock: str,
     in_process: bool,
-    isolation: Level,
+    isolation: IsolationLevel,
     jobs: int,
     as_json: bool,
 ) -> None:

@@ -41,12 +41,12 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
     """
     from deepsea_referee.bots.loading import load
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.workbench.replay import Course
+    from deepsea_referee.workbench.replay import Replay
 
     source = load_record(record)
     spec = resolve(bot)
     try:
-        course = Course(source, SEAT_LETTERS.index(seat))
+        course = Replay(source, SEAT_LETTERS.index(seat))
     except InvalidRecord as error:
         raise InvalidRecord(f"{record}: {error}") from None
     player = load(spec)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 
-class Entry(NamedTuple):
+class LazyCommand(NamedTuple):
     """A command of a group."""
 
     place: str
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 class LazyGroup(click.Group):
     """A group; `entries` has its commands by name, in the order of help."""
 
-    def __init__(self, *args: Any, entries: Mapping[str, Entry], **extra: Any) -> None:
+    def __init__(self, *args: Any, entries: Mapping[str, LazyCommand], **extra: Any) -> None:
         super().__init__(*args, **extra)
         self._entries = entries
 

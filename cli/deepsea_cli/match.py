@@ -26,7 +26,7 @@ from deepsea_rules.ruleset import DEFAULT
 if TYPE_CHECKING:
     from deepsea_referee.match import MatchSettings, OnGame, OnVoid
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-    from deepsea_referee.sandbox.probe import Level
+    from deepsea_referee.sandbox.probe import IsolationLevel
     from deepsea_rules.record import GameRecord
 
 LONG_US = 1_500_000
@@ -106,7 +106,7 @@ def command(
     seats: Literal["rotate", "fixed"],
     tables: int,
     jobs: int,
-    isolation: Level,
+    isolation: IsolationLevel,
     freeze: bool,
     tcp: bool,
     in_process: bool,
@@ -134,7 +134,7 @@ def command(
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.random import fresh_seed
         from deepsea_referee.results.folder import ResultsFolder
-        from deepsea_referee.results.results_json import Document
+        from deepsea_referee.results.results_json import ResultsJson
         from deepsea_referee.timing.clock import TimeControl
 
         chosen = probe.choose(level, begun)
@@ -161,7 +161,7 @@ def command(
         folder = opened.enter_context(ResultsFolder(out)) if out else None
         document = folder.document if folder else None
         if as_json and document is None:
-            document = opened.enter_context(Document())
+            document = opened.enter_context(ResultsJson())
 
         with progress(games, wanted=not quiet) as tick:
 
@@ -215,7 +215,7 @@ def _play(
     return run_match(settings, on_game, on_void)
 
 
-def _level(level: Level, tcp: bool) -> Level:
+def _level(level: IsolationLevel, tcp: bool) -> IsolationLevel:
     if tcp and level == "sandbox":
         raise UserError("--tcp needs --isolation process: a sandbox has no network")
     return "process" if tcp else level

@@ -12,7 +12,7 @@ import click
 
 from deepsea_cli.output import say
 from deepsea_referee.timing.clock import TimeControl
-from deepsea_referee.workbench.replay import Course, Moment, control_of
+from deepsea_referee.workbench.replay import Replay, ReplayedDecision, control_of
 from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord
@@ -24,7 +24,7 @@ from deepsea_rules.record import GameRecord
 def report_seat(path: Path, record: GameRecord, seat: int) -> None:
     """Print a seat's decisions, and how the game ended."""
     try:
-        course = Course(record, seat)
+        course = Replay(record, seat)
     except InvalidRecord as error:
         raise InvalidRecord(f"{path}: {error}") from None
     control = control_of(record)
@@ -48,7 +48,7 @@ def report_seat(path: Path, record: GameRecord, seat: int) -> None:
         say(f"  {line}")
 
 
-def _tell(moment: Moment, control: TimeControl | None, faults: int) -> None:
+def _tell(moment: ReplayedDecision, control: TimeControl | None, faults: int) -> None:
     view, decision = moment.view, moment.decision
     click.echo()
     say(f"decision {moment.number}, dive {view.dive}, to {view.kind}")

@@ -23,7 +23,7 @@ from deepsea_rules.record import verify
 _HEAD_BYTES: Final = 200
 
 
-class Verdict(NamedTuple):
+class RecordCheck(NamedTuple):
     """What became of one file."""
 
     path: str
@@ -72,19 +72,19 @@ def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
             yield path
 
 
-def judge(path: Path) -> Verdict:
+def judge(path: Path) -> RecordCheck:
     """Re-run the record in a file."""
     try:
         record = load_record(path)
     except (InvalidRecord, UserError) as error:
         if _is_summary(path):
-            return Verdict(str(path), "summary")
-        return Verdict(str(path), "unreadable", None, str(error).removeprefix(f"{path}: "))
+            return RecordCheck(str(path), "summary")
+        return RecordCheck(str(path), "unreadable", None, str(error).removeprefix(f"{path}: "))
     try:
         verify(record)
     except InvalidRecord as error:
-        return Verdict(str(path), "altered", record.game_id, str(error))
-    return Verdict(str(path), "ok", record.game_id)
+        return RecordCheck(str(path), "altered", record.game_id, str(error))
+    return RecordCheck(str(path), "ok", record.game_id)
 
 
 def _is_summary(path: Path) -> bool:
@@ -99,7 +99,7 @@ def _is_summary(path: Path) -> bool:
     return re.match(rb'\s*\{\s*"format"\s*:\s*"%b"' % FORMAT.encode(), head) is not None
 
 
-def _line(verdict: Verdict) -> str:
+def _line(verdict: RecordCheck) -> str:
     if verdict.verdict == "summary":
         return f"passed over {verdict.path}: a summary proves nothing, records do"
     reason = f": {verdict.difference}" if verdict.difference else ""

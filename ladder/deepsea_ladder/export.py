@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 
 from deepsea_ladder.store import Store, StoredSeason
-from deepsea_ladder.store.history import PlayedGame, PlayedSeat
+from deepsea_ladder.store.history import StoredGame, StoredSeat
 
 COLUMNS = (
     "seq", "game_id", "season", "played_at", "seat", "bot", "version", "author", "digest",
@@ -45,7 +45,7 @@ def csv_lines(store: Store, season: StoredSeason | None = None) -> Iterator[str]
             yield _csv(tuple(row[column] for column in COLUMNS))
 
 
-def _game(game: PlayedGame) -> dict[str, object]:
+def _game(game: StoredGame) -> dict[str, object]:
     return {
         "seq": game.seq,
         "game_id": game.game_id,
@@ -54,7 +54,7 @@ def _game(game: PlayedGame) -> dict[str, object]:
     }
 
 
-def _seat(seat: PlayedSeat) -> dict[str, object]:
+def _seat(seat: StoredSeat) -> dict[str, object]:
     return {
         "bot": seat.version.bot,
         "version": seat.version.number,

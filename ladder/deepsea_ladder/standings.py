@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from deepsea_ladder.rating.totals import SeatResult, Tally
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 
 TREND_GAMES: Final = 20
 """A trend is the change of mu over this many of the bot's own games."""
 
 
-class Row(NamedTuple):
+class StandingRow(NamedTuple):
     """A bot version as the store knows it."""
 
     bot: str
     author: str
     version: int
-    tally: Tally
+    tally: RatingTotals
     earlier: Rating | None = None
     """Its rating `TREND_GAMES` of its games ago, if it has played so many."""
 
@@ -55,7 +55,7 @@ class Standing(NamedTuple):
     """In milliseconds since 1970."""
 
 
-def standings(rows: Iterable[Row]) -> list[Standing]:
+def standings(rows: Iterable[StandingRow]) -> list[Standing]:
     """The best first; equal ratings share a rank; newcomers last, by name."""
     ordered = sorted(
         rows,
@@ -77,7 +77,7 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
     return lines
 
 
-def _standing(rank: int | None, row: Row) -> Standing:
+def _standing(rank: int | None, row: StandingRow) -> Standing:
     tally = row.tally
     mu, sigma = tally.rating
     return Standing(

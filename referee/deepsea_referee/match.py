@@ -19,14 +19,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from deepsea_referee.bots.pool import Lineup
+from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import BotFault, RefereeError, UserError
 from deepsea_referee.random import fresh_seed
 from deepsea_referee.results.summary import FaultReport, GameResult, MatchResult, VoidGame
 from deepsea_referee.timing.clock import Bank, Clock, SystemClock, TimeControl
-from deepsea_referee.timing.decision_timer import Answer
+from deepsea_referee.timing.decision_timer import TimedAnswer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.actions import shown
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
@@ -172,7 +172,7 @@ class _Match:
 
     async def play(self) -> None:
         settings = self._settings
-        lineup = Lineup(self.result.bots, settings.hosting, self._clock)
+        lineup = BotPool(self.result.bots, settings.hosting, self._clock)
         self.result.logs = lineup.logs
         self.result.off_turn = lineup.off_turn
         numbers = iter(settings.numbers())
@@ -188,7 +188,7 @@ class _Match:
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
-    async def _play_number(self, number: int, lineup: Lineup) -> None:
+    async def _play_number(self, number: int, lineup: BotPool) -> None:
         settings, bots = self._settings, self.result.bots
         seating = settings.seating(number)
         game_id = settings.game_id(number)
@@ -306,7 +306,7 @@ class _Play:
         self._marks[seat] = len(game.events)
         self._request_id = self._sessions[seat].ask(self._game_id, request, time_left, self._hear)
 
-    def _hear(self, came: Answer | BotFault | RefereeError) -> None:
+    def _hear(self, came: TimedAnswer | BotFault | RefereeError) -> None:
         if self.over.done():  # the game was broken off
             return
         assert self._question is not None
@@ -320,7 +320,7 @@ class _Play:
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             self._void(error)
 
-    def _decide(self, seat: int, answer: Answer) -> BotFault | None:
+    def _decide(self, seat: int, answer: TimedAnswer) -> BotFault | None:
         """Play a bot's answer; a fault if that is not legal."""
         try:
             self._game.decide(answer.action, us=answer.us)

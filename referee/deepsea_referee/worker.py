@@ -24,7 +24,7 @@ from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.in_process import run_match as run_in_process
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import BotLog, GameResult, MatchResult, VoidGame
-from deepsea_referee.results.write_behind import Background
+from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_referee.timing.host_load import OffTurn
 from deepsea_rules.record import GameRecord
 
@@ -35,7 +35,7 @@ AGAIN_US: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Share(MatchSettings):
+class MatchShare(MatchSettings):
     """One worker's part of a match."""
 
     worker: int = 0
@@ -61,7 +61,7 @@ class Share(MatchSettings):
 
 
 @dataclass(slots=True)
-class Farewell:
+class WorkerResult:
     """The last that a worker sends."""
 
     logs: list[BotLog] = field(default_factory=list)
@@ -69,10 +69,10 @@ class Farewell:
     error: Exception | None = None
 
 
-Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame | Farewell
+Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame | WorkerResult
 
 
-def work(connection: Connection, share: Share, in_process: bool) -> None:
+def work(connection: Connection, share: MatchShare, in_process: bool) -> None:
     """What a worker's process does."""
     told = threading.Event()
 
@@ -90,13 +90,13 @@ def work(connection: Connection, share: Share, in_process: bool) -> None:
                 result = _play_in_process(connection, share, told)
             else:
                 result = asyncio.run(_play(connection, share))
-            farewell = Farewell(result.logs, result.off_turn)
+            farewell = WorkerResult(result.logs, result.off_turn)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is to be said over there)
-            farewell = Farewell(error=_portable(error))
+            farewell = WorkerResult(error=_portable(error))
         _send(connection, farewell)
 
 
-async def _play(connection: Connection, share: Share) -> MatchResult:
+async def _play(connection: Connection, share: MatchShare) -> MatchResult:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
     def told() -> None:
@@ -105,7 +105,7 @@ async def _play(connection: Connection, share: Share) -> MatchResult:
 
     loop.add_reader(connection.fileno(), told)
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    thread = Background("connection")  # the other side may be busy, and clocks run here
+    thread = WriteBehind("connection")  # the other side may be busy, and clocks run here
 
     def send(message: Message) -> Future[object] | None:
         return thread.do(_send, connection, message)
@@ -116,7 +116,9 @@ async def _play(connection: Connection, share: Share) -> MatchResult:
         thread.close()
 
 
-def _play_in_process(connection: Connection, share: Share, told: threading.Event) -> MatchResult:
+def _play_in_process(
+    connection: Connection, share: MatchShare, told: threading.Event
+) -> MatchResult:
     done = threading.Event()
 
     def watch() -> None:

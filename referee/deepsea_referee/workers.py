@@ -27,7 +27,7 @@ from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import MatchResult, VoidGame
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.host_load import OffTurn
-from deepsea_referee.worker import GRACE_US, Farewell, Message, Share, work
+from deepsea_referee.worker import GRACE_US, MatchShare, Message, WorkerResult, work
 
 DEATHS_IN_A_ROW: Final = 3
 """So often a worker is replaced without a game between."""
@@ -83,7 +83,7 @@ def _signals() -> Iterator[int]:
 class _Worker:
     """A worker as this process sees it."""
 
-    def __init__(self, share: Share, number: int, deaths: int) -> None:
+    def __init__(self, share: MatchShare, number: int, deaths: int) -> None:
         self.share = share
         self.number = number
         """Which of all workers that were started, from 1."""
@@ -121,7 +121,7 @@ class _Worker:
         taken, self._open = [*self._open], {}
         return taken
 
-    def rest(self) -> Share | None:
+    def rest(self) -> MatchShare | None:
         """What it has not begun; None if there is nothing."""
         following = next(self._coming, None)
         return None if following is None else replace(self.share, first=following)
@@ -160,7 +160,7 @@ class _Team:
         """Play until all is played, or until `interrupted` is readable."""
         self._selector.register(interrupted, selectors.EVENT_READ)
         for place in range(self._jobs):
-            self._hire(Share.of(self._settings, place, self._jobs))
+            self._hire(MatchShare.of(self._settings, place, self._jobs))
         while self._workers:
             for key, _ in self._selector.select(self._patience_s()):
                 if key.fd == interrupted:
@@ -182,7 +182,7 @@ class _Team:
             worker.process.join()
         self._selector.close()
 
-    def _hire(self, share: Share, deaths: int = 0) -> None:
+    def _hire(self, share: MatchShare, deaths: int = 0) -> None:
         self._hired += 1
         worker = _Worker(share, self._hired, deaths)
         worker.start(self._context, self._in_process)
@@ -224,7 +224,7 @@ class _Team:
         except (EOFError, OSError):
             self._lose(worker, self._dismiss(worker))
             return
-        if isinstance(message, Farewell):
+        if isinstance(message, WorkerResult):
             self._part(worker, message)
         elif isinstance(message, VoidGame):
             worker.heard_of(message.game - 1)
@@ -242,7 +242,7 @@ class _Team:
         if self._on_void is not None:
             _wait_for(self._on_void(void))
 
-    def _part(self, worker: _Worker, farewell: Farewell) -> None:
+    def _part(self, worker: _Worker, farewell: WorkerResult) -> None:
         ending = self._dismiss(worker)
         if farewell.error is not None:
             raise farewell.error

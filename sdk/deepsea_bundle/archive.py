@@ -29,7 +29,7 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BundleLimits:
     """How large a bot may be."""
 
     archive_bytes: int = 16 * _MIB
@@ -45,13 +45,13 @@ class Limits:
     name_bytes: int = 100
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = BundleLimits()
 
 
-class Collection:
+class FileCollector:
     """Files that come in one by one, and are counted and compared as they come."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: BundleLimits) -> None:
         self.files: Files = {}
         self._limits = limits
         self._entries = 0
@@ -113,7 +113,7 @@ class Collection:
                 raise SubmissionError(f"{spelled!a} and {other!a} are one name on some systems")
 
 
-def check_path(path: str, limits: Limits = LIMITS) -> None:
+def check_path(path: str, limits: BundleLimits = LIMITS) -> None:
     """Raise `SubmissionError` unless `path` names one file inside the bot's folder."""
     if "\0" in path:
         raise SubmissionError(f"{path!a}: a name with a NUL character")

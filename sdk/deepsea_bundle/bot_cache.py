@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from deepsea_bundle.archive import Limits, digest
+from deepsea_bundle.archive import BundleLimits, digest
 from deepsea_bundle.submission import read_folder
 from deepsea_bundle.unzip import read_zip
 from deepsea_ladder.errors import StoreDamaged
 
 _HUGE: Final = 1 << 40
-_ANY: Final = Limits(*[_HUGE] * 8)
+_ANY: Final = BundleLimits(*[_HUGE] * 8)
 """For what was checked when it came in."""
 
 
@@ -49,7 +49,7 @@ def unpack(archive: bytes, expected: str, folder: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-class BotFolders:
+class BotCache:
     """Unpacked bots by digest, in a folder that several processes may share."""
 
     def __init__(self, folder: Path, fetch: Callable[[str], bytes]) -> None:

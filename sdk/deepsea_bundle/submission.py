@@ -11,7 +11,15 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepsea_bundle.archive import LIMITS, Collection, Files, Limits, digest, is_skipped, pack
+from deepsea_bundle.archive import (
+    LIMITS,
+    BundleLimits,
+    FileCollector,
+    Files,
+    digest,
+    is_skipped,
+    pack,
+)
 from deepsea_bundle.manifest import MANIFEST, Manifest, read_manifest
 from deepsea_bundle.unzip import read_zip
 from deepsea_ladder.errors import SubmissionError
@@ -28,7 +36,7 @@ class Submission:
     """Its files, packed."""
 
 
-def read_submission(path: Path, limits: Limits = LIMITS) -> Submission:
+def read_submission(path: Path, limits: BundleLimits = LIMITS) -> Submission:
     """Check and pack what is at `path`; raises `SubmissionError` for the first thing wrong."""
     try:
         if path.is_dir():
@@ -49,12 +57,12 @@ def submission_of(files: Files) -> Submission:
     return Submission(manifest, digest(files), pack(files))
 
 
-def _read_file(path: Path, limits: Limits) -> Files:
+def _read_file(path: Path, limits: BundleLimits) -> Files:
     """A zip, or a program in one file."""
     with path.open("rb") as stream:
         content = stream.read(limits.archive_bytes + 1)
     if path.suffix == ".py":
-        collection = Collection(limits)
+        collection = FileCollector(limits)
         collection.announce(path.name, len(content))
         collection.file(path.name, content)
         manifest = f'command = ["python3", "{path.name}"]\n'
@@ -77,9 +85,9 @@ def _without_wrapping(files: Files) -> Files:
     return {path.removeprefix(f"{top}/"): content for path, content in files.items()}
 
 
-def read_folder(folder: Path, limits: Limits) -> Files:
+def read_folder(folder: Path, limits: BundleLimits) -> Files:
     """A folder's files, links refused."""
-    collection = Collection(limits)
+    collection = FileCollector(limits)
     for base, folders, found, here in os.fwalk(folder, follow_symlinks=False, onerror=_raise):
         prefix = Path(base).relative_to(folder).as_posix()
         prefix = "" if prefix == "." else f"{prefix}/"

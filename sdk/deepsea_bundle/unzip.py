@@ -15,7 +15,7 @@ import struct
 import zlib
 from typing import Final, NamedTuple
 
-from deepsea_bundle.archive import LIMITS, Collection, Files, Limits, is_skipped
+from deepsea_bundle.archive import LIMITS, BundleLimits, FileCollector, Files, is_skipped
 from deepsea_ladder.errors import SubmissionError
 
 _END: Final = struct.Struct("<4s4H2LH")
@@ -48,7 +48,7 @@ class _Entry(NamedTuple):
     """Where the packed bytes begin."""
 
 
-def read_zip(data: bytes, limits: Limits = LIMITS) -> Files:
+def read_zip(data: bytes, limits: BundleLimits = LIMITS) -> Files:
     """The files in a zip; raises `SubmissionError` at the first thing that is wrong with it."""
     if len(data) > limits.archive_bytes:
         raise SubmissionError(
@@ -56,7 +56,7 @@ def read_zip(data: bytes, limits: Limits = LIMITS) -> Files:
         )
     entries, directory = _entries(data, limits)
     _check_tiling(data, entries, directory)
-    collection = Collection(limits)
+    collection = FileCollector(limits)
     for entry in entries:
         if entry.name.endswith("/"):
             collection.folder(entry.name.removesuffix("/"))
@@ -69,7 +69,7 @@ def read_zip(data: bytes, limits: Limits = LIMITS) -> Files:
     return collection.finished()
 
 
-def _entries(data: bytes, limits: Limits) -> tuple[list[_Entry], int]:
+def _entries(data: bytes, limits: BundleLimits) -> tuple[list[_Entry], int]:
     """What the directory lists, and where it begins."""
     end = len(data) - _END.size
     if not data.startswith(b"PK") or end < 0:
@@ -196,7 +196,7 @@ def _check_tiling(data: bytes, entries: list[_Entry], directory: int) -> None:
         raise SubmissionError("the zip has data between its files and its directory")
 
 
-def _check_ratio(entry: _Entry, limits: Limits) -> None:
+def _check_ratio(entry: _Entry, limits: BundleLimits) -> None:
     if entry.size > max(_SMALL, entry.packed * limits.ratio):
         raise SubmissionError(
             f"{entry.name!a} grows from {entry.packed} to {entry.size} bytes, more than "

@@ -34,7 +34,7 @@ REASONS = {
 }
 
 
-class Moment(NamedTuple):
+class NarratedPosition(NamedTuple):
     """A position to be shown."""
 
     turn: int
@@ -71,7 +71,7 @@ def take(
     return news, [line for item in news for line in _tell(item, before, step, known)]
 
 
-def moments(game: Game) -> Iterator[Moment]:
+def moments(game: Game) -> Iterator[NarratedPosition]:
     """Every position of a finished game: as it begins, after each roll, and after each turn."""
     known = dict(enumerate(game.state.values))
     opening, *rest = game.events
@@ -79,7 +79,7 @@ def moments(game: Game) -> Iterator[Moment]:
     state = GameState.opening(game.rules, game.state.values, game.players, opening.starter)
     orders = _Orders(game.decisions)
     turn = 0
-    yield Moment(turn, state.clone(), None, (_dive(opening),))
+    yield NarratedPosition(turn, state.clone(), None, (_dive(opening),))
     for item in rest:
         if not isinstance(item, TurnPlayed):
             continue
@@ -88,10 +88,10 @@ def moments(game: Game) -> Iterator[Moment]:
         for step in _steps_of(item):
             lines += take(state, step, known)[1]
             if state.phase == "search":
-                yield Moment(turn, state.clone(), item.dice, ())
+                yield NarratedPosition(turn, state.clone(), item.dice, ())
         while state.phase == "order":
             lines += take(state, orders.next_step(state), known)[1]
-        yield Moment(turn, state.clone(), item.dice, tuple(lines))
+        yield NarratedPosition(turn, state.clone(), item.dice, tuple(lines))
 
 
 def _steps_of(item: TurnPlayed) -> Iterator[Step]:

@@ -25,7 +25,7 @@ FORMAT: Final = "deepsea-record/1"
 _T = TypeVar("_T")
 
 
-class Seat(NamedTuple):
+class RecordSeat(NamedTuple):
     """Who sat where: the bot's name and the SHA-256 of its files, in hex."""
 
     name: str
@@ -41,7 +41,7 @@ class GameRecord:
     clock: str
     seed: bytes
     commitment: str
-    seats: tuple[Seat, ...]
+    seats: tuple[RecordSeat, ...]
     decisions: tuple[Decision, ...]
     scores: tuple[int, ...]
     placements: tuple[int, ...]
@@ -61,7 +61,7 @@ class GameRecord:
             clock=clock,
             seed=game.seed,
             commitment=game.commitment,
-            seats=tuple(Seat(*seat) for seat in seats),
+            seats=tuple(RecordSeat(*seat) for seat in seats),
             decisions=tuple(game.decisions),
             scores=result.scores,
             placements=result.placements,
@@ -250,8 +250,8 @@ def _read_seed(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def _read_seat(fields: _Fields) -> Seat:
-    seat = Seat(fields.take("name", str), fields.take("digest", str))
+def _read_seat(fields: _Fields) -> RecordSeat:
+    seat = RecordSeat(fields.take("name", str), fields.take("digest", str))
     fields.refuse_rest()
     return seat
 

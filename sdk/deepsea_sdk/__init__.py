@@ -25,7 +25,7 @@ from deepsea_rules.view import Diver, View
 
 from .bot import Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
 from .chances import ROLLS, home_chance
-from .errors import BotError, NotInMatch, Refused, SdkError, WireError
+from .errors import BotError, ConnectionRejected, NotInMatch, SdkError, WireError
 from .rollout import roll_out
 
 __version__ = "0.1.0"
@@ -35,6 +35,7 @@ __all__ = [
     "ROLLS",
     "Bot",
     "BotError",
+    "ConnectionRejected",
     "Diver",
     "Event",
     "Fault",
@@ -42,7 +43,6 @@ __all__ = [
     "GameEnd",
     "GameInfo",
     "NotInMatch",
-    "Refused",
     "RuleSet",
     "SdkError",
     "TimeLeft",

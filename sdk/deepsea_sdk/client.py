@@ -26,7 +26,7 @@ from . import wire
 from ._pb import deepsea_pb2 as pb
 from ._pb.deepsea_pb2_grpc import RefereeStub
 from .bot import Bot, is_own
-from .errors import BotError, NotInMatch, Refused, SdkError, WireError
+from .errors import BotError, ConnectionRejected, NotInMatch, SdkError, WireError
 
 ADDRESS: Final = "DEEPSEA_ADDRESS"
 TOKEN: Final = "DEEPSEA_TOKEN"
@@ -139,7 +139,7 @@ def _tell(bot: Bot, events: Iterable[pb.Event]) -> None:
 async def play(bot: Bot | type[Bot], address: str, token: str) -> None:
     """Play all games of one stream, until the referee ends it.
 
-    Raises `NotInMatch` if nobody listens, `Refused` if the referee does not accept the bot.
+    Raises `NotInMatch` if nobody listens, `ConnectionRejected` if the referee refuses the bot.
     """
     player = Player(bot)
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
@@ -158,7 +158,7 @@ async def play(bot: Bot | type[Bot], address: str, token: str) -> None:
             pass
         code, details = await stream.code(), await stream.details()
     if code not in _CLOSED:
-        raise Refused(f"the referee ended the stream ({code.name}): {details}")
+        raise ConnectionRejected(f"the referee ended the stream ({code.name}): {details}")
     if not player.welcomed:
         why = details if code is grpc.StatusCode.UNAVAILABLE else "it hung up"
         raise NotInMatch(f"no referee welcomes bots at {address}: {why}")

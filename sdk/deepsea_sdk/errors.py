@@ -2,7 +2,7 @@
 
     SdkError (Exception)
     ├── NotInMatch        the program was not started by a referee, or nobody listens there
-    ├── Refused           the referee ended the stream and said why
+    ├── ConnectionRejected  the referee ended the stream and said why
     ├── WireError         a message that says nothing this SDK understands
     └── BotError          the bot's own code raised; `__cause__` is what it raised
 
@@ -21,7 +21,7 @@ class NotInMatch(SdkError):
     """The program was not started by a referee, or nobody listens at the address."""
 
 
-class Refused(SdkError):
+class ConnectionRejected(SdkError):
     """The referee ended the stream because it does not accept what came."""
 
 

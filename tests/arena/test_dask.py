@@ -21,10 +21,10 @@ from typing import Any
 import distributed
 import pytest
 
-from deepsea_arena.shutdown import Stop, Wish
+from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers import dask_agent, dask_client
 from deepsea_arena.workers.dask import Cluster
-from deepsea_arena.workers.local import Finished, Outcome, Void, start_in
+from deepsea_arena.workers.local import FinishedGame, Outcome, VoidOutcome, start_in
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import CrewError
 from deepsea_ladder.store import Job, Store
@@ -136,7 +136,7 @@ def test_jobs_come_back_as_outcomes(crew: Cluster, jobs: list[Job], stop: Stop) 
     crew.start(jobs[2])
     assert crew.free() == []
     played = outcomes(crew, stop, 2)
-    assert played == {job.game_id: Finished(ladder.play(job)) for job in (jobs[0], jobs[2])}
+    assert played == {job.game_id: FinishedGame(ladder.play(job)) for job in (jobs[0], jobs[2])}
     assert sorted(crew.free(), key=str) == [1, 3]
 
 
@@ -162,7 +162,7 @@ def test_a_bot_with_another_digest_is_refused(
     with closing(joined(dask, lambda digest: right(anna if digest == ben else digest))) as crew:
         crew.start(jobs[0])
         (outcome,) = outcomes(crew, stop, 1).values()
-    assert isinstance(outcome, Void)
+    assert isinstance(outcome, VoidOutcome)
     assert f"{ben} have another digest" in outcome.reason
     assert not (dask_agent.HOST._home() / ben).exists()
 
@@ -180,9 +180,9 @@ def test_whatever_happens_to_a_child_is_an_outcome(
 ) -> None:
     (folder / jobs[0].game_id).write_text(deed)
     crew.start(jobs[0])
-    assert outcomes(crew, stop, 1) == {"s1-1": Void(reason)}
+    assert outcomes(crew, stop, 1) == {"s1-1": VoidOutcome(reason)}
     crew.start(jobs[0])
-    assert outcomes(crew, stop, 1) == {"s1-1": Finished(ladder.play(jobs[0]))}
+    assert outcomes(crew, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
 
 
 def hanging(crew: Cluster, job: Job, folder: Path) -> int:
@@ -209,7 +209,7 @@ def test_an_abandoned_game_is_ended_and_its_thread_is_free(
     while len(crew.free()) < 2:
         assert crew.wait(LONG, stop) == []
     crew.start(jobs[0])
-    assert outcomes(crew, stop, 1) == {"s1-1": Finished(ladder.play(jobs[0]))}
+    assert outcomes(crew, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
 
 
 def test_who_leaves_the_cluster_ends_its_games(
@@ -231,7 +231,9 @@ def test_workers_come_and_leave(
         process = hanging(crew, jobs[0], folder)
         (worker,) = dask.workers.values()
         dask.sync(worker.close, executor_wait=False)
-        assert outcomes(crew, stop, 1) == {"s1-1": Void(f"the worker {worker.address} ended")}
+        assert outcomes(crew, stop, 1) == {
+            "s1-1": VoidOutcome(f"the worker {worker.address} ended")
+        }
         assert has_ended(process)
         assert crew.free() == []
         dask.scale(2)  # of which one is closed
@@ -239,11 +241,11 @@ def test_workers_come_and_leave(
             assert crew.wait(LONG, stop) == []
         crew.start(jobs[0])
         crew.start(jobs[2])
-        assert all(isinstance(o, Finished) for o in outcomes(crew, stop, 2).values())
+        assert all(isinstance(o, FinishedGame) for o in outcomes(crew, stop, 2).values())
 
 
 def test_a_wish_wakes_who_waits(crew: Cluster, stop: Stop) -> None:
-    stop.ask(Wish.FINISH)
+    stop.ask(StopRequest.FINISH)
     assert crew.wait(LONG, stop) == []
 
 
@@ -285,7 +287,7 @@ def test_children_that_nobody_needs_are_ended(crew: Cluster, jobs: list[Job], st
     dask_agent.HOST.idle_seconds = 0.0
     for job in jobs[1:3]:
         crew.start(job)
-        assert outcomes(crew, stop, 1) == {job.game_id: Finished(ladder.play(job))}
+        assert outcomes(crew, stop, 1) == {job.game_id: FinishedGame(ladder.play(job))}
     assert has_ended(process)
 
 
@@ -356,7 +358,7 @@ def test_a_store_that_is_away_is_an_outcome(
 
     with closing(joined(dask, away)) as crew:
         crew.start(jobs[0])
-        assert outcomes(crew, stop, 1) == {"s1-1": Void("OSError: the disk is gone")}
+        assert outcomes(crew, stop, 1) == {"s1-1": VoidOutcome("OSError: the disk is gone")}
 
 
 # The command

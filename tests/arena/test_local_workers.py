@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.runner import Ended, Listener, Runner, Settings
-from deepsea_arena.shutdown import Stop, Wish
+from deepsea_arena.runner import RunEnd, RunListener, Runner, RunnerSettings
+from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers.local import (
-    Finished,
+    FinishedGame,
+    LocalWorkers,
     Outcome,
     Play,
-    Processes,
-    Void,
+    VoidOutcome,
     ready_made,
     start_in,
 )
@@ -53,7 +53,7 @@ def jobs(tmp_path: Path) -> list[Job]:
 
 def tell(job: Job) -> Outcome:
     """An outcome that says who played."""
-    return Finished(f"{job.game_id} by {os.getpid()}")
+    return FinishedGame(f"{job.game_id} by {os.getpid()}")
 
 
 @contextmanager
@@ -67,9 +67,9 @@ def cleaning(folder: Path) -> Iterator[Play]:
 
 
 @contextmanager
-def crew(play: Play, workers: int = 2) -> Iterator[Processes]:
+def crew(play: Play, workers: int = 2) -> Iterator[LocalWorkers]:
     """A crew that is closed again."""
-    crew = Processes(partial(ready_made, play), workers, LAUNCH)
+    crew = LocalWorkers(partial(ready_made, play), workers, LAUNCH)
     yield crew
     crew.close()
 
@@ -83,14 +83,14 @@ def test_jobs_come_back_as_outcomes(jobs: list[Job], stop: Stop) -> None:
         outcomes: dict[str, str] = {}
         while len(outcomes) < 2:
             for job, outcome in workers.wait(LONG, stop):
-                assert isinstance(outcome, Finished)
+                assert isinstance(outcome, FinishedGame)
                 outcomes[job.game_id] = outcome.record
         assert sorted(workers.free(), key=str) == [1, 3]
         # The one that played a block goes on with it.
         workers.start(jobs[3])
         ((job, outcome),) = workers.wait(LONG, stop)
         assert job == jobs[3]
-        assert isinstance(outcome, Finished)
+        assert isinstance(outcome, FinishedGame)
         assert outcome.record.split()[-1] == outcomes[jobs[2].game_id].split()[-1]
         assert len({record.split()[-1] for record in outcomes.values()}) == 2
 
@@ -109,22 +109,22 @@ def test_whatever_happens_to_a_worker_is_an_outcome(
     (tmp_path / jobs[0].game_id).write_text(deed)
     with crew(partial(misbehave, tmp_path), 1) as workers:
         workers.start(jobs[0])
-        assert workers.wait(LONG, stop) == [(jobs[0], Void(reason))]
+        assert workers.wait(LONG, stop) == [(jobs[0], VoidOutcome(reason))]
         workers.start(jobs[0])
-        assert workers.wait(LONG, stop) == [(jobs[0], Finished(ladder.play(jobs[0])))]
+        assert workers.wait(LONG, stop) == [(jobs[0], FinishedGame(ladder.play(jobs[0])))]
 
 
 def test_a_worker_that_dies_while_idle_is_replaced(jobs: list[Job], stop: Stop) -> None:
     with crew(tell, 1) as workers:
         workers.start(jobs[0])
         ((_, outcome),) = workers.wait(LONG, stop)
-        assert isinstance(outcome, Finished)
+        assert isinstance(outcome, FinishedGame)
         (worker,) = workers._workers
         worker.process.kill()
         worker.process.join()
         workers.start(jobs[1])
         ((_, other),) = workers.wait(LONG, stop)
-        assert isinstance(other, Finished)
+        assert isinstance(other, FinishedGame)
         assert other.record.split()[-1] != outcome.record.split()[-1]
 
 
@@ -138,13 +138,13 @@ def test_an_abandoned_worker_is_gone_and_another_takes_its_place(
         workers.abandon(jobs[0])
         assert workers.free() == [None]
         workers.start(jobs[1])
-        assert workers.wait(LONG, stop) == [(jobs[1], Finished(ladder.play(jobs[1])))]
+        assert workers.wait(LONG, stop) == [(jobs[1], FinishedGame(ladder.play(jobs[1])))]
 
 
 def test_workers_clean_up_when_the_crew_is_closed(
     jobs: list[Job], stop: Stop, tmp_path: Path
 ) -> None:
-    workers = Processes(partial(cleaning, tmp_path), 2, LAUNCH)
+    workers = LocalWorkers(partial(cleaning, tmp_path), 2, LAUNCH)
     workers.start(jobs[0])
     workers.wait(LONG, stop)
     workers.close()
@@ -154,11 +154,11 @@ def test_workers_clean_up_when_the_crew_is_closed(
 
 def test_a_wish_wakes_who_waits(jobs: list[Job], stop: Stop) -> None:
     with crew(tell) as workers:
-        stop.ask(Wish.FINISH)
+        stop.ask(StopRequest.FINISH)
         assert workers.wait(LONG, stop) == []
-        stop.ask(Wish.HAND_BACK)
+        stop.ask(StopRequest.HAND_BACK)
         stop.pause(LONG)
-        assert stop.wish is Wish.HAND_BACK
+        assert stop.wish is StopRequest.HAND_BACK
 
 
 def test_workers_of_a_runner_that_was_killed_end_by_themselves(
@@ -178,7 +178,7 @@ def test_workers_of_a_runner_that_was_killed_end_by_themselves(
 
 
 def _hire(answer: Connection, jobs: list[Job]) -> None:
-    stop, workers = Stop(), Processes(partial(ready_made, tell), 2, LAUNCH)
+    stop, workers = Stop(), LocalWorkers(partial(ready_made, tell), 2, LAUNCH)
     workers.start(jobs[0])
     workers.start(jobs[2])
     answer.send([worker.process.pid for worker in workers._workers])
@@ -202,7 +202,7 @@ def test_a_worker_ends_in_the_middle_of_a_game_if_its_runner_was_killed(
 
 
 def _hire_one(folder: Path, job: Job) -> None:
-    stop, workers = Stop(), Processes(partial(ready_made, partial(misbehave, folder)), 1, LAUNCH)
+    stop, workers = Stop(), LocalWorkers(partial(ready_made, partial(misbehave, folder)), 1, LAUNCH)
     workers.start(job)
     workers.wait(LONG, stop)
 
@@ -211,25 +211,25 @@ def test_an_interrupt_reaches_a_worker_and_does_nothing(
     jobs: list[Job], stop: Stop, tmp_path: Path
 ) -> None:
     # Not forked by a server: that would begin with the server's signals, not with those of ours.
-    workers = Processes(partial(ready_made, partial(misbehave, tmp_path)), 1)
+    workers = LocalWorkers(partial(ready_made, partial(misbehave, tmp_path)), 1)
     workers.start(jobs[0])
     (worker,) = workers._workers
     assert worker.process.pid is not None
     os.kill(worker.process.pid, signal.SIGINT)
-    assert workers.wait(LONG, stop) == [(jobs[0], Finished(ladder.play(jobs[0])))]
+    assert workers.wait(LONG, stop) == [(jobs[0], FinishedGame(ladder.play(jobs[0])))]
     workers.close()
 
 
 @pytest.mark.parametrize(
     ("signals", "wish"),
     [
-        ([signal.SIGINT], Wish.FINISH),
-        ([signal.SIGINT, signal.SIGINT], Wish.HAND_BACK),
-        ([signal.SIGTERM], Wish.HAND_BACK),
-        ([signal.SIGTERM, signal.SIGINT], Wish.HAND_BACK),
+        ([signal.SIGINT], StopRequest.FINISH),
+        ([signal.SIGINT, signal.SIGINT], StopRequest.HAND_BACK),
+        ([signal.SIGTERM], StopRequest.HAND_BACK),
+        ([signal.SIGTERM, signal.SIGINT], StopRequest.HAND_BACK),
     ],
 )
-def test_signals_are_wishes(stop: Stop, signals: list[signal.Signals], wish: Wish) -> None:
+def test_signals_are_wishes(stop: Stop, signals: list[signal.Signals], wish: StopRequest) -> None:
     former = signal.getsignal(signal.SIGINT)
     with stop.on_signals():
         for number in signals:
@@ -249,9 +249,9 @@ def season(store: Store) -> StoredSeason:
 def _runner(
     store: Store,
     season: StoredSeason,
-    crew: Processes,
+    crew: LocalWorkers,
     stop: Stop,
-    listener: Listener | None = None,
+    listener: RunListener | None = None,
 ) -> Runner:
     return Runner(
         store,
@@ -260,7 +260,7 @@ def _runner(
         owner="runner",
         clock=lambda: 0.0,
         stop=stop,
-        settings=Settings(idle=0),
+        settings=RunnerSettings(idle=0),
         listener=listener,
     )
 
@@ -272,7 +272,7 @@ def test_a_run_survives_its_workers(
         (tmp_path / game).write_text(deed)
     with crew(partial(misbehave, tmp_path)) as workers:
         summary = _runner(store, season, workers, stop).run()
-    assert (summary.accepted, summary.void, summary.ended) == (12, 4, Ended.NOTHING_LEFT)
+    assert (summary.accepted, summary.void, summary.ended) == (12, 4, RunEnd.NOTHING_LEFT)
     assert store.ratings.differences(season, records=True) == []
 
 
@@ -291,7 +291,7 @@ def test_handing_back_ends_the_workers_and_the_leases(
             if len(played) == 4:
                 # Opens as soon as the other end is open too.
                 self.pipe = (tmp_path / "never").open("w")
-                stop.ask(Wish.HAND_BACK)
+                stop.ask(StopRequest.HAND_BACK)
 
         def failed(self, job: Job, reason: str) -> None:
             raise AssertionError(reason)
@@ -303,7 +303,7 @@ def test_handing_back_ends_the_workers_and_the_leases(
     with crew(partial(misbehave, tmp_path)) as workers:
         summary = _runner(store, season, workers, stop, watcher).run()
     watcher.pipe.close()
-    assert (summary.ended, summary.accepted) == (Ended.STOPPED, 4)
+    assert (summary.ended, summary.accepted) == (RunEnd.STOPPED, 4)
     assert summary.handed_back >= 1
     counts = store.queue.counts(season)
     assert (counts.done, counts.leased, counts.todo) == (4, 0, 8)

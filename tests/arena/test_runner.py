@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from deepsea_arena.runner import Ended, Goal, Runner, Settings, Summary
-from deepsea_arena.shutdown import Stop, Wish
-from deepsea_arena.workers.local import Finished, Inline, Outcome, Void
+from deepsea_arena.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
+from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome, VoidOutcome
 from deepsea_ladder.errors import CrewError, PairingError, StoreUnavailable
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.store import Job, JobStatus, Receipt, Store, StoredSeason
@@ -56,7 +56,7 @@ class Watcher:
 
 def play(job: Job) -> Outcome:
     """Play a game as it should be."""
-    return Finished(ladder.play(job))
+    return FinishedGame(ladder.play(job))
 
 
 def run(
@@ -65,32 +65,39 @@ def run(
     stop: Stop,
     playing: Callable[[Job], Outcome] = play,
     **words: object,
-) -> Summary:
+) -> RunSummary:
     """A run in this thread, by a clock that stands still."""
-    settings = {"owner": "runner", "clock": lambda: 0.0, "settings": Settings(idle=0), **words}
-    return Runner(store, season, Inline(playing), stop=stop, **settings).run()  # type: ignore[arg-type]
+    settings = {
+        "owner": "runner",
+        "clock": lambda: 0.0,
+        "settings": RunnerSettings(idle=0),
+        **words,
+    }
+    return Runner(store, season, InlineWorker(playing), stop=stop, **settings).run()  # type: ignore[arg-type]
 
 
 def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) -> None:
     watcher = Watcher()
     summary = run(store, season, stop, listener=watcher)
-    assert summary == Summary(accepted=6, ended=Ended.NOTHING_LEFT)
+    assert summary == RunSummary(accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert [receipt.seq for receipt in watcher.receipts] == [1, 2, 3, 4, 5, 6]
     assert store.queue.counts(season).done == 6
     assert store.ratings.differences(season) == []
 
 
 def test_a_number_of_games_is_exact(store: Store, season: StoredSeason, stop: Stop) -> None:
-    assert run(store, season, stop, goal=Goal(games=4)) == Summary(accepted=4, ended=Ended.GOAL)
+    assert run(store, season, stop, goal=RunGoal(games=4)) == RunSummary(
+        accepted=4, ended=RunEnd.GOAL
+    )
     assert store.queue.counts(season).todo == 2
-    assert run(store, season, stop, goal=Goal(games=0)) == Summary(ended=Ended.GOAL)
+    assert run(store, season, stop, goal=RunGoal(games=0)) == RunSummary(ended=RunEnd.GOAL)
 
 
 def test_it_goes_on_until_the_order_is_settled(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    goal = Goal(settled=lambda: store.ratings.last_seq() >= 3)
-    assert run(store, season, stop, goal=goal) == Summary(accepted=3, ended=Ended.GOAL)
+    goal = RunGoal(settled=lambda: store.ratings.last_seq() >= 3)
+    assert run(store, season, stop, goal=goal) == RunSummary(accepted=3, ended=RunEnd.GOAL)
 
 
 def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> None:
@@ -102,14 +109,14 @@ def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> Non
         return ladder.rotations(ladder.ids(store), 2) if number < 6 else ()
 
     summary = run(store, season, stop, source=source)
-    assert summary == Summary(accepted=6, ended=Ended.NOTHING_LEFT)
+    assert summary == RunSummary(accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert asked == [(0, 1), (2, 1), (4, 1), (6, 1)]
 
 
 def test_the_matchmaker_is_a_source(store: Store, stop: Stop) -> None:
     season = ladder.stocked(store, bots=6, seats=(2, 3, 4))
     source = Matchmaker(store, season)
-    run(store, season, stop, source=source, goal=Goal(games=40))
+    run(store, season, stop, source=source, goal=RunGoal(games=40))
     tallies = [entry.tally for entry in store.ratings.entries(season)]
     assert min(tally.games for tally in tallies) > 12
     assert store.ratings.differences(season, records=True) == []
@@ -132,7 +139,7 @@ def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -
         finally:
             ladder.submit(store, "dan")
 
-    goal = Goal(games=1, wait_for_work=True)
+    goal = RunGoal(games=1, wait_for_work=True)
     assert run(store, season, stop, source=late, goal=goal).accepted == 1
 
 
@@ -154,31 +161,31 @@ def test_a_job_that_is_always_void_is_set_aside(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
     def playing(job: Job) -> Outcome:
-        return Void("a bad omen") if job.game_id == "s1-1" else play(job)
+        return VoidOutcome("a bad omen") if job.game_id == "s1-1" else play(job)
 
     summary = run(store, season, stop, playing)
-    assert (summary.accepted, summary.void, summary.ended) == (5, 5, Ended.NOTHING_LEFT)
+    assert (summary.accepted, summary.void, summary.ended) == (5, 5, RunEnd.NOTHING_LEFT)
     (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
     assert job.note == "failed 5 times, last: a bad omen"
 
 
 def test_a_run_in_vain_ends(store: Store, season: StoredSeason, stop: Stop) -> None:
-    settings = Settings(vain=4)
-    summary = run(store, season, stop, lambda job: Void("no sandbox"), settings=settings)
-    assert (summary.void, summary.ended) == (4, Ended.IN_VAIN)
-    summary = run(store, season, stop, lambda job: Finished("{}"), settings=settings)
-    assert (summary.refused, summary.ended) == (4, Ended.IN_VAIN)
+    settings = RunnerSettings(vain=4)
+    summary = run(store, season, stop, lambda job: VoidOutcome("no sandbox"), settings=settings)
+    assert (summary.void, summary.ended) == (4, RunEnd.IN_VAIN)
+    summary = run(store, season, stop, lambda job: FinishedGame("{}"), settings=settings)
+    assert (summary.refused, summary.ended) == (4, RunEnd.IN_VAIN)
 
 
 def test_a_wish_to_finish_ends_the_run_after_the_game(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
     def playing(job: Job) -> Outcome:
-        stop.ask(Wish.FINISH)
+        stop.ask(StopRequest.FINISH)
         return play(job)
 
-    summary = run(store, season, stop, playing, goal=Goal(wait_for_work=True))
-    assert summary == Summary(accepted=1, ended=Ended.STOPPED)
+    summary = run(store, season, stop, playing, goal=RunGoal(wait_for_work=True))
+    assert summary == RunSummary(accepted=1, ended=RunEnd.STOPPED)
     assert store.queue.counts(season).todo == 5
 
 
@@ -228,7 +235,7 @@ def test_while_the_store_is_away_a_second_wish_ends_the_run(
         raise StoreUnavailable("the ladder is away")
 
     monkeypatch.setattr(store.games, "report", away)
-    watcher = Watcher(lambda: stop.ask(Wish.HAND_BACK))
+    watcher = Watcher(lambda: stop.ask(StopRequest.HAND_BACK))
     with pytest.raises(StoreUnavailable):
         run(store, season, stop, listener=watcher)
     assert store.queue.counts(season).leased == 0
@@ -248,11 +255,11 @@ def test_it_waits_for_games_of_others_in_case_they_come_back(
     assert run(store, season, stop, playing).accepted == 6
 
 
-@pytest.mark.parametrize("goal", [Goal(), Goal(games=6)])
+@pytest.mark.parametrize("goal", [RunGoal(), RunGoal(games=6)])
 def test_it_waits_for_workers_that_are_still_to_come(
-    store: Store, season: StoredSeason, stop: Stop, goal: Goal
+    store: Store, season: StoredSeason, stop: Stop, goal: RunGoal
 ) -> None:
-    class Late(Inline):
+    class Late(InlineWorker):
         """Comes when it was waited for."""
 
         here = False
@@ -276,7 +283,7 @@ def test_it_waits_for_workers_that_are_still_to_come(
 def test_a_run_whose_workers_are_gone_hands_back(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    class Gone(Inline):
+    class Gone(InlineWorker):
         """Is lost in the middle of a game."""
 
         def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
@@ -296,7 +303,7 @@ def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
     held: list[int] = []
     abandoned: list[str] = []
 
-    class Slow(Inline):
+    class Slow(InlineWorker):
         """Plays the first game never, and the others at once."""
 
         def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
@@ -327,7 +334,7 @@ def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
         owner="runner",
         clock=lambda: time,
         stop=stop,
-        settings=Settings(lease=60, game=100, idle=0),
+        settings=RunnerSettings(lease=60, game=100, idle=0),
         listener=(watcher := Watcher()),
     )
     with pytest.MonkeyPatch.context() as patch:

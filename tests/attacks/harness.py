@@ -21,11 +21,11 @@ from typing import Any
 from attacks import guard
 from deepsea_referee.sandbox import cleanup_process, run_once
 from deepsea_referee.sandbox.cgroup import hierarchies
-from deepsea_referee.sandbox.interface import MIB, Contained, Launch, Limits
+from deepsea_referee.sandbox.interface import MIB, IsolatedProcess, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 PROGRAMS = Path(__file__).parent / "programs"
-SMALL = Limits(memory_bytes=64 * MIB, processes=24, open_files=64, file_bytes=4 * MIB)
+SMALL = ResourceLimits(memory_bytes=64 * MIB, processes=24, open_files=64, file_bytes=4 * MIB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Result:
     """What a hostile program reported, and what became of it."""
 
     report: dict[str, Any]
-    outcome: run_once.Outcome
+    outcome: run_once.RunOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """A hostile program that runs, and the read end of its standard output."""
 
-    contained: Contained
+    contained: IsolatedProcess
     stdout: int
 
     def read_report(self, milliseconds: int = 15_000) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Arena:
         self,
         program: str,
         *arguments: str,
-        limits: Limits = SMALL,
+        limits: ResourceLimits = SMALL,
         socket: Path | None = None,
         environment: Mapping[str, str] | None = None,
         milliseconds: int = 30_000,
@@ -97,7 +97,7 @@ class Arena:
         ) as running:
             ended = run_once.wait_for(running.contained, milliseconds)
             returncode = running.contained.poll()
-            outcome = run_once.Outcome(
+            outcome = run_once.RunOutcome(
                 ended,
                 returncode,
                 _rest(running.stdout),
@@ -115,7 +115,7 @@ class Arena:
         self,
         program: str,
         *arguments: str,
-        limits: Limits = SMALL,
+        limits: ResourceLimits = SMALL,
         socket: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Iterator[Running]:
@@ -123,9 +123,9 @@ class Arena:
         folder = self.bot_folder(program)
         before = _belongings(folder)
         out, out_end = os.pipe()
-        contained: Contained | None = None
+        contained: IsolatedProcess | None = None
         try:
-            launch = Launch(
+            launch = LaunchSpec(
                 command=(sys.executable, "program.py", *arguments),
                 folder=folder,
                 environment={

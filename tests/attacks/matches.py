@@ -33,7 +33,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import play_game
 from deepsea_referee.results.summary import FaultReport
 from deepsea_referee.sandbox import cleanup, cleanup_process
-from deepsea_referee.sandbox.interface import MIB, Limits
+from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.timing.clock import SystemClock, TimeControl
 from deepsea_referee.timing.host_load import OffTurn
 from deepsea_referee.transport.session import Session, Stream
@@ -55,7 +55,7 @@ RULES = PRESETS["manual"]
 SEED = seed_from_text("attacks")
 PATIENT = TimeControl(60_000_000)
 """A clock that no machine is too slow for."""
-LIMITS = Limits(memory_bytes=96 * MIB, processes=24, open_files=256, file_bytes=4 * MIB)
+LIMITS = ResourceLimits(memory_bytes=96 * MIB, processes=24, open_files=256, file_bytes=4 * MIB)
 CANARY_VARIABLE = "DATABASE_URL"
 GONE_S = 2.0
 """How long something of a bot may be left after its end."""
@@ -115,7 +115,7 @@ def attack(
     control: TimeControl = PATIENT,
     games: int = 1,
     reports: int = 0,
-    limits: Limits = LIMITS,
+    limits: ResourceLimits = LIMITS,
     start_limit_us: int = 60_000_000,
     grace_us: int = 20_000_000,
     write_limit_us: int | None = None,

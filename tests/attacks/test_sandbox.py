@@ -22,9 +22,9 @@ import pytest
 
 from attacks import guard
 from attacks.harness import SMALL, Arena, Result, readable
-from deepsea_referee.bots.output_capture import KEPT_BYTES, Capture
+from deepsea_referee.bots.output_capture import KEPT_BYTES, OutputCapture
 from deepsea_referee.sandbox import run_once
-from deepsea_referee.sandbox.interface import Launch, Limits
+from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 
 DENIED = {"EPERM", "EACCES", "EROFS", "ENOENT"}
 
@@ -104,10 +104,10 @@ def captured(arena: Arena, program: str) -> str:
     """What is kept of the standard output of a program that runs to its end."""
 
     async def play() -> str:
-        capture = Capture()
+        capture = OutputCapture()
         folder = arena.bot_folder(program)
         contained = arena.sandbox.spawn(
-            Launch(
+            LaunchSpec(
                 (sys.executable, "program.py"),
                 folder,
                 {guard.HOST_VARIABLE: json.dumps(guard.namespaces())},
@@ -317,6 +317,6 @@ def test_s30_s31_descriptors_are_its_own_and_bounded(arena: Arena) -> None:
 
 
 def test_limits_can_be_chosen(arena: Arena) -> None:
-    roomy = Limits()
+    roomy = ResourceLimits()
     result = arena.run("s02_thread_bomb", limits=roomy)
     assert SMALL.processes < result.report["made"] < roomy.processes

@@ -6,22 +6,22 @@ import pytest
 
 from calibration_model import calibrate, fit, pair_loss
 from deepsea_ladder.rating.gaussian import quantile
-from deepsea_ladder.rating.trueskill_fold import PACKAGE_DEFAULTS, PlayedGame, RatingParameters
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.rating.trueskill_fold import PACKAGE_DEFAULTS, GameOutcome, RatingParameters
+from deepsea_ladder.scheduling.random_stream import RandomStream
 
 PARAMETERS = RatingParameters()
 
 
-def normal(chance: Chance) -> float:
+def normal(chance: RandomStream) -> float:
     """A standard normal number."""
     return quantile(0.0001 + 0.9998 * chance.unit())
 
 
 def made_ladder(
     parameters: RatingParameters, games: int, seed: str, players: int = 3
-) -> list[PlayedGame]:
+) -> list[GameOutcome]:
     """Games that came about as the parameters say: ten bots, skills and performances drawn."""
-    chance = Chance(seed.encode(), "ladder")
+    chance = RandomStream(seed.encode(), "ladder")
     skills = [parameters.sigma * normal(chance) for _ in range(10)]
     played = []
     for number in range(1, games + 1):
@@ -34,30 +34,30 @@ def made_ladder(
             placements[bot] = place
             if place > 1 and shown[ordered[place - 2]] - shown[bot] < parameters.draw_margin:
                 placements[bot] = placements[ordered[place - 2]]
-        played.append(PlayedGame(number, tuple(bots), tuple(placements[bot] for bot in bots)))
+        played.append(GameOutcome(number, tuple(bots), tuple(placements[bot] for bot in bots)))
     return played
 
 
 def test_of_the_first_game_nothing_is_known() -> None:
     parameters = RatingParameters(draw_probability=0.001)
-    game = PlayedGame(1, (1, 2), (1, 2))
+    game = GameOutcome(1, (1, 2), (1, 2))
     assert pair_loss(parameters, [[game]]) == pytest.approx(math.log(2.0), abs=0.01)
     assert calibrate(parameters, [[game]]).placement_loss == pytest.approx(math.log(2.0), abs=0.01)
 
 
 def test_what_was_foretold_costs_less_the_more_often_it_happens() -> None:
-    games = [PlayedGame(number, (1, 2), (1, 2)) for number in range(1, 30)]
+    games = [GameOutcome(number, (1, 2), (1, 2)) for number in range(1, 30)]
     losses = [pair_loss(PARAMETERS, [games[:count]]) for count in (1, 5, 15, 29)]
     assert losses == sorted(losses, reverse=True)
 
 
 def test_ladders_do_not_know_of_each_other() -> None:
-    games = [PlayedGame(number, (1, 2), (1, 2)) for number in range(1, 10)]
+    games = [GameOutcome(number, (1, 2), (1, 2)) for number in range(1, 10)]
     assert pair_loss(PARAMETERS, [games, games]) == pytest.approx(pair_loss(PARAMETERS, [games]))
 
 
 def test_void_games_are_not_foretold() -> None:
-    games = [PlayedGame(1, (1, 2), (1, 2)), PlayedGame(2, (1, 2), (2, 1), void=True)]
+    games = [GameOutcome(1, (1, 2), (1, 2)), GameOutcome(2, (1, 2), (2, 1), void=True)]
     assert calibrate(PARAMETERS, [games]) == calibrate(PARAMETERS, [games[:1]])
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_bundle.archive import SKIPPED, Limits
-from deepsea_bundle.bot_cache import BotFolders, unpack
+from deepsea_bundle.archive import SKIPPED, BundleLimits
+from deepsea_bundle.bot_cache import BotCache, unpack
 from deepsea_bundle.manifest import Manifest
 from deepsea_bundle.submission import read_submission, submission_of
 from deepsea_ladder.errors import StoreDamaged, SubmissionError
@@ -134,13 +134,13 @@ def test_setuid_files_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Limits(file_bytes=14), r"'bot\.py' has 16 bytes; a file has at most 14"),
-        (Limits(total_bytes=70), r"with 'lib/mind\.py' the files have 75 bytes together"),
-        (Limits(entries=3), r"more than 3 files and folders"),
-        (Limits(depth=1), r"'lib/mind\.py' lies deeper than 1 folders"),
+        (BundleLimits(file_bytes=14), r"'bot\.py' has 16 bytes; a file has at most 14"),
+        (BundleLimits(total_bytes=70), r"with 'lib/mind\.py' the files have 75 bytes together"),
+        (BundleLimits(entries=3), r"more than 3 files and folders"),
+        (BundleLimits(depth=1), r"'lib/mind\.py' lies deeper than 1 folders"),
     ],
 )
-def test_limits_are_kept_in_folders(folder: Path, limits: Limits, words: str) -> None:
+def test_limits_are_kept_in_folders(folder: Path, limits: BundleLimits, words: str) -> None:
     with pytest.raises(SubmissionError, match=words):
         read_submission(folder, limits)
 
@@ -260,14 +260,14 @@ def test_bots_are_unpacked_once_and_repaired(folder: Path, tmp_path: Path) -> No
         return submission.archive
 
     cache = tmp_path / "cache"
-    bots = BotFolders(cache, fetch)
+    bots = BotCache(cache, fetch)
     place = bots(submission.digest)
     assert bots(submission.digest) == place
-    assert BotFolders(cache, fetch)(submission.digest) == place
+    assert BotCache(cache, fetch)(submission.digest) == place
     assert asked == [submission.digest]
     # What a crash of the machine has left is not believed.
     (place / "bot.py").chmod(0o755)
     (place / "bot.py").write_text("")
-    assert BotFolders(cache, fetch)(submission.digest) == place
+    assert BotCache(cache, fetch)(submission.digest) == place
     assert (place / "bot.py").read_text() == "import lib.mind\n"
     assert len(asked) == 2

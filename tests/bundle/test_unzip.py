@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_bundle.archive import LIMITS, Limits, pack
+from deepsea_bundle.archive import LIMITS, BundleLimits, pack
 from deepsea_bundle.unzip import read_zip
 from deepsea_ladder.errors import SubmissionError
 
@@ -342,7 +342,7 @@ def test_an_overlap_bomb_is_refused() -> None:
 
 
 def test_limits_are_kept() -> None:
-    small = Limits(archive_bytes=2000, total_bytes=300, file_bytes=200, entries=3, ratio=100)
+    small = BundleLimits(archive_bytes=2000, total_bytes=300, file_bytes=200, entries=3, ratio=100)
     for entries, words in (
         ([Entry(method=0, data=b"x" * 201)], "'bot.py' has 201 bytes; a file has at most 200"),
         ([Entry(b"%d" % n, b"x" * 150) for n in range(3)], "the files have 450 bytes together"),

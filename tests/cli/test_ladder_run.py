@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event
 
-from deepsea_arena.rated_games import Room, worker
+from deepsea_arena.rated_games import RatedGamePlayer, worker
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.workers.local import Finished, Void
-from deepsea_bundle.bot_cache import BotFolders
+from deepsea_arena.workers.local import FinishedGame, VoidOutcome
+from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.submission import read_submission
 from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
@@ -101,7 +101,7 @@ def test_a_job_is_played_from_the_stored_files_as_it_says(place: Path, tmp_path:
         outcomes = [play(job) for job in jobs]
     with Store.open(place) as store:
         for job, outcome in zip(jobs, outcomes, strict=True):
-            assert isinstance(outcome, Finished)
+            assert isinstance(outcome, FinishedGame)
             record = GameRecord.from_json(outcome.record)
             verify(record)
             assert (record.game_id, record.seed) == (job.game_id, job.seed)
@@ -115,7 +115,7 @@ def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Pat
     (job,) = claimed(place, 1)
     with worker(str(place)) as play:
         outcome = play(job)
-    assert isinstance(outcome, Finished)
+    assert isinstance(outcome, FinishedGame)
     record = GameRecord.from_json(outcome.record)
     (forfeit,) = record.forfeits
     assert record.seats[forfeit.seat].name == "ben v1"
@@ -158,12 +158,12 @@ def test_trouble_of_our_own_is_a_void_game(
         for name in ("anna", "ben"):
             enter(store, bot(tmp_path, name))
     (job,) = claimed(place, 1)
-    room = Room(BotFolders(tmp_path / "bots", lambda digest: _archive(place, digest)))
+    room = RatedGamePlayer(BotCache(tmp_path / "bots", lambda digest: _archive(place, digest)))
     monkeypatch.setattr("deepsea_referee.bots.process.os.pidfd_open", _refuse)
     with nothing_left_behind():
         outcome = room.play(job)
         room.close()
-    assert isinstance(outcome, Void)
+    assert isinstance(outcome, VoidOutcome)
     assert "Too many open files" in outcome.reason
 
 

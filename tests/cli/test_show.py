@@ -42,7 +42,7 @@ def test_the_positions_shown_are_those_of_the_game(
     assert {(turn, text) for turn, text in asked if not text.endswith(" order")} <= shown
 
 
-def position(moment: narration.Moment) -> str:
+def position(moment: narration.NarratedPosition) -> str:
     return format_position(moment.state, "all")
 
 

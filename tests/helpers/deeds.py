@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.workers.local import Finished, Outcome, Play
+from deepsea_arena.workers.local import FinishedGame, Outcome, Play
 from deepsea_ladder.store import Job
 
 from . import ladder
@@ -34,7 +34,7 @@ def misbehave(folder: Path, job: Job) -> Outcome:
         if words == "hang":
             (folder / "hangs").write_text(str(os.getpid()))
             (folder / "never").read_text()
-    return Finished(ladder.play(job))
+    return FinishedGame(ladder.play(job))
 
 
 @contextmanager

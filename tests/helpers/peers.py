@@ -17,7 +17,7 @@ import grpc
 
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import ManualClock
-from deepsea_referee.timing.decision_timer import Answer
+from deepsea_referee.timing.decision_timer import TimedAnswer
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_sdk._pb import deepsea_pb2 as pb
@@ -46,17 +46,17 @@ async def one_pass() -> None:
 
 def ask(
     session: Session, request: pb.DecisionRequest, limit_us: int, bank_us: int = 0
-) -> asyncio.Future[Answer]:
+) -> asyncio.Future[TimedAnswer]:
     """Ask a question without a game; what came of it is the future's result or exception.
 
     limit_us  for everything, `bank_us` of it from the bank
     """
-    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[TimedAnswer] = asyncio.get_running_loop().create_future()
 
-    def heard(came: Answer | BotFault | RefereeError) -> None:
+    def heard(came: TimedAnswer | BotFault | RefereeError) -> None:
         if future.done():
             assert future.cancelled()
-        elif isinstance(came, Answer):
+        elif isinstance(came, TimedAnswer):
             future.set_result(came)
         else:
             future.set_exception(came)

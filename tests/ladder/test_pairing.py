@@ -17,7 +17,7 @@ from deepsea_ladder.scheduling.pairing import (
     choose,
     longest_wait,
 )
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.scheduling.random_stream import RandomStream
 
 PARAMETERS = RatingParameters()
 SETTINGS = PairingSettings()
@@ -190,7 +190,7 @@ def test_nobody_waits_longer_than_the_bound(
     authors: list[int], seats: tuple[int, ...], taste: PairingSettings, count: int, seed: bytes
 ) -> None:
     """Whatever the ratings do between the calls, and however many line-ups a call makes."""
-    chance = Chance(seed, "ratings")
+    chance = RandomStream(seed, "ratings")
     bots = range(len(authors))
     bound = longest_wait(len(authors), seats, taste)
     waited, games = [0] * len(authors), [0] * len(authors)
@@ -274,7 +274,7 @@ def test_the_same_seed_gives_the_same_line_ups() -> None:
 
 
 def test_line_ups_are_the_same_on_every_system() -> None:
-    chance = Chance(b"golden", "candidates")
+    chance = RandomStream(b"golden", "candidates")
     candidates = [
         candidate(
             bot, rating=Rating(50.0 * chance.unit(), 0.5 + 7.5 * chance.unit()), author=bot % 9

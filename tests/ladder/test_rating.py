@@ -11,13 +11,13 @@ from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
     PACKAGE_DEFAULTS,
     Fold,
-    PlayedGame,
+    GameOutcome,
     Rating,
     RatingParameters,
     audit,
     rate,
 )
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.scheduling.random_stream import RandomStream
 
 PARAMETERS = RatingParameters()
 NEWCOMER = PARAMETERS.newcomer
@@ -27,9 +27,9 @@ GOLDEN_DIGEST = "fb0b7bccf00e2140936da78c22d06b56d350a35506bc1a79bda8cc16b4316fa
 """Of `season(400)` with these. Other bits than these need another METHOD."""
 
 
-def season(count: int) -> list[PlayedGame]:
+def season(count: int) -> list[GameOutcome]:
     """Games of twenty bots with 2 to 6 seats, with ties, voids and gaps; made of chance."""
-    chance = Chance(b"golden", "games")
+    chance = RandomStream(b"golden", "games")
     games = []
     sequence = 0
     for _ in range(count):
@@ -37,11 +37,11 @@ def season(count: int) -> list[PlayedGame]:
         players = chance.shuffled(range(20))[: 2 + chance.below(5)]
         points = [player // 4 + chance.below(8) for player in players]
         placements = tuple(1 + len([1 for other in points if other > own]) for own in points)
-        games.append(PlayedGame(sequence, tuple(players), placements, chance.below(10) == 0))
+        games.append(GameOutcome(sequence, tuple(players), placements, chance.below(10) == 0))
     return games
 
 
-def folded(games: list[PlayedGame]) -> Fold:
+def folded(games: list[GameOutcome]) -> Fold:
     fold = Fold(PARAMETERS)
     fold.add_all(games)
     return fold
@@ -181,9 +181,9 @@ def test_hex_loses_nothing(rating: Rating) -> None:
 
 def test_void_games_change_nothing_but_the_number() -> None:
     fold = Fold(PARAMETERS)
-    fold.add(PlayedGame(1, (1, 2), (1, 2)))
+    fold.add(GameOutcome(1, (1, 2), (1, 2)))
     before = fold.digest()
-    after = fold.add(PlayedGame(2, (1, 3), (1, 2), void=True))
+    after = fold.add(GameOutcome(2, (1, 3), (1, 2), void=True))
     assert fold.digest() == before
     assert after == [fold.rating(1), NEWCOMER]
     assert fold.sequence == 2
@@ -191,23 +191,23 @@ def test_void_games_change_nothing_but_the_number() -> None:
 
 def test_gaps_in_the_numbers_are_no_matter() -> None:
     near, far = Fold(PARAMETERS), Fold(PARAMETERS)
-    near.add_all([PlayedGame(1, (1, 2), (1, 2)), PlayedGame(2, (2, 3), (1, 2))])
-    far.add_all([PlayedGame(7, (1, 2), (1, 2)), PlayedGame(99, (2, 3), (1, 2))])
+    near.add_all([GameOutcome(1, (1, 2), (1, 2)), GameOutcome(2, (2, 3), (1, 2))])
+    far.add_all([GameOutcome(7, (1, 2), (1, 2)), GameOutcome(99, (2, 3), (1, 2))])
     assert near.digest() == far.digest()
 
 
 @pytest.mark.parametrize(
     ("game", "complaint"),
     [
-        (PlayedGame(5, (1, 2), (1, 2)), "game 5 comes after game 5"),
-        (PlayedGame(4, (1, 2), (1, 2)), "game 4 comes after game 5"),
-        (PlayedGame(6, (1, 1), (1, 2)), "game 6 has one bot in two seats"),
-        (PlayedGame(6, (1, 2), (1, 3)), "no placements"),
+        (GameOutcome(5, (1, 2), (1, 2)), "game 5 comes after game 5"),
+        (GameOutcome(4, (1, 2), (1, 2)), "game 4 comes after game 5"),
+        (GameOutcome(6, (1, 1), (1, 2)), "game 6 has one bot in two seats"),
+        (GameOutcome(6, (1, 2), (1, 3)), "no placements"),
     ],
 )
-def test_a_refused_game_changes_nothing(game: PlayedGame, complaint: str) -> None:
+def test_a_refused_game_changes_nothing(game: GameOutcome, complaint: str) -> None:
     fold = Fold(PARAMETERS)
-    fold.add(PlayedGame(5, (1, 2), (1, 2)))
+    fold.add(GameOutcome(5, (1, 2), (1, 2)))
     before = (fold.digest(), fold.sequence)
     with pytest.raises(RatingError, match=complaint):
         fold.add(game)

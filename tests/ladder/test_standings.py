@@ -6,13 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_ladder.rating.totals import SeatResult, Tally
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import HeadToHead, Row, SeatLine, by_seat, head_to_head, standings
+from deepsea_ladder.standings import (
+    HeadToHead,
+    SeatLine,
+    StandingRow,
+    by_seat,
+    head_to_head,
+    standings,
+)
 
 
-def row(bot: str, mu: float = 25.0, sigma: float = 1.0, games: int = 10, **sums: int) -> Row:
-    return Row(bot, "ada", 1, Tally(Rating(mu, sigma), games=games, **sums))
+def row(
+    bot: str, mu: float = 25.0, sigma: float = 1.0, games: int = 10, **sums: int
+) -> StandingRow:
+    return StandingRow(bot, "ada", 1, RatingTotals(Rating(mu, sigma), games=games, **sums))
 
 
 def seat(bot: int, placement: int, points: int = 0, faults: int = 0) -> SeatResult:
@@ -28,7 +37,7 @@ GAMES = [
 
 
 def test_a_line_says_what_the_row_adds_up_to() -> None:
-    tally = Tally(
+    tally = RatingTotals(
         Rating(30.0, 2.0),
         games=8,
         wins=3,
@@ -40,7 +49,7 @@ def test_a_line_says_what_the_row_adds_up_to() -> None:
         last_seq=77,
         last_at=1234,
     )
-    (line,) = standings([Row("otter", "ada", 2, tally, earlier=Rating(28.5, 3.0))])
+    (line,) = standings([StandingRow("otter", "ada", 2, tally, earlier=Rating(28.5, 3.0))])
     assert line._asdict() == {
         "rank": 1,
         "bot": "otter",

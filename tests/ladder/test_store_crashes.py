@@ -11,17 +11,17 @@ from multiprocessing.process import BaseProcess
 import pytest
 from sqlalchemy import text
 
-from deepsea_arena.runner import Runner, Settings
+from deepsea_arena.runner import Runner, RunnerSettings
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.workers.local import Finished, Inline, Outcome
+from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.store import Job, Policy, Receipt, Store, StoredSeason, Verdict
+from deepsea_ladder.store import Job, Receipt, ReceiptStatus, RetryPolicy, Store, StoredSeason
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder
 from helpers.killing import NEVER, context, killed_at
 from helpers.postgres import Postgres
 
-PATIENT = Policy(failures=10_000, strikes=10_000)
+PATIENT = RetryPolicy(failures=10_000, strikes=10_000)
 
 EVERYWHERE = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 7])
 """At every statement, or, in a hurry, at some."""
@@ -57,7 +57,7 @@ def test_a_death_at_any_statement_of_a_report_leaves_all_or_nothing(
         assert store.ratings.refold(season) == {}
         assert store.ratings.differences(season) == []
     assert number > 12
-    assert store.games.report(job, record) == Receipt(Verdict.DUPLICATE, seq=1)
+    assert store.games.report(job, record) == Receipt(ReceiptStatus.DUPLICATE, seq=1)
     assert store.ratings.differences(season, records=True) == []
 
 
@@ -154,7 +154,7 @@ def _run(events: Connection, target: str, owner: str) -> None:
         events.send_bytes(b"playing")
         records[job.game_id] = ladder.play(job, choices=owner)
         events.send_bytes(b"played")
-        return Finished(records[job.game_id])
+        return FinishedGame(records[job.game_id])
 
     class Listener:
         def finished(self, job: Job, receipt: Receipt) -> None:
@@ -162,7 +162,7 @@ def _run(events: Connection, target: str, owner: str) -> None:
             if stream.uniform(5) == 0:
                 with suppress(StoreUnavailable):
                     again = store.games.report(job, records[job.game_id])
-                    assert again.verdict is Verdict.DUPLICATE
+                    assert again.verdict is ReceiptStatus.DUPLICATE
 
         def failed(self, job: Job, reason: str) -> None:
             raise AssertionError(reason)
@@ -174,12 +174,12 @@ def _run(events: Connection, target: str, owner: str) -> None:
         summary = Runner(
             store,
             store.seasons.get("s1"),
-            Inline(play),
+            InlineWorker(play),
             owner=owner,
             clock=lambda: 0.0,
             stop=Stop(),
             # A lease that has run out at once makes a zombie of whoever has it.
-            settings=Settings(lease=60 * stream.uniform(3), idle=0.01),
+            settings=RunnerSettings(lease=60 * stream.uniform(3), idle=0.01),
             listener=Listener(),
         ).run()
         assert summary.refused == 0

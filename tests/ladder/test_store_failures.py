@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event, text
 
 from deepsea_ladder.errors import StoreError, StoreUnavailable
-from deepsea_ladder.store import Job, Receipt, Store, StoredSeason, Verdict, database
+from deepsea_ladder.store import Job, Receipt, ReceiptStatus, Store, StoredSeason, database
 from helpers import ladder
 from helpers.killing import context
 from helpers.postgres import Postgres
@@ -58,7 +58,7 @@ def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
         assert store.queue.counts(season).leased == before.leased
         assert store.ratings.last_seq() == 0
         assert len(store.bots.all()) == 4
-    assert store.games.report(job, record) == Receipt(Verdict.ACCEPTED, seq=1)
+    assert store.games.report(job, record) == Receipt(ReceiptStatus.ACCEPTED, seq=1)
     assert store.ratings.differences(season, records=True) == []
 
 
@@ -81,7 +81,7 @@ def test_a_write_that_the_system_refuses_leaves_no_half_result(
     else:
         pytest.fail("it never fitted")
     assert room > 0
-    assert store.games.report(job, record).verdict is Verdict.DUPLICATE
+    assert store.games.report(job, record).verdict is ReceiptStatus.DUPLICATE
     assert store.ratings.differences(season, records=True) == []
 
 
@@ -140,7 +140,7 @@ def test_a_server_that_was_killed_is_away_and_then_back(
         with pytest.raises(StoreUnavailable, match=r"^the ladder at postgresql\S+ "):
             store.games.report(job, record)
     postgres.start()
-    assert store.games.report(job, record).verdict is Verdict.ACCEPTED
+    assert store.games.report(job, record).verdict is ReceiptStatus.ACCEPTED
     assert store.ratings.differences(season) == []
 
 
@@ -159,7 +159,7 @@ def test_a_connection_that_breaks_anywhere_in_a_report_can_be_tried_again(
             except StoreUnavailable:
                 assert cut
     assert number > 12
-    assert receipt == Receipt(Verdict.ACCEPTED, seq=1)
+    assert receipt == Receipt(ReceiptStatus.ACCEPTED, seq=1)
     assert store.ratings.differences(season) == []
 
 
@@ -206,7 +206,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
         patch.setattr(dialect, "do_commit", lose_the_answer)
         with pytest.raises(StoreUnavailable, match="server closed the connection"):
             store.games.report(job, record)
-    assert store.games.report(job, record) == Receipt(Verdict.DUPLICATE, seq=1)
+    assert store.games.report(job, record) == Receipt(ReceiptStatus.DUPLICATE, seq=1)
 
 
 def test_a_server_that_is_not_there_is_said_without_the_password() -> None:

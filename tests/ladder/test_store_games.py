@@ -15,11 +15,11 @@ from deepsea_ladder.store import (
     BotState,
     Job,
     JobStatus,
-    Policy,
     Receipt,
+    ReceiptStatus,
+    RetryPolicy,
     Store,
     StoredSeason,
-    Verdict,
 )
 from helpers import ladder
 
@@ -42,7 +42,7 @@ def test_a_result_is_stored_with_what_follows_from_it(
     store: Store, season: StoredSeason, job: Job
 ) -> None:
     record = ladder.play(job)
-    assert store.games.report(job, record) == Receipt(Verdict.ACCEPTED, seq=1)
+    assert store.games.report(job, record) == Receipt(ReceiptStatus.ACCEPTED, seq=1)
     assert store.games.record("s1-1") == record
     counts = store.queue.counts(season)
     assert (counts.done, counts.todo, counts.leased) == (1, 3, 0)
@@ -67,7 +67,7 @@ def test_delivering_again_changes_nothing(store: Store, season: StoredSeason, jo
     store.games.report(job, record)
     before = store.ratings.entries(season)
     for _ in range(3):
-        assert store.games.report(job, record) == Receipt(Verdict.DUPLICATE, seq=1)
+        assert store.games.report(job, record) == Receipt(ReceiptStatus.DUPLICATE, seq=1)
     assert store.ratings.entries(season) == before
     assert store.ratings.last_seq() == 1
     assert store.audit.latest(kind=AuditKind.REFUSED) == []
@@ -80,17 +80,17 @@ def test_a_zombies_result_counts_if_it_is_the_first(store: Store, season: Stored
     before = store.games.record(job.game_id), store.ratings.entries(season)
     # Another game of the same job, as valid as the first: too late.
     receipt = store.games.report(job, ladder.play(job, choices="alive"))
-    assert receipt == Receipt(Verdict.DUPLICATE, seq=1)
+    assert receipt == Receipt(ReceiptStatus.DUPLICATE, seq=1)
     assert (store.games.record(job.game_id), store.ratings.entries(season)) == before
     assert store.queue.counts(season).done == 1
 
 
 def test_a_quarantined_job_takes_a_late_result(store: Store, season: StoredSeason) -> None:
-    impatient = Store(store.database, Policy(failures=1))
+    impatient = Store(store.database, RetryPolicy(failures=1))
     late = ladder.claim(store, season, "late", seconds=0)
     ladder.claim(impatient, season, "other")
     assert store.queue.counts(season).quarantined == 1
-    assert store.games.report(late, ladder.play(late)).verdict is Verdict.ACCEPTED
+    assert store.games.report(late, ladder.play(late)).verdict is ReceiptStatus.ACCEPTED
     assert store.queue.counts(season).quarantined == 0
 
 
@@ -111,7 +111,7 @@ def test_results_at_once_are_stored_once(
     for thread in threads:
         thread.join()
     verdicts = sorted(receipt.verdict for receipt in receipts)
-    assert verdicts == [Verdict.ACCEPTED] + [Verdict.DUPLICATE] * 3
+    assert verdicts == [ReceiptStatus.ACCEPTED] + [ReceiptStatus.DUPLICATE] * 3
     assert store.ratings.differences(season) == []
 
 
@@ -153,7 +153,7 @@ def test_what_is_no_result_of_the_job_is_refused_and_noted(
     store: Store, season: StoredSeason, job: Job, forge: Callable[[str], str], words: str
 ) -> None:
     receipt = store.games.report(job, forge(ladder.play(job)))
-    assert receipt.verdict is Verdict.REFUSED
+    assert receipt.verdict is ReceiptStatus.REFUSED
     assert receipt.reason is not None
     (entry,) = store.audit.latest(kind=AuditKind.REFUSED)
     assert entry.subject == "s1-1"
@@ -164,7 +164,7 @@ def test_what_is_no_result_of_the_job_is_refused_and_noted(
     assert store.queue.counts(season).todo == 4
     assert store.ratings.last_seq() == 0
     again = ladder.claim(store, season, "bob")
-    assert store.games.report(again, ladder.play(again)).verdict is Verdict.ACCEPTED
+    assert store.games.report(again, ladder.play(again)).verdict is ReceiptStatus.ACCEPTED
 
 
 def test_only_who_had_the_lease_may_report(store: Store, season: StoredSeason, job: Job) -> None:
@@ -173,22 +173,22 @@ def test_only_who_had_the_lease_may_report(store: Store, season: StoredSeason, j
         Job(**(_fields(job) | {"attempt": 2})),
     ):
         receipt = store.games.report(thief, ladder.play(job))
-        assert receipt.verdict is Verdict.REFUSED
+        assert receipt.verdict is ReceiptStatus.REFUSED
         assert "never had the lease" in (receipt.reason or "")
     # The lease of the one that has it is not touched.
     assert store.queue.counts(season).leased == 1
-    assert store.games.report(job, ladder.play(job)).verdict is Verdict.ACCEPTED
+    assert store.games.report(job, ladder.play(job)).verdict is ReceiptStatus.ACCEPTED
 
 
 def test_what_the_reporter_says_of_the_job_is_not_trusted(store: Store, job: Job) -> None:
     forged = Job(**(_fields(job) | {"seed": b"\1" * 32}))
-    assert store.games.report(forged, ladder.play(forged)).verdict is Verdict.REFUSED
+    assert store.games.report(forged, ladder.play(forged)).verdict is ReceiptStatus.REFUSED
 
 
 def test_the_record_is_kept_as_the_store_writes_it(store: Store, job: Job) -> None:
     record = ladder.play(job)
     spread = json.dumps(json.loads(record), indent=4)
-    assert store.games.report(job, spread).verdict is Verdict.ACCEPTED
+    assert store.games.report(job, spread).verdict is ReceiptStatus.ACCEPTED
     assert store.games.record(job.game_id) == record
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.store import AuditKind, Job, JobStatus, Policy, Store, StoredSeason
+from deepsea_ladder.store import AuditKind, Job, JobStatus, RetryPolicy, Store, StoredSeason
 from helpers import ladder
 
 
@@ -105,7 +105,7 @@ def test_handing_back_counts_as_no_failure(store: Store, season: StoredSeason) -
 def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
     another: Callable[[], Store], store: Store, season: StoredSeason
 ) -> None:
-    patient = Store(store.database, Policy(failures=3))
+    patient = Store(store.database, RetryPolicy(failures=3))
     for _ in range(2):
         assert patient.jobs.fail(ladder.claim(patient, season), "no sandbox") is JobStatus.TODO
     ladder.claim(patient, season, "dead", seconds=0)

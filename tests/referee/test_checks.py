@@ -11,18 +11,18 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.timing.clock import TimeControl
-from deepsea_referee.workbench.checks import Finding, Report, examine
+from deepsea_referee.workbench.checks import CheckReport, CheckResult, examine
 from deepsea_rules.ruleset import PRESETS
 from helpers.programs import PATIENT, program
 
 HOUR = TimeControl.parse("60m")
 
 
-def examined(bot: BotSpec, hosting: Hosting = PATIENT, control: TimeControl = HOUR) -> Report:
+def examined(bot: BotSpec, hosting: Hosting = PATIENT, control: TimeControl = HOUR) -> CheckReport:
     return asyncio.run(examine(bot, hosting, control))
 
 
-def finding(report: Report, name: str) -> Finding:
+def finding(report: CheckReport, name: str) -> CheckResult:
     (found,) = (finding for finding in report.findings if finding.name == name)
     return found
 

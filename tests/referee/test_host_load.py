@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.decision_timer import Answer
+from deepsea_referee.timing.decision_timer import TimedAnswer
 from deepsea_referee.timing.host_load import (
     AGAIN_US,
     LONGEST_READY_US,
@@ -103,7 +103,7 @@ def test_past_the_wall_clock_the_reading_decides(
             await peer.answer(request, "turn")
             if in_time:
                 # Up to the first look the wall counts, then the work.
-                assert await asked == Answer("turn", BUDGET_US // 4 + 20_000)
+                assert await asked == TimedAnswer("turn", BUDGET_US // 4 + 20_000)
             else:
                 with pytest.raises(BotFault) as caught:
                     await asked

@@ -6,12 +6,12 @@ import statistics
 
 import pytest
 
-from deepsea_referee.results.latency_histogram import Times, _bucket
+from deepsea_referee.results.latency_histogram import LatencyHistogram, _bucket
 from helpers.games import rng
 
 
-def times(*us: int) -> Times:
-    it = Times()
+def times(*us: int) -> LatencyHistogram:
+    it = LatencyHistogram()
     it.add(us)
     return it
 
@@ -36,7 +36,7 @@ def test_long_times_are_nearly_exact_and_the_slowest_is_exact(us: int) -> None:
 def test_the_median_of_many_is_that_of_all_of_them() -> None:
     dice = rng("times")
     drawn = [dice.randrange(1 << dice.randrange(1, 30)) for _ in range(20_000)]
-    it = Times()
+    it = LatencyHistogram()
     for start in range(0, len(drawn), 37):
         it.add(drawn[start : start + 37])
     assert it.count == len(drawn)
@@ -45,7 +45,11 @@ def test_the_median_of_many_is_that_of_all_of_them() -> None:
 
 
 def test_nothing_has_no_median() -> None:
-    assert (Times().count, Times().median_us, Times().slowest_us) == (0, None, None)
+    assert (
+        LatencyHistogram().count,
+        LatencyHistogram().median_us,
+        LatencyHistogram().slowest_us,
+    ) == (0, None, None)
 
 
 def test_buckets_are_few_whatever_comes() -> None:

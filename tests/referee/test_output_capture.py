@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from deepsea_referee.bots.output_capture import Capture, escaped
+from deepsea_referee.bots.output_capture import OutputCapture, escaped
 from helpers.peers import run
 
 
-def captured(*parts: bytes, kept_bytes: int = 64) -> Capture:
-    async def test() -> Capture:
-        capture = Capture(kept_bytes)
+def captured(*parts: bytes, kept_bytes: int = 64) -> OutputCapture:
+    async def test() -> OutputCapture:
+        capture = OutputCapture(kept_bytes)
         for part in parts:
             os.write(capture.writing, part)
         capture.close_writing()
@@ -58,7 +58,7 @@ def test_control_characters_are_escaped(data: bytes, text: str) -> None:
 def test_a_flood_waits_and_the_loop_goes_on() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        capture = Capture()
+        capture = OutputCapture()
         os.set_blocking(capture.writing, False)
         written = refused = 0
         # Whenever the loop is free the flood goes on; it soon finds the pipe full.
@@ -84,7 +84,7 @@ async def _pass(call_soon: Callable[..., object]) -> None:
 
 def test_a_descriptor_that_stays_open_holds_nobody_up() -> None:
     async def test() -> None:
-        capture = Capture()
+        capture = OutputCapture()
         child = os.dup(capture.writing)
         os.write(child, b"still here\n")
         capture.finish()  # with the child's end still open

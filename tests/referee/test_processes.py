@@ -22,7 +22,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match, run_match
 from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.sandbox.interface import Launch, Limits
+from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.timing.clock import ManualClock, TimeControl
@@ -314,7 +314,7 @@ class Flaky(PlainProcess):
         self._failing = failing
         self._spawned = 0
 
-    def spawn(self, launch: Launch) -> PlainContained:
+    def spawn(self, launch: LaunchSpec) -> PlainContained:
         self._spawned += 1
         if self._spawned in self._failing:
             raise OSError(errno.EMFILE, "Too many open files")
@@ -345,7 +345,7 @@ def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(
 
 def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     before = "self.asked == 2 and (setattr(self, 'x', b'1' * 300_000_000), signal.pause())"
-    hosting = replace(PATIENT, limits=Limits(memory_bytes=200_000_000))
+    hosting = replace(PATIENT, limits=ResourceLimits(memory_bytes=200_000_000))
     games = play([program(tmp_path, "eats", before), resolve("greedy")], hosting=hosting).games
     faults = games[0].faults
     assert [fault.fault for fault in faults] == [Fault.RESOURCE_LIMIT] * 3

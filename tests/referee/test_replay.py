@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.replay import Course
+from deepsea_referee.workbench.replay import Replay
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
@@ -79,7 +79,7 @@ def test_a_bot_is_told_what_the_seat_was_told(seat: int) -> None:
     bots = [Diary(), Diary(), Diary()]
     game = timed(*bots)
     again = Diary()
-    steps = list(Course(recorded(game), seat).feed(again))
+    steps = list(Replay(recorded(game), seat).feed(again))
     assert again.heard == bots[seat].heard
     own = [d for d in game.decisions if d.seat == seat]
     assert [moment.decision for moment, _ in steps] == own
@@ -91,7 +91,7 @@ def test_a_bot_is_told_what_the_seat_was_told(seat: int) -> None:
 
 def test_the_bank_is_what_was_left_of_it() -> None:
     game = timed(Diary(), Diary())
-    moments = list(Course(recorded(game), 0).moments())
+    moments = list(Replay(recorded(game), 0).moments())
     bank = 30
     for moment in moments:
         assert moment.time_left == TimeLeft(10, bank)
@@ -106,7 +106,7 @@ def test_what_the_bot_answers_now_changes_nothing() -> None:
     class Other(Bot):
         pass
 
-    steps = list(Course(recorded(game), 1).feed(Other()))
+    steps = list(Replay(recorded(game), 1).feed(Other()))
     assert {action for _, action in steps} <= {"down", "leave"} | {
         action for _, action in steps if action.startswith("order:")
     }
@@ -119,21 +119,21 @@ def test_faulty_decisions_are_told_as_they_were() -> None:
             return "fly"
 
     game = play([Wrong(), Diary()], seed="course")
-    moments = list(Course(recorded(game), 0).moments())
+    moments = list(Replay(recorded(game), 0).moments())
     assert [m.decision.fault for m in moments if m.decision.fault] == [Fault.ILLEGAL_ACTION] * 3
     assert moments[-1].decision.fault is Fault.ILLEGAL_ACTION  # forfeited: it was not asked again
 
 
 def test_a_clock_that_cannot_be_read_is_none() -> None:
     record = recorded(play([Diary(), Diary()]), clock="by the sun")
-    assert {m.time_left for m in Course(record, 0).moments()} == {NO_CLOCK}
+    assert {m.time_left for m in Replay(record, 0).moments()} == {NO_CLOCK}
 
 
 def test_seats_and_records_that_are_not_there() -> None:
     record = recorded(play([Diary(), Diary()]))
     with pytest.raises(UserError, match="A to B"):
-        Course(record, 2)
+        Replay(record, 2)
     from dataclasses import replace
 
     with pytest.raises(InvalidRecord):
-        Course(replace(record, scores=(1, 2)), 0)
+        Replay(replace(record, scores=(1, 2)), 0)

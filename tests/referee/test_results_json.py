@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deepsea_referee.results.results_json import Document
+from deepsea_referee.results.results_json import ResultsJson
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.ruleset import PRESETS
 from helpers.results import FORFEITED, SEED, SHARED, VOID, decisions, empty, match
 
 
 def text(it: MatchResult, *entries: GameResult | VoidGame) -> str:
-    with Document() as document:
+    with ResultsJson() as document:
         for entry in entries:
             if isinstance(entry, VoidGame):
                 document.add_void(entry)
@@ -98,7 +98,7 @@ def test_games_come_in_their_order_in_whichever_they_ended() -> None:
 
 
 def test_it_can_be_written_twice_and_goes_on() -> None:
-    with Document() as document:
+    with ResultsJson() as document:
         document.add(SHARED)
         once = "".join(document.pieces(match()))
         assert "".join(document.pieces(match())) == once
@@ -116,7 +116,7 @@ def peak_bytes(games: int) -> int:
     it, made = empty(), decisions(*((n % 2, 10 * n) for n in range(16)))
     tracemalloc.start()
     try:
-        with Document() as document:
+        with ResultsJson() as document:
             for number in range(1, games + 1, 2):
                 result = replace(FORFEITED, game=number)
                 it.add(result, made)

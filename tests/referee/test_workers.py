@@ -19,10 +19,10 @@ from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.results.results_json import Document
+from deepsea_referee.results.results_json import ResultsJson
 from deepsea_referee.results.summary import GameResult, log_name
 from deepsea_referee.timing.clock import TimeControl
-from deepsea_referee.worker import Share
+from deepsea_referee.worker import MatchShare
 from deepsea_referee.workers import run_match
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
@@ -86,7 +86,7 @@ def special(folder: Path, games: Iterable[int], does: str) -> BotSpec:
 def test_each_game_has_one_worker_and_each_worker_all_seatings(bots: int, workers: int) -> None:
     rounds = 84 * 6
     what = settings(samples("random") * bots, rounds)
-    shares = [Share.of(what, worker, workers) for worker in range(workers)]
+    shares = [MatchShare.of(what, worker, workers) for worker in range(workers)]
     assert sorted(number for share in shares for number in share.numbers()) == [*range(rounds)]
     for share in shares:
         assert next(share.numbers()) < workers  # nobody waits for the others' games
@@ -97,7 +97,7 @@ def test_each_game_has_one_worker_and_each_worker_all_seatings(bots: int, worker
 
 
 def test_a_share_may_begin_in_the_midst() -> None:
-    share = Share.of(settings(samples("random") * 2, 20), 1, 3)
+    share = MatchShare.of(settings(samples("random") * 2, 20), 1, 3)
     numbers = [*share.numbers()]
     assert [*replace(share, first=numbers[2]).numbers()] == numbers[2:]
 
@@ -118,7 +118,7 @@ def test_records_and_results_are_those_of_one_worker() -> None:
 
 def results_json(match: Played) -> object:
     """What is in results.json, without times."""
-    with Document() as document:
+    with ResultsJson() as document:
         for game in match.games:
             document.add(game)
         data = json.loads("".join(document.pieces(match.result)))

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from deepsea_referee.results.write_behind import _WAITING, Background
+from deepsea_referee.results.write_behind import _WAITING, WriteBehind
 
 
 def test_things_are_done_in_order() -> None:
     done: list[int] = []
-    thread = Background("test")
+    thread = WriteBehind("test")
     for number in range(20):
         thread.do(done.append, number)
     thread.finish()
@@ -20,7 +20,7 @@ def test_things_are_done_in_order() -> None:
 
 def test_who_is_too_fast_is_told_what_to_wait_for() -> None:
     go_on = threading.Event()
-    thread = Background("test")
+    thread = WriteBehind("test")
     answers = [thread.do(go_on.wait) for _ in range(_WAITING + 2)]
     assert answers[:_WAITING] == [None] * _WAITING
     first = answers[_WAITING]
@@ -32,11 +32,11 @@ def test_who_is_too_fast_is_told_what_to_wait_for() -> None:
 
 
 def test_what_goes_wrong_is_heard_of() -> None:
-    thread = Background("test")
+    thread = WriteBehind("test")
     thread.do(int, "no number")
     with pytest.raises(ValueError, match="no number"):
         thread.finish()
-    other = Background("test")
+    other = WriteBehind("test")
     other.do(int, "no number")
     other.close()
     with pytest.raises(ValueError, match="no number"):

@@ -9,7 +9,7 @@ import pytest
 
 from deepsea_referee.sandbox import cgroup
 from deepsea_referee.sandbox.cgroup import Group, Hierarchies, Mounted, hierarchies
-from deepsea_referee.sandbox.interface import Limits
+from deepsea_referee.sandbox.interface import ResourceLimits
 
 MIXED_MOUNTS = """\
 22 1 0:21 / /proc rw - proc proc rw
@@ -123,7 +123,7 @@ def test_bounds_are_written_and_the_group_goes_again() -> None:
     found = hierarchies()
     if found.memory is None or found.pids is None:
         pytest.skip("no control group with bounds can be made here")
-    group = Group(Limits(memory_bytes=64 << 20, processes=10), found)
+    group = Group(ResourceLimits(memory_bytes=64 << 20, processes=10), found)
     try:
         memory, pids = (
             place / group.joins()[0].parent.name for place in (found.memory, found.pids)

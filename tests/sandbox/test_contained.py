@@ -16,7 +16,13 @@ import pytest
 from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import cleanup_process, probe, run_once
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
-from deepsea_referee.sandbox.interface import MIB, Contained, Isolation, Launch, Limits
+from deepsea_referee.sandbox.interface import (
+    MIB,
+    IsolatedProcess,
+    Isolation,
+    LaunchSpec,
+    ResourceLimits,
+)
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 from helpers.programs import soon
@@ -42,13 +48,15 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
 
 @contextmanager
 def running(
-    isolation: Isolation, program: str, limits: Limits | None = None
-) -> Iterator[Contained]:
+    isolation: Isolation, program: str, limits: ResourceLimits | None = None
+) -> Iterator[IsolatedProcess]:
     """A Python program that has printed its first line."""
     reading, writing = os.pipe()
     contained = None
     try:
-        launch = Launch((*PYTHON, program), None, {}, None, writing, 2, limits or Limits())
+        launch = LaunchSpec(
+            (*PYTHON, program), None, {}, None, writing, 2, limits or ResourceLimits()
+        )
         contained = isolation.spawn(launch)
         os.close(writing)
         writing = -1
@@ -67,7 +75,7 @@ def pass_time(milliseconds: int) -> None:
     select.poll().poll(milliseconds)
 
 
-def grows(contained: Contained) -> bool:
+def grows(contained: IsolatedProcess) -> bool:
     """Whether its CPU time grows within ten seconds."""
     before = contained.cpu_us()
     for _ in range(500):
@@ -212,7 +220,7 @@ def test_ending_it_at_once_leaves_nothing(isolation: Isolation) -> None:
     for _ in range(10):
         word = fresh_token()
         contained = isolation.spawn(
-            Launch((*PYTHON, WAIT), None, {"WORD": word}, None, 2, 2, Limits())
+            LaunchSpec((*PYTHON, WAIT), None, {"WORD": word}, None, 2, 2, ResourceLimits())
         )
         contained.kill()
         contained.close()
@@ -240,7 +248,7 @@ def test_nothing_is_left_open(isolation: Isolation) -> None:
 
 def test_too_much_memory_is_named(isolation: Isolation) -> None:
     program = "import time\nprint('on', flush=True)\nheld = b'x' * (128 << 20)\ntime.sleep(60)"
-    with running(isolation, program, Limits(memory_bytes=64 * MIB)) as contained:
+    with running(isolation, program, ResourceLimits(memory_bytes=64 * MIB)) as contained:
         assert run_once.wait_for(contained, 20_000)
         contained.poll()
         assert contained.over_limit() == "memory: more than 64 MiB"
@@ -254,7 +262,7 @@ def test_memory_that_children_share_counts_once(isolation: Isolation) -> None:
         "    if os.fork() == 0: time.sleep(60)\n" + WAIT
     )
     # The sum of what the six have in memory is more than the limit, what they hold is less.
-    with running(isolation, program, Limits(memory_bytes=100 * MIB)) as contained:
+    with running(isolation, program, ResourceLimits(memory_bytes=100 * MIB)) as contained:
         assert not run_once.wait_for(contained, 500)
         assert contained.over_limit() is None
 
@@ -264,7 +272,7 @@ def test_limits_are_set(isolation: Isolation) -> None:
         "import resource as r, sys\n"
         "print(*[r.getrlimit(n)[1] for n in (r.RLIMIT_NOFILE, r.RLIMIT_FSIZE)])\n"
     )
-    limits = Limits(open_files=100, file_bytes=MIB)
+    limits = ResourceLimits(open_files=100, file_bytes=MIB)
     # A plain process gets its limits a moment after its start.
     program = "import time; time.sleep(0.2)\n" + program
     assert run_once.run(isolation, (*PYTHON, program), limits=limits).stdout == f"100 {MIB}\n"

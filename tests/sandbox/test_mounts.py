@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from deepsea_referee.sandbox import mounts, python_paths
-from deepsea_referee.sandbox.interface import Launch
+from deepsea_referee.sandbox.interface import LaunchSpec
 
 
-def launch(command: tuple[str, ...], folder: Path | None, socket: Path | None = None) -> Launch:
+def launch(command: tuple[str, ...], folder: Path | None, socket: Path | None = None) -> LaunchSpec:
     """A launch with nothing special."""
-    return Launch(command, folder, {}, socket, 1, 2)
+    return LaunchSpec(command, folder, {}, socket, 1, 2)
 
 
 def of_the_bot(plan: mounts.Layout) -> list[str]:
@@ -21,7 +21,7 @@ def of_the_bot(plan: mounts.Layout) -> list[str]:
 
 
 def test_outer_folders_come_first_and_hide_inner_ones() -> None:
-    shown = [mounts.Shown(Path(p), p) for p in ("/a/b/c", "/a/b", "/usr", "/usr/lib", "/", "/a/bc")]
+    shown = [mounts.Mount(Path(p), p) for p in ("/a/b/c", "/a/b", "/usr", "/usr/lib", "/", "/a/bc")]
     kept = [one.target for one in mounts._without_nested(shown)]
     assert kept == ["/usr", "/a/b", "/a/bc"]
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from deepsea_referee.sandbox import cleanup_process, run_once
-from deepsea_referee.sandbox.interface import Launch, Limits
+from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
@@ -26,7 +26,7 @@ def test_a_daemon_that_left_the_session_is_ended_on_closing() -> None:
         "time.sleep(60)"
     )
     reading, writing = os.pipe()
-    contained = PlainProcess().spawn(Launch((*PYTHON, program), None, {}, None, writing, 2))
+    contained = PlainProcess().spawn(LaunchSpec((*PYTHON, program), None, {}, None, writing, 2))
     os.close(writing)
     assert os.read(reading, 1)
     contained.close()
@@ -43,7 +43,7 @@ def test_too_many_processes_are_ended() -> None:
         "    if os.fork() == 0: time.sleep(60)\n"
         "time.sleep(60)"
     )
-    outcome = run_once.run(PlainProcess(), (*PYTHON, program), limits=Limits(processes=10))
+    outcome = run_once.run(PlainProcess(), (*PYTHON, program), limits=ResourceLimits(processes=10))
     assert outcome.ended
     assert outcome.over_limit == "processes: more than 10"
 

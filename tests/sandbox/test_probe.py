@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from deepsea_cli.doctor import command
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import probe, probe_inside, root_staging, run_once
-from deepsea_referee.sandbox.interface import Limits
+from deepsea_referee.sandbox.interface import ResourceLimits
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 
@@ -63,7 +63,7 @@ def test_a_look_that_was_begun_early_is_the_one_that_counts(
 def test_a_look_that_shows_a_hole_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     needs_sandbox()
     hole = "import json, sys; json.dump({}, sys.stdout)"
-    with run_once.Trial(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
+    with run_once.ProgramRun(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
         assert probe.choose("auto", begun).name == "process"
 
 
@@ -127,7 +127,9 @@ GOOD = {
 
 def failed(**changes: object) -> list[str]:
     """Which checks fail for a sandbox that is good but for these facts."""
-    return [check.name for check in probe._judge({**GOOD, **changes}, Limits()) if not check.ok]
+    return [
+        check.name for check in probe._judge({**GOOD, **changes}, ResourceLimits()) if not check.ok
+    ]
 
 
 def test_a_good_sandbox_passes() -> None:

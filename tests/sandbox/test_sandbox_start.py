@@ -12,7 +12,7 @@ import pytest
 
 from deepsea_referee.sandbox import probe, root_staging, run_once, watchdog
 from deepsea_referee.sandbox.cgroup import Hierarchies
-from deepsea_referee.sandbox.interface import Launch, Limits
+from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
@@ -110,7 +110,7 @@ def test_a_crash_is_the_bots_fault(sandbox: Sandbox) -> None:
 
 
 def test_being_ended_is_no_setup_error_even_before_it_began(sandbox: Sandbox) -> None:
-    contained = sandbox.spawn(Launch(("true",), None, {}, None, 2, 2))
+    contained = sandbox.spawn(LaunchSpec(("true",), None, {}, None, 2, 2))
     contained.kill()
     contained.close()
     assert contained.setup_error() is None
@@ -135,7 +135,7 @@ def test_limits_that_only_the_sandbox_sets(sandbox: Sandbox) -> None:
         "print(json.dumps({n: r.getrlimit(getattr(r, 'RLIMIT_' + n))[1] for n in names}))"
     )
     assert json.loads(run_once.run(sandbox, (*PYTHON, program)).stdout) == {
-        "NPROC": Limits().processes,
+        "NPROC": ResourceLimits().processes,
         "CORE": 1,
         "MEMLOCK": 65536,
         "MSGQUEUE": 0,

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from deepsea_referee.sandbox.cgroup import Hierarchies
-from deepsea_referee.sandbox.interface import Isolation, Launch
+from deepsea_referee.sandbox.interface import Isolation, LaunchSpec
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
@@ -34,7 +34,8 @@ def main(level: str, groups: str, word: str) -> None:
     reading, writing = os.pipe()
     command = (sys.executable, "-I", "-S", "-c", BOT)
     bots = [
-        isolation.spawn(Launch(command, None, {"WORD": word}, None, writing, 2)) for _ in range(2)
+        isolation.spawn(LaunchSpec(command, None, {"WORD": word}, None, writing, 2))
+        for _ in range(2)
     ]
     if os.environ.get("AT_ONCE") != "1":
         for _ in range(2 * len(bots)):

@@ -18,12 +18,12 @@ from deepsea_rules.view import View
 from deepsea_sdk import (
     Bot,
     BotError,
+    ConnectionRejected,
     Fault,
     FaultNotice,
     GameEnd,
     GameInfo,
     NotInMatch,
-    Refused,
     SdkError,
     WireError,
     wire,
@@ -262,7 +262,7 @@ def test_a_refusal_at_the_door_says_why(tmp_path: Path, code: grpc.StatusCode) -
         await peer.hear_hello()
         await peer.refuse(code, "because of this")
 
-    with pytest.raises(Refused, match=rf"{code.name}.*because of this"):
+    with pytest.raises(ConnectionRejected, match=rf"{code.name}.*because of this"):
         run(played(tmp_path, script, Bot))
 
 
@@ -344,7 +344,7 @@ def test_whatever_the_bot_raises_is_its_own(bot: type[Bot]) -> None:
 
 
 def test_every_error_is_an_sdk_error() -> None:
-    assert {BotError, NotInMatch, Refused, WireError} == set(SdkError.__subclasses__())
+    assert {BotError, NotInMatch, ConnectionRejected, WireError} == set(SdkError.__subclasses__())
 
 
 # As a program

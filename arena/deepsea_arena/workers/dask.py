@@ -15,9 +15,9 @@ from multiprocessing.connection import wait
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple
 
-from deepsea_arena.shutdown import Bell, Stop
-from deepsea_arena.workers.dask_client import Came, Left, Link, Lost, News, Refused
-from deepsea_arena.workers.local import Outcome, Void, failure
+from deepsea_arena.shutdown import Stop, WakePipe
+from deepsea_arena.workers.dask_client import AgentRefusal, Came, Left, Link, Lost, News
+from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
 from deepsea_ladder.errors import CrewError
 from deepsea_ladder.store import Job
 
@@ -65,7 +65,7 @@ class Cluster:
         self._slots: list[_Slot] = []
         self._outcomes: list[tuple[Job, Outcome]] = []
         self._lost: str | None = None
-        self._bell = Bell()
+        self._bell = WakePipe()
         self._news: SimpleQueue[News | _Played | _Free] = SimpleQueue()
         try:
             self._link = Link(address, fetch, isolation, self._say)
@@ -146,8 +146,10 @@ class Cluster:
                 for slot in left:
                     if slot.job is not None and slot.game is not None:
                         _give_up(slot)
-                        self._outcomes.append((slot.job, Void(f"the worker {address} ended")))
-            case Refused(address, reason):
+                        self._outcomes.append(
+                            (slot.job, VoidOutcome(f"the worker {address} ended"))
+                        )
+            case AgentRefusal(address, reason):
                 self._tell(f"the worker {address} is not used: {reason}")
             case Lost(reason):
                 self._lost = reason

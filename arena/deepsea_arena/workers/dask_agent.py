@@ -25,8 +25,8 @@ from typing import Any, Final
 import distributed
 
 from deepsea_arena.rated_games import guest, hosting
-from deepsea_arena.shutdown import Stop, Wish
-from deepsea_arena.workers.local import MakePlay, Outcome, Play, Processes, Void
+from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.workers.local import LocalWorkers, MakePlay, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import unpack
 from deepsea_ladder.store import Job
 from deepsea_referee.errors import RefereeError, UserError
@@ -55,7 +55,7 @@ class Lacks:
 class _Child:
     """A process that plays, or one that is to be started for the first game."""
 
-    crew: Processes
+    crew: LocalWorkers
     run: str = ""
     game_id: str = ""
     block: int | None = None
@@ -94,13 +94,13 @@ class Host:
             return Lacks(tuple(lacking))
         child = self._take(run, job)
         if child is None:
-            return Void("its run has ended")
+            return VoidOutcome("its run has ended")
         try:
             child.crew.start(job)
-            while child.stop.wish is Wish.GO_ON:
+            while child.stop.wish is StopRequest.GO_ON:
                 for _, outcome in child.crew.wait(_LONG, child.stop):
                     return outcome
-            return Void("it was ended")
+            return VoidOutcome("it was ended")
         finally:
             self._give_back(child)
 
@@ -113,7 +113,7 @@ class Host:
             idle = [c for c in self._idle if run in (None, c.run) and game_id is None]
             self._idle = [child for child in self._idle if child not in idle]
             for child in busy:
-                child.stop.ask(Wish.HAND_BACK)
+                child.stop.ask(StopRequest.HAND_BACK)
         for child in idle:
             child.close()
         for child in busy:
@@ -143,7 +143,7 @@ class Host:
                 self._timer.cancel()
             same = [child for child in self._idle if (child.run, child.block) == (run, job.block)]
             # There are never more than the worker has threads: each waits for its own.
-            child = (same or self._idle or [_Child(Processes(play, 1, launch))])[0]
+            child = (same or self._idle or [_Child(LocalWorkers(play, 1, launch))])[0]
             if child in self._idle:
                 self._idle.remove(child)
             child.run, child.game_id, child.block = run, job.game_id, job.block
@@ -154,7 +154,7 @@ class Host:
     def _give_back(self, child: _Child) -> None:
         with self._lock:
             self._busy.remove(child)
-            ended = child.stop.wish is not Wish.GO_ON
+            ended = child.stop.wish is not StopRequest.GO_ON
             if not ended:
                 self._idle.append(child)
             if not self._busy:

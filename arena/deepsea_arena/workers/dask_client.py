@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import distributed
 
 from deepsea_arena.workers import dask_agent
-from deepsea_arena.workers.local import Outcome, Void, failure
+from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
 from deepsea_ladder.errors import CrewError
 from deepsea_ladder.store import Job
 from deepsea_referee.errors import UserError
@@ -51,7 +51,7 @@ class Came(NamedTuple):
     threads: int
 
 
-class Refused(NamedTuple):
+class AgentRefusal(NamedTuple):
     """A worker that cannot."""
 
     address: str
@@ -70,7 +70,7 @@ class Lost(NamedTuple):
     reason: str
 
 
-News = Came | Refused | Left | Lost
+News = Came | AgentRefusal | Left | Lost
 _Errand = tuple[str, str]
 """The address of a worker, and the digest of a bot that it lacks."""
 
@@ -247,7 +247,7 @@ class Link:
             self._usable.add(address)
             self._say(Came(address, threads))
         else:
-            self._say(Refused(address, reason))
+            self._say(AgentRefusal(address, reason))
         return reason
 
     # Games and bots
@@ -261,7 +261,7 @@ class Link:
                 return answer
             for digest in answer.digests:
                 await self._bring(address, digest, sent)
-        return Void(f"the worker {address} does not keep the bots that it is given")
+        return VoidOutcome(f"the worker {address} does not keep the bots that it is given")
 
     async def _ask(self, address: str, packed: bytes) -> Outcome | dask_agent.Lacks:
         """Let one worker play, as a task that is like no other and may run nowhere else."""

@@ -26,7 +26,7 @@ from deepsea_ladder.store import Job
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedGame:
     """The game was played to its end."""
 
     record: str
@@ -34,19 +34,19 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Void:
+class VoidOutcome:
     """The game does not count, and no bot is to blame."""
 
     reason: str
 
 
-Outcome = Finished | Void
+Outcome = FinishedGame | VoidOutcome
 Play = Callable[[Job], Outcome]
 MakePlay = Callable[[], AbstractContextManager[Play]]
 """Sets up a worker, once: what it enters plays the jobs, what it leaves cleans up."""
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """Several workers. Any method raises `CrewError` once there are none and none will come."""
 
     def free(self) -> Sequence[int | None]:
@@ -65,7 +65,7 @@ class Crew(Protocol):
         """End every worker, whatever it plays."""
 
 
-class Inline:
+class InlineWorker:
     """One worker, in the caller's own thread: `wait` plays."""
 
     def __init__(self, play: Play) -> None:
@@ -123,7 +123,7 @@ class Running(Protocol):
         """Free what is left of it."""
 
 
-Launch = Callable[[MakePlay], tuple[Running, Connection]]
+StartWorker = Callable[[MakePlay], tuple[Running, Connection]]
 """Starts a process that does what `attend` does, and has the other end of the connection."""
 
 
@@ -135,7 +135,7 @@ class _Worker:
     block: int | None = None
 
 
-class Processes:
+class LocalWorkers:
     """Workers in processes of their own, each with a main thread to itself.
 
     `make_play` is called in each of them and must be importable there.
@@ -144,7 +144,9 @@ class Processes:
     GRACE_SECONDS: Final = 5.0
     """How long a worker may take to clean up when it is ended."""
 
-    def __init__(self, make_play: MakePlay, workers: int, launch: Launch | None = None) -> None:
+    def __init__(
+        self, make_play: MakePlay, workers: int, launch: StartWorker | None = None
+    ) -> None:
         self._make_play = make_play
         self._most = workers
         # Forking a process that has threads or gRPC in it is not safe.
@@ -186,7 +188,7 @@ class Processes:
             outcome: Outcome = worker.connection.recv()
         except (EOFError, OSError):
             self._dismiss(worker)
-            outcome = Void(f"the worker ended ({_ending(worker.process.exitcode)})")
+            outcome = VoidOutcome(f"the worker ended ({_ending(worker.process.exitcode)})")
         return job, outcome
 
     def abandon(self, job: Job) -> None:
@@ -224,7 +226,7 @@ class Processes:
 def start_in(
     context: SpawnContext | ForkServerContext, make_play: MakePlay
 ) -> tuple[Running, Connection]:
-    """A `Launch` by a context of `multiprocessing`."""
+    """A `StartWorker` by a context of `multiprocessing`."""
     ours, theirs = context.Pipe()
     process = context.Process(target=attend, args=(theirs, make_play), daemon=False)
     # Ctrl-C reaches workers too, even those that are not yet ready to hear of it. The tracker would
@@ -285,9 +287,9 @@ def _outcome(play: Play, job: Job) -> Outcome:
         return failure(error)
 
 
-def failure(error: BaseException) -> Void:
+def failure(error: BaseException) -> VoidOutcome:
     """What an exception is to a game."""
-    return Void(plain(f"{type(error).__name__}: {error}"))
+    return VoidOutcome(plain(f"{type(error).__name__}: {error}"))
 
 
 def _ending(exitcode: int | None) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from deepsea_cli.errors import BAD_INPUT
-from deepsea_cli.lazy import Entry, LazyGroup
+from deepsea_cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS: Final = {
     "init": ("seasons", "Make a ladder, with one season."),
@@ -43,7 +43,7 @@ COMMANDS: Final = {
     "ladder",
     cls=LazyGroup,
     entries={
-        name: Entry(f"{__name__}.{module}:{name}", line)
+        name: LazyCommand(f"{__name__}.{module}:{name}", line)
         for name, (module, line) in COMMANDS.items()
     },
     invoke_without_command=True,

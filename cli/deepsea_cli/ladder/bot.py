@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from deepsea_ladder.rating.trueskill_fold import Rating
     from deepsea_ladder.standings import HeadToHead, SeatLine
-    from deepsea_ladder.store import Bot, BotVersion, PlayedGame, StoredSeason
+    from deepsea_ladder.store import BotVersion, LadderBot, StoredGame, StoredSeason
 
 POINTS: Final = 8
 """How many points of a rating's course are shown."""
@@ -51,7 +51,7 @@ def bot(
 ) -> None:
     """Show the bot NAME: versions, rating and its course, opponents, seats, and its faults."""
     from deepsea_ladder.standings import by_seat, head_to_head
-    from deepsea_ladder.store import Entry
+    from deepsea_ladder.store import RatedVersion
 
     with open_store(store_text) as store:
         season = chosen_season(store, season_name)
@@ -59,7 +59,7 @@ def bot(
         versions = store.bots.versions(name)
         version = _version(versions, version_number) if version_number else found.current
         entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
-        entry: Entry | None = entries.get(version.id)
+        entry: RatedVersion | None = entries.get(version.id)
         lines = ranked(store, season, [entry] if entry else [])
         games = list(store.history.results_of(season, version.id))
         course = store.ratings.course(season, version.id)
@@ -177,7 +177,7 @@ def _show_faults(faulty_games: int, faults: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def _fault(game: PlayedGame, version: BotVersion) -> dict[str, Any]:
+def _fault(game: StoredGame, version: BotVersion) -> dict[str, Any]:
     """The first fault of a version in a game in which it had one."""
     from deepsea_rules.record import GameRecord
 
@@ -200,7 +200,7 @@ def _fault(game: PlayedGame, version: BotVersion) -> dict[str, Any]:
 
 
 def _document(
-    found: Bot,
+    found: LadderBot,
     versions: Sequence[BotVersion],
     season: StoredSeason,
     version: BotVersion,

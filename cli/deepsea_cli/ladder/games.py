@@ -11,7 +11,7 @@ from deepsea_cli.output import print_json
 from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
-    from deepsea_ladder.store import PlayedGame
+    from deepsea_ladder.store import StoredGame
 
 
 @click.command("games")
@@ -47,7 +47,7 @@ def games(
     )
 
 
-def result(game: PlayedGame) -> str:
+def result(game: StoredGame) -> str:
     """Who placed where: the best first, `!` behind those who forfeited."""
     ordered = sorted(game.seats, key=lambda seat: seat.result.placement)
     return ", ".join(
@@ -57,7 +57,7 @@ def result(game: PlayedGame) -> str:
     )
 
 
-def _document(game: PlayedGame) -> dict[str, object]:
+def _document(game: StoredGame) -> dict[str, object]:
     return {
         "game_id": game.game_id,
         "seq": game.seq,

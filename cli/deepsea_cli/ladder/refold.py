@@ -93,16 +93,16 @@ def _check(store: Store, name: str | None, *, records: bool) -> bool:
 
 def _what_if(store: Store, season: StoredSeason, parameters: RatingParameters) -> None:
     from deepsea_cli.ladder.standings import plays
-    from deepsea_ladder.rating.totals import Tally
-    from deepsea_ladder.standings import Row, standings
+    from deepsea_ladder.rating.totals import RatingTotals
+    from deepsea_ladder.standings import StandingRow, standings
 
     entries = [entry for entry in store.ratings.entries(season) if plays(entry)]
     folded = store.ratings.refold(season, parameters)
-    newcomer = Tally(parameters.newcomer)
+    newcomer = RatingTotals(parameters.newcomer)
 
-    def lines(tallies: Sequence[Tally]) -> list[Standing]:
+    def lines(tallies: Sequence[RatingTotals]) -> list[Standing]:
         return standings(
-            Row(entry.version.bot, entry.version.author, entry.version.number, tally)
+            StandingRow(entry.version.bot, entry.version.author, entry.version.number, tally)
             for entry, tally in zip(entries, tallies, strict=True)
         )
 

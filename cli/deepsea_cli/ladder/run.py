@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from deepsea_arena.shutdown import Stop, Wish
+from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
     chosen_season,
@@ -27,9 +27,9 @@ from deepsea_cli.output import say, shown, width
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.runner import Goal, Source, Summary
-    from deepsea_arena.workers.local import Crew
-    from deepsea_ladder.rating.convergence import Order
+    from deepsea_arena.runner import RunGoal, RunSummary, Source
+    from deepsea_arena.workers.local import WorkerPool
+    from deepsea_ladder.rating.convergence import OrderConfidence
     from deepsea_ladder.season import Isolation
     from deepsea_ladder.store import Job, Receipt, Store, StoredSeason
 
@@ -92,20 +92,20 @@ def run(
         raise UserError("--games, --until-settled and --forever exclude each other")
     if cluster is not None and jobs is not None:
         raise UserError("a cluster plays as many games as its workers have threads: omit --jobs")
-    from deepsea_arena.runner import Goal
+    from deepsea_arena.runner import RunGoal
     from deepsea_ladder.scheduling.matchmaker import Matchmaker
 
     with open_store(store_text) as store:
         season = chosen_season(store, season_name)
         settled = Settled(store, season, confidence)
         if games is not None:
-            goal = Goal(games=games)
+            goal = RunGoal(games=games)
         elif forever:
-            goal = Goal(wait_for_work=True)
+            goal = RunGoal(wait_for_work=True)
         else:
-            goal = Goal(settled=settled)
+            goal = RunGoal(settled=settled)
         if goal.settled and settled.order().settled:
-            goal = Goal(games=0)  # it was so already
+            goal = RunGoal(games=0)  # it was so already
         source = Matchmaker(store, season)
         summary = play(store, season, store_text, jobs or 1, source, goal, cluster)
         status = report(summary, season)
@@ -133,7 +133,7 @@ class Settled:
         self._every = max(1, len(order.neighbours) // LOOKS)
         return order.settled
 
-    def order(self) -> Order:
+    def order(self) -> OrderConfidence:
         """How settled it is now; a bot that has not had its trial games leaves it open."""
         from deepsea_ladder.rating.convergence import order
         from deepsea_ladder.store import BotState
@@ -167,9 +167,9 @@ def play(
     target: str,
     jobs: int,
     source: Source,
-    goal: Goal,
+    goal: RunGoal,
     cluster: str | None = None,
-) -> Summary:
+) -> RunSummary:
     """Play with workers until the goal is reached or somebody stops it.
 
     There are `jobs` workers on this machine, or else those of the Dask scheduler at `cluster`.
@@ -184,7 +184,7 @@ def play(
     clock = SystemClock()
     if games := take_back(store, season):
         _tell(f"{count(games, 'game')} of a run that was killed will be played again")
-    watcher = Watcher(clock.now_us, goal.games)
+    watcher = RunProgress(clock.now_us, goal.games)
     stop = _Told(watcher)
     runner = Runner(
         store,
@@ -205,15 +205,15 @@ def play(
         stop.close()
 
 
-def _crew_here(jobs: int, target: str, isolation: Isolation) -> Crew:
+def _crew_here(jobs: int, target: str, isolation: Isolation) -> WorkerPool:
     from deepsea_arena.rated_games import hosting, worker
-    from deepsea_arena.workers.local import Processes
+    from deepsea_arena.workers.local import LocalWorkers
 
     hosting(isolation)  # refused here, in one line, rather than by every worker
-    return Processes(partial(worker, target), jobs)
+    return LocalWorkers(partial(worker, target), jobs)
 
 
-def _crew_at(address: str, target: str, isolation: Isolation) -> Crew:
+def _crew_at(address: str, target: str, isolation: Isolation) -> WorkerPool:
     from deepsea_arena.rated_games import fetch
 
     try:
@@ -227,9 +227,9 @@ def _crew_at(address: str, target: str, isolation: Isolation) -> Crew:
     return Cluster(address, partial(fetch, target), isolation, _tell)
 
 
-def report(summary: Summary, season: StoredSeason) -> int:
+def report(summary: RunSummary, season: StoredSeason) -> int:
     """Say what a run did; the exit status."""
-    from deepsea_arena.runner import Ended
+    from deepsea_arena.runner import RunEnd
 
     extra = [
         f"{number} {words}"
@@ -241,23 +241,23 @@ def report(summary: Summary, season: StoredSeason) -> int:
         if number
     ]
     played = f"{count(summary.accepted, 'game')} of season {season.name}"
-    if summary.ended is Ended.STOPPED:
+    if summary.ended is RunEnd.STOPPED:
         back = f", {summary.handed_back} handed back" if summary.handed_back else ""
         raise Interrupted(f"after {played}{back}; nothing is lost")
     say(", ".join([f"{played} played", *extra]))
     for name in summary.disabled:
         say(f"{name} was disabled: `ladder bot {name}` says why")
     match summary.ended:
-        case Ended.IN_VAIN:
+        case RunEnd.IN_VAIN:
             say("one game after another came to nothing: `ladder status` has the reasons")
             return NEGATIVE
-        case Ended.NOTHING_LEFT if not summary.accepted:
+        case RunEnd.NOTHING_LEFT if not summary.accepted:
             say("there was nothing to play")
             return NEGATIVE
     return 0
 
 
-class Watcher:
+class RunProgress:
     """Tells on stderr what a run does: progress on a terminal, trouble always."""
 
     def __init__(self, now_us: Callable[[], int], games: int | None) -> None:
@@ -269,10 +269,10 @@ class Watcher:
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """A result was taken in or refused."""
-        from deepsea_ladder.store import Verdict
+        from deepsea_ladder.store import ReceiptStatus
 
-        self._done += receipt.verdict is Verdict.ACCEPTED
-        if receipt.verdict is Verdict.REFUSED:
+        self._done += receipt.verdict is ReceiptStatus.ACCEPTED
+        if receipt.verdict is ReceiptStatus.REFUSED:
             self.tell(f"the result of game {job.game_id} was refused: {receipt.reason}")
         for name in receipt.disabled:
             self.tell(f"{name} is disabled")
@@ -314,14 +314,14 @@ class Watcher:
 class _Told(Stop):
     """Says that it was heard: not in the signal's handler, where nothing may be written."""
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, watcher: RunProgress) -> None:
         super().__init__()
         self._watcher = watcher
-        self._said = Wish.GO_ON
+        self._said = StopRequest.GO_ON
 
     def clear(self) -> None:
         super().clear()
-        if self.wish is Wish.FINISH and self._said is Wish.GO_ON:
+        if self.wish is StopRequest.FINISH and self._said is StopRequest.GO_ON:
             self._watcher.tell("finishing the games that are being played; Ctrl-C hands them back")
         self._said = self.wish
 

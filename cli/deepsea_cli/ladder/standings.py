@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepsea_ladder.standings import Standing
-    from deepsea_ladder.store import Entry, Store, StoredSeason
+    from deepsea_ladder.store import RatedVersion, Store, StoredSeason
 
 
 @click.command("standings")
@@ -66,19 +66,19 @@ def standings(
             say(f"not shown: {count(len(out), 'bot')} taken out; --all shows them")
 
 
-def plays(entry: Entry) -> bool:
+def plays(entry: RatedVersion) -> bool:
     """Whether it is a bot's newest version, and gets games."""
     return entry.is_current and entry.state == "active"
 
 
-def ranked(store: Store, season: StoredSeason, entries: Sequence[Entry]) -> list[Standing]:
+def ranked(store: Store, season: StoredSeason, entries: Sequence[RatedVersion]) -> list[Standing]:
     """The lines of these versions, best first."""
-    from deepsea_ladder.standings import TREND_GAMES, Row
+    from deepsea_ladder.standings import TREND_GAMES, StandingRow
     from deepsea_ladder.standings import standings as in_order
 
     earlier = store.ratings.earlier(season, TREND_GAMES)
     return in_order(
-        Row(
+        StandingRow(
             entry.version.bot,
             entry.version.author,
             entry.version.number,

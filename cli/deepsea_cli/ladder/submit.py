@@ -17,7 +17,7 @@ from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.output import say
 
 if TYPE_CHECKING:
-    from deepsea_arena.admission import Trouble
+    from deepsea_arena.admission import AdmissionRefusal
 
 
 @click.command("submit")
@@ -74,7 +74,7 @@ def submit(
     say(f"digest {version.digest}")
 
 
-def _say_trouble(trouble: Trouble, name: str, path: str) -> None:
+def _say_trouble(trouble: AdmissionRefusal, name: str, path: str) -> None:
     say(f"{name} is not taken in: {trouble.found}")
     say(f"to do: {trouble.remedy}")
     if trouble.log:

@@ -30,7 +30,7 @@ from deepsea_referee.errors import RefereeError, UserError
 if TYPE_CHECKING:
     from deepsea_ladder.scheduling.pairing import LineUp
     from deepsea_ladder.scheduling.tournament import Score
-    from deepsea_ladder.store import PlayedGame, Store, StoredSeason
+    from deepsea_ladder.store import Store, StoredGame, StoredSeason
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
 NO_SHOW: Final = -1.0
@@ -188,7 +188,7 @@ class Field:
 
         whole  nothing else is played in the season
         """
-        from deepsea_arena.runner import Ended, Goal, no_source
+        from deepsea_arena.runner import RunEnd, RunGoal, no_source
 
         store, season = self._store, self.season
         blocks = [table.seatings() for table in tables for _ in range(times)]
@@ -201,14 +201,14 @@ class Field:
         others = whole and len(own) < len(there)
         if others or any(self._out.isdisjoint(table) for table in missing):
             raise PairingError(f"tournament {season.name!r} was begun with other bots or tables")
-        summary = play(store, season, self._target, self._jobs, no_source, Goal())
+        summary = play(store, season, self._target, self._jobs, no_source, RunGoal())
         stuck = store.queue.counts(season).quarantined
-        if stuck or summary.ended is Ended.IN_VAIN:
+        if stuck or summary.ended is RunEnd.IN_VAIN:
             raise RefereeError(
                 f"{count(stuck, 'game')} of {season.name} came to nothing: `ladder status` says "
                 "why; `ladder requeue` them, and call the tournament again"
             )
-        if summary.ended is Ended.STOPPED or (summary.accepted and not self._quiet):
+        if summary.ended is RunEnd.STOPPED or (summary.accepted and not self._quiet):
             report(summary, season)
         return own[-1].number if own else after
 
@@ -232,7 +232,7 @@ class Field:
             after = last
         return bracket.champion
 
-    def games(self, after: int = 0, last: int | None = None) -> list[PlayedGame]:
+    def games(self, after: int = 0, last: int | None = None) -> list[StoredGame]:
         """The games of the jobs after `after`, up to `last`."""
         prefix = f"{self.season.name}-"
         numbered = [
@@ -241,7 +241,7 @@ class Field:
         ]
         return [game for job, game in numbered if after < job and (last is None or job <= last)]
 
-    def scores(self, games: Sequence[PlayedGame]) -> list[Score]:
+    def scores(self, games: Sequence[StoredGame]) -> list[Score]:
         """What the bots made of these games, best first."""
         from deepsea_ladder.scheduling.tournament import scores
 

@@ -36,7 +36,7 @@ class Neighbours(NamedTuple):
     """About how many more games each needs, if the ratings stay; None if no number is enough."""
 
 
-class Order(NamedTuple):
+class OrderConfidence(NamedTuple):
     """How settled the standings are."""
 
     neighbours: tuple[Neighbours, ...]
@@ -50,7 +50,7 @@ def order(
     ratings: Mapping[int, Rating],
     confidence: float = CONFIDENCE,
     tolerance: float = TOLERANCE,
-) -> Order:
+) -> OrderConfidence:
     """How settled the order of these bots is; who has not played should be left out."""
     if not 0.5 < confidence <= 0.9999:
         raise RatingError(f"a confidence lies above 0.5 and up to 0.9999, not {confidence}")
@@ -65,7 +65,7 @@ def order(
         found.append(pair)
         doubt += 1.0 - pair.certainty
     settled = all(pair.verdict != "open" for pair in found)
-    return Order(tuple(found), settled, max(0.0, 1.0 - doubt))
+    return OrderConfidence(tuple(found), settled, max(0.0, 1.0 - doubt))
 
 
 def level_difference(parameters: RatingParameters, tolerance: float) -> float:

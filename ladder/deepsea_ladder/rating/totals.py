@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from deepsea_ladder.rating.trueskill_fold import Fold, PlayedGame, Rating, RatingParameters
+from deepsea_ladder.rating.trueskill_fold import Fold, GameOutcome, Rating, RatingParameters
 from deepsea_rules.faults import FATAL
 from deepsea_rules.record import GameRecord
 
@@ -33,7 +33,7 @@ class SeatResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class RatingTotals:
     """A bot version's rating in a season, and the sums over its games."""
 
     rating: Rating
@@ -49,9 +49,9 @@ class Tally:
     last_at: int = 0
     """In milliseconds since 1970, by the database's clock."""
 
-    def plus(self, seat: SeatResult, rating: Rating, seq: int, at: int) -> Tally:
+    def plus(self, seat: SeatResult, rating: Rating, seq: int, at: int) -> RatingTotals:
         """The tally after one more game."""
-        return Tally(
+        return RatingTotals(
             rating=rating,
             games=self.games + 1,
             wins=self.wins + (seat.placement == 1),
@@ -89,18 +89,18 @@ def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
 
 def after_game(
     parameters: RatingParameters,
-    before: Mapping[int, Tally],
+    before: Mapping[int, RatingTotals],
     seats: Sequence[SeatResult],
     seq: int,
     at: int,
-) -> dict[int, Tally]:
+) -> dict[int, RatingTotals]:
     """The tallies of a game's versions after it; who is not in `before` is a newcomer."""
     players = tuple(seat.version_id for seat in seats)
     known = {player: before[player] for player in players if player in before}
     fold = Fold(parameters, {player: tally.rating for player, tally in known.items()})
-    ratings = fold.add(PlayedGame(seq, players, tuple(seat.placement for seat in seats)))
+    ratings = fold.add(GameOutcome(seq, players, tuple(seat.placement for seat in seats)))
     return {
-        seat.version_id: known.get(seat.version_id, Tally(parameters.newcomer)).plus(
+        seat.version_id: known.get(seat.version_id, RatingTotals(parameters.newcomer)).plus(
             seat, rating, seq, at
         )
         for seat, rating in zip(seats, ratings, strict=True)

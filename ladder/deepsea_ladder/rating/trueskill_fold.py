@@ -143,7 +143,7 @@ def _order(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
     return order
 
 
-class PlayedGame(NamedTuple):
+class GameOutcome(NamedTuple):
     """A game as the ratings need it; players and placements by seat."""
 
     sequence: int
@@ -171,7 +171,7 @@ class Fold:
         """A player's rating now."""
         return self.ratings.get(player) or self.parameters.newcomer
 
-    def add(self, game: PlayedGame) -> list[Rating]:
+    def add(self, game: GameOutcome) -> list[Rating]:
         """Take in the next game; returns its players' new ratings, by seat.
 
         Raises `RatingError`, changing nothing, if the game comes out of order or is none.
@@ -190,7 +190,7 @@ class Fold:
         self.sequence = game.sequence
         return after
 
-    def add_all(self, games: Iterable[PlayedGame]) -> None:
+    def add_all(self, games: Iterable[GameOutcome]) -> None:
         """Take in games in their order."""
         for game in games:
             self.add(game)

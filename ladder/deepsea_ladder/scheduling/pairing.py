@@ -22,7 +22,7 @@ from deepsea_ladder.errors import PairingError
 from deepsea_ladder.rating.forecast import LEARNT
 from deepsea_ladder.rating.gaussian import exp
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.scheduling.random_stream import RandomStream
 
 WINDOW: Final = 16
 """How many bots next to the anchor on either side are looked at."""
@@ -95,7 +95,9 @@ def choose(
     Raises `PairingError` if no table can be filled.
     """
     sizes = _sizes(candidates, seats, settings)
-    return _Hall(candidates, sizes, settings, parameters, Chance(seed, "pairing"), met).fill(count)
+    return _Hall(candidates, sizes, settings, parameters, RandomStream(seed, "pairing"), met).fill(
+        count
+    )
 
 
 def longest_wait(bots: int, seats: Sequence[int], settings: PairingSettings) -> int:
@@ -133,7 +135,7 @@ class _Hall:
         sizes: list[int],
         settings: PairingSettings,
         parameters: RatingParameters,
-        chance: Chance,
+        chance: RandomStream,
         met: Mapping[tuple[int, int], int] | None,
     ) -> None:
         self.candidates = candidates

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _WORD: Final = 2**64
 
 
-class Chance:
+class RandomStream:
     """An endless row of numbers; `seed` is any bytes, `label` says what they are for."""
 
     def __init__(self, seed: bytes, label: str) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.random_stream import Chance
+from deepsea_ladder.scheduling.random_stream import RandomStream
 
 
 def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1) -> list[LineUp]:
@@ -22,7 +22,7 @@ def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1)
     In an order in which nobody is far ahead of the others.
     """
     _check(bots, seats)
-    order = Chance(seed, "round robin").shuffled(bots)
+    order = RandomStream(seed, "round robin").shuffled(bots)
     if seats == 2:
         return [pair for _ in range(meetings) for pair in _circle(order)]
     return _covering(order, seats, meetings)
@@ -33,7 +33,7 @@ def gauntlet(
 ) -> list[LineUp]:
     """Tables at which the challenger meets each of the others at least `meetings` times."""
     _check([challenger, *others], seats)
-    chance = Chance(seed, "gauntlet")
+    chance = RandomStream(seed, "gauntlet")
     waiting: list[int] = []
     for _ in range(meetings):
         waiting += chance.shuffled(others)

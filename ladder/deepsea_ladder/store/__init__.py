@@ -15,56 +15,56 @@ from types import TracebackType
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import migrate
 from deepsea_ladder.store.audit import Audit, AuditEntry, AuditKind
-from deepsea_ladder.store.bots import Bot, Bots, BotVersion
+from deepsea_ladder.store.bots import Bots, BotVersion, LadderBot
 from deepsea_ladder.store.database import Database
-from deepsea_ladder.store.games import Games, Receipt, Verdict
-from deepsea_ladder.store.history import History, PlayedGame, PlayedSeat
-from deepsea_ladder.store.job_queries import Arranged, JobInfo, Queue, QueueCounts
+from deepsea_ladder.store.games import Games, Receipt, ReceiptStatus
+from deepsea_ladder.store.history import History, StoredGame, StoredSeat
+from deepsea_ladder.store.job_queries import JobInfo, Queue, QueueCounts, QueuedJob
 from deepsea_ladder.store.jobs import Block, Job, Jobs, Lineup
-from deepsea_ladder.store.ratings import Entry, Ratings
-from deepsea_ladder.store.retry_policy import Policy
+from deepsea_ladder.store.ratings import RatedVersion, Ratings
+from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
 from deepsea_ladder.store.seasons import Seasons, StoredSeason
 
 __all__ = [
-    "Arranged",
     "AttemptEnd",
     "Audit",
     "AuditEntry",
     "AuditKind",
     "Block",
-    "Bot",
     "BotState",
     "BotVersion",
     "Bots",
     "Database",
-    "Entry",
     "Games",
     "History",
     "Job",
     "JobInfo",
     "JobStatus",
     "Jobs",
+    "LadderBot",
     "Lineup",
-    "PlayedGame",
-    "PlayedSeat",
-    "Policy",
     "Queue",
     "QueueCounts",
+    "QueuedJob",
+    "RatedVersion",
     "Ratings",
     "Receipt",
+    "ReceiptStatus",
+    "RetryPolicy",
     "Seasons",
     "Store",
+    "StoredGame",
     "StoredSeason",
-    "Verdict",
+    "StoredSeat",
 ]
 
 
 class Store:
     """A ladder's store. Threads may share one; a forked process opens its own."""
 
-    def __init__(self, database: Database, policy: Policy | None = None) -> None:
-        policy = policy or Policy()
+    def __init__(self, database: Database, policy: RetryPolicy | None = None) -> None:
+        policy = policy or RetryPolicy()
         self.database = database
         self.bots = Bots(database)
         self.seasons = Seasons(database)
@@ -76,7 +76,7 @@ class Store:
         self.audit = Audit(database)
 
     @classmethod
-    def create(cls, target: str | os.PathLike[str], policy: Policy | None = None) -> Store:
+    def create(cls, target: str | os.PathLike[str], policy: RetryPolicy | None = None) -> Store:
         """Make a ladder in a new file or an empty database; `StoreError` if something is there."""
         database = Database(target, create=True)
         try:
@@ -88,7 +88,7 @@ class Store:
         return cls(database, policy)
 
     @classmethod
-    def open(cls, target: str | os.PathLike[str], policy: Policy | None = None) -> Store:
+    def open(cls, target: str | os.PathLike[str], policy: RetryPolicy | None = None) -> Store:
         """Open a ladder; `StoreError` if there is none, or none that this program can use."""
         database = Database(target)
         try:

@@ -40,7 +40,7 @@ class BotVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Bot:
+class LadderBot:
     """A bot, with the version that plays."""
 
     name: str
@@ -116,21 +116,21 @@ class Bots:
             note(connection, at, AuditKind.SUBMITTED, name, words)
             return _get(connection, name).current
 
-    def withdraw(self, name: str, reason: str = "withdrawn by its author") -> Bot:
+    def withdraw(self, name: str, reason: str = "withdrawn by its author") -> LadderBot:
         """Take a bot out for its author."""
         return self._take_out(name, BotState.WITHDRAWN, reason)
 
-    def disable(self, name: str, reason: str) -> Bot:
+    def disable(self, name: str, reason: str) -> LadderBot:
         """Take a bot out for the ladder."""
         return self._take_out(name, BotState.DISABLED, reason)
 
-    def _take_out(self, name: str, state: BotState, reason: str) -> Bot:
+    def _take_out(self, name: str, state: BotState, reason: str) -> LadderBot:
         with self._database.write() as connection:
             row = _row(connection, name)
             take_out(connection, row.bot_id, row.name, state, reason, now(connection))
             return _get(connection, name)
 
-    def enable(self, name: str) -> Bot:
+    def enable(self, name: str) -> LadderBot:
         """Give a bot games again; its strikes are forgotten."""
         with self._database.write() as connection:
             row = _row(connection, name)
@@ -143,12 +143,12 @@ class Bots:
             note(connection, at, AuditKind.ENABLED, row.name, f"was {row.state}: {row.reason}")
             return _get(connection, name)
 
-    def get(self, name: str) -> Bot:
+    def get(self, name: str) -> LadderBot:
         """The bot of that name."""
         with self._database.read() as connection:
             return _get(connection, name)
 
-    def all(self) -> list[Bot]:
+    def all(self) -> list[LadderBot]:
         """Every bot, by name."""
         with self._database.read() as connection:
             return current_bots(connection)
@@ -186,7 +186,7 @@ def take_out(
     cancel_games_of(connection, bot_id, f"{name} is {state}")
 
 
-def current_bots(connection: Connection) -> list[Bot]:
+def current_bots(connection: Connection) -> list[LadderBot]:
     """Every bot, by name."""
     return [_bot(row) for row in connection.execute(_bots().order_by(schema.bots.c.name_key))]
 
@@ -242,12 +242,12 @@ def _row(connection: Connection, name: str) -> Row[Any]:
     return row
 
 
-def _get(connection: Connection, name: str) -> Bot:
+def _get(connection: Connection, name: str) -> LadderBot:
     return _bot(_row(connection, name))
 
 
-def _bot(row: Row[Any]) -> Bot:
-    return Bot(
+def _bot(row: Row[Any]) -> LadderBot:
+    return LadderBot(
         name=row.name,
         author=row.author,
         current=_version(row),

@@ -24,7 +24,7 @@ from deepsea_ladder.store.bots import BotVersion, take_out, versions_by_id
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import count_failure, end_attempt, versions_of
 from deepsea_ladder.store.jobs import Job
-from deepsea_ladder.store.retry_policy import Policy
+from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
 from deepsea_ladder.store.seasons import StoredSeason, by_id
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
@@ -34,7 +34,7 @@ from deepsea_rules.record import GameRecord, verify
 LONGEST_RECORD: Final = 1 << 20
 
 
-class Verdict(StrEnum):
+class ReceiptStatus(StrEnum):
     """What became of a reported result."""
 
     ACCEPTED = "accepted"
@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 class Receipt:
     """The answer to a report."""
 
-    verdict: Verdict
+    verdict: ReceiptStatus
     seq: int | None = None
     """The game's place in the order in which games are rated."""
     reason: str | None = None
@@ -57,14 +57,14 @@ class Receipt:
     """Bots that this result has taken out."""
 
 
-class Refused(Exception):
+class InvalidResult(Exception):
     """This is no result of the job."""
 
 
 class Games:
     """The played games of a ladder."""
 
-    def __init__(self, database: Database, policy: Policy) -> None:
+    def __init__(self, database: Database, policy: RetryPolicy) -> None:
         self._database = database
         self._policy = policy
 
@@ -87,7 +87,7 @@ class Games:
             record = _accepted(text, row, season, [versions[version] for version in lineup])
             with self._database.write() as connection:
                 return self._store(connection, job, season, record)
-        except Refused as refusal:
+        except InvalidResult as refusal:
             return self._refuse(job, text, str(refusal))
 
     def _store(
@@ -95,11 +95,11 @@ class Games:
     ) -> Receipt:
         row = _job(connection, job.id)
         if not _was_leased(connection, job):
-            raise Refused(f"{job.owner} never had the lease {job.attempt} of this job")
+            raise InvalidResult(f"{job.owner} never had the lease {job.attempt} of this job")
         table = schema.games
         if row.status == JobStatus.DONE:
             query = select(table.c.seq).where(table.c.job_id == job.id)
-            return Receipt(Verdict.DUPLICATE, connection.execute(query).scalar_one())
+            return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
         seq, at = last_seq(connection) + 1, now(connection)
         seats = seat_results(record, versions_of(row.lineup))
         before = read_tallies(connection, season, [seat.version_id for seat in seats])
@@ -130,7 +130,7 @@ class Games:
         )
         end_attempt(connection, job.id, job.attempt, AttemptEnd.DONE, None, at)
         disabled = self._count_strikes(connection, record.game_id, seats, at)
-        return Receipt(Verdict.ACCEPTED, seq, disabled=disabled)
+        return Receipt(ReceiptStatus.ACCEPTED, seq, disabled=disabled)
 
     def _refuse(self, job: Job, text: str, reason: str) -> Receipt:
         """Nothing but the log changes, and the reporter's own lease, if it has one, ends."""
@@ -142,7 +142,7 @@ class Games:
             if (row.status, row.attempt, row.owner) == (JobStatus.LEASED, job.attempt, job.owner):
                 end_attempt(connection, job.id, job.attempt, AttemptEnd.REFUSED, reason, at)
                 count_failure(connection, row, reason, self._policy.failures, at)
-        return Receipt(Verdict.REFUSED, reason=reason)
+        return Receipt(ReceiptStatus.REFUSED, reason=reason)
 
     def _count_strikes(
         self, connection: Connection, game_id: str, seats: Sequence[SeatResult], at: int
@@ -203,14 +203,14 @@ def _accepted(
 ) -> GameRecord:
     """The record, if it is that of this job's game and its re-run gives what it says."""
     if len(text) > LONGEST_RECORD:
-        raise Refused(f"the record has {len(text)} characters, more than {LONGEST_RECORD}")
+        raise InvalidResult(f"the record has {len(text)} characters, more than {LONGEST_RECORD}")
     try:
         record = GameRecord.from_json(text)
         _compare("game_id", record.game_id, job.game_id)
         _compare("seed", record.seed.hex(), job.seed)
         _compare("clock", record.clock, season.season.clock)
         if record.rules != season.season.rules:
-            raise Refused(f"the rules are not those of season {season.name!r}")
+            raise InvalidResult(f"the rules are not those of season {season.name!r}")
         _compare("number of seats", len(record.seats), len(lineup))
         for seat, version in zip(record.seats, lineup, strict=True):
             _compare("name of a seat", seat.name, version.label)
@@ -218,10 +218,10 @@ def _accepted(
         verify(record)
         record.to_json().encode()
     except (InvalidRecord, UnicodeEncodeError) as error:
-        raise Refused(str(error)) from None
+        raise InvalidResult(str(error)) from None
     return record
 
 
 def _compare(what: str, found: object, expected: object) -> None:
     if found != expected:
-        raise Refused(f"the {what} is {found!r:.80}, not {expected!r:.80}")
+        raise InvalidResult(f"the {what} is {found!r:.80}, not {expected!r:.80}")

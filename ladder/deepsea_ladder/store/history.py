@@ -27,7 +27,7 @@ _games, _seats = schema.games, schema.game_seats
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedSeat:
+class StoredSeat:
     """One seat of a played game."""
 
     version: BotVersion
@@ -37,14 +37,14 @@ class PlayedSeat:
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedGame:
+class StoredGame:
     """A game with its result."""
 
     seq: int
     game_id: str
     season: str
     played_at: int
-    seats: tuple[PlayedSeat, ...]
+    seats: tuple[StoredSeat, ...]
     record: str
 
 
@@ -54,7 +54,7 @@ class History:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def games(self, season: StoredSeason | None = None) -> Iterator[PlayedGame]:
+    def games(self, season: StoredSeason | None = None) -> Iterator[StoredGame]:
         """Every game, of a season if one is given, in the order in which they were rated."""
         after = 0
         while True:
@@ -89,7 +89,7 @@ class History:
 
     def latest(
         self, limit: int, season: StoredSeason | None = None, bot: str | None = None
-    ) -> list[PlayedGame]:
+    ) -> list[StoredGame]:
         """The newest games, newest first, of any version of a bot if one is given."""
         query = _query(season).order_by(_games.c.seq.desc()).limit(limit)
         if bot is not None:
@@ -106,7 +106,7 @@ class History:
 
     def faulty(
         self, season: StoredSeason, version_id: int, limit: int
-    ) -> tuple[int, list[PlayedGame]]:
+    ) -> tuple[int, list[StoredGame]]:
         """How many of a version's games in the season have faults of its own, and the newest."""
         ours = (
             _seats.c.version_id == version_id,
@@ -122,7 +122,7 @@ class History:
             _query(season).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
         )
 
-    def _read(self, query: Select[Any]) -> list[PlayedGame]:
+    def _read(self, query: Select[Any]) -> list[StoredGame]:
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             seats = _seats_of(connection, [row.seq for row in rows])
@@ -145,14 +145,14 @@ def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[Row[Any
     return {seq: list(group) for seq, group in groupby(rows, key=lambda row: row.seq)}
 
 
-def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion]) -> PlayedGame:
-    return PlayedGame(
+def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion]) -> StoredGame:
+    return StoredGame(
         seq=row.seq,
         game_id=row.game_id,
         season=row.season,
         played_at=row.played_at,
         seats=tuple(
-            PlayedSeat(
+            StoredSeat(
                 version=versions[seat.version_id],
                 result=_result(seat),
                 rating=Rating.from_hex(seat.mu, seat.sigma),

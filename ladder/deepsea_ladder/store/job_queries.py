@@ -56,7 +56,7 @@ class JobInfo:
     note: str | None
 
 
-class Arranged(NamedTuple):
+class QueuedJob(NamedTuple):
     """A job as the pairing looks at it."""
 
     number: int
@@ -119,7 +119,7 @@ class Queue:
         with self._database.read() as connection:
             return last_number(connection, season)
 
-    def arranged(self, season: StoredSeason, *, after: int = 0) -> list[Arranged]:
+    def arranged(self, season: StoredSeason, *, after: int = 0) -> list[QueuedJob]:
         """The season's jobs with numbers greater than `after`, whatever became of them."""
         query = (
             select(_jobs.c.number, _jobs.c.block, _jobs.c.lineup, _jobs.c.created_at)
@@ -129,7 +129,7 @@ class Queue:
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         return [
-            Arranged(number, block, versions_of(lineup), created_at)
+            QueuedJob(number, block, versions_of(lineup), created_at)
             for number, block, lineup, created_at in rows
         ]
 

@@ -20,7 +20,7 @@ from deepsea_ladder.store.audit import AuditKind, note
 from deepsea_ladder.store.bots import BotVersion, versions_by_id
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import count_failure, end_attempt, give_back, versions_of
-from deepsea_ladder.store.retry_policy import Policy
+from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
 from deepsea_ladder.store.seasons import StoredSeason
 from deepsea_rules.randomness import game_seed
@@ -52,7 +52,7 @@ class Job:
 class Jobs:
     """The queue of a ladder."""
 
-    def __init__(self, database: Database, policy: Policy) -> None:
+    def __init__(self, database: Database, policy: RetryPolicy) -> None:
         self._database = database
         self._policy = policy
 

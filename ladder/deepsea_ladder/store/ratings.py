@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, select, update
 
-from deepsea_ladder.rating.totals import SeatResult, Tally, after_game, seat_results
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD, Rating, RatingParameters
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import AuditKind, note
-from deepsea_ladder.store.bots import Bot, BotVersion, current_bots, versions_by_id
+from deepsea_ladder.store.bots import BotVersion, LadderBot, current_bots, versions_by_id
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import versions_of
 from deepsea_ladder.store.schema import BotState
@@ -29,11 +29,11 @@ from deepsea_rules.record import GameRecord, verify
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RatedVersion:
     """A bot version in a season's standings."""
 
     version: BotVersion
-    tally: Tally
+    tally: RatingTotals
     state: BotState
     """The bot's."""
     reason: str | None
@@ -57,7 +57,7 @@ class Ratings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def entries(self, season: StoredSeason) -> list[Entry]:
+    def entries(self, season: StoredSeason) -> list[RatedVersion]:
         """Every version that has played in the season, and every newest version, by its id."""
         with self._database.read() as connection:
             tallies = read_tallies(connection, season)
@@ -65,7 +65,7 @@ class Ratings:
             versions = {bot.current.id: bot.current for bot in bots.values()}
             older = [version for version in tallies if version not in versions]
             versions |= versions_by_id(connection, older)
-        newcomer = Tally(season.season.rating.newcomer)
+        newcomer = RatingTotals(season.season.rating.newcomer)
         return [
             _entry(version, tallies.get(key, newcomer), bots[version.bot])
             for key, version in sorted(versions.items())
@@ -111,9 +111,9 @@ class Ratings:
 
     def refold(
         self, season: StoredSeason, parameters: RatingParameters | None = None
-    ) -> dict[int, Tally]:
+    ) -> dict[int, RatingTotals]:
         """The tallies by version as they follow from the games, with other parameters if given."""
-        tallies: dict[int, Tally] = {}
+        tallies: dict[int, RatingTotals] = {}
         with self._database.read() as connection:
             for game in rated_games(connection, season):
                 tallies |= _folded(parameters or season.season.rating, tallies, game)
@@ -127,7 +127,7 @@ class Ratings:
         `records` plays every record again too, which takes milliseconds for each.
         """
         found: list[str] = []
-        tallies: dict[int, Tally] = {}
+        tallies: dict[int, RatingTotals] = {}
         with ExitStack() as stack:
             connection = stack.enter_context(self._database.read())
             stored = read_tallies(connection, season)
@@ -148,7 +148,7 @@ class Ratings:
         For a new arithmetic, or after `differences` that somebody has understood.
         """
         table, seats = schema.ratings, schema.game_seats
-        tallies: dict[int, Tally] = {}
+        tallies: dict[int, RatingTotals] = {}
         with self._database.write() as connection:
             played = list(rated_games(connection, season))
             for game in played:
@@ -194,16 +194,16 @@ def _seat(row: Row[Any]) -> SeatResult:
 
 
 def _folded(
-    parameters: RatingParameters, tallies: dict[int, Tally], game: RatedGame
-) -> dict[int, Tally]:
+    parameters: RatingParameters, tallies: dict[int, RatingTotals], game: RatedGame
+) -> dict[int, RatingTotals]:
     return after_game(parameters, tallies, game.seats, game.seq, game.played_at)
 
 
-def _entry(version: BotVersion, tally: Tally, bot: Bot) -> Entry:
-    return Entry(version, tally, bot.state, bot.reason, version.id == bot.current.id)
+def _entry(version: BotVersion, tally: RatingTotals, bot: LadderBot) -> RatedVersion:
+    return RatedVersion(version, tally, bot.state, bot.reason, version.id == bot.current.id)
 
 
-def _seat_differences(game: RatedGame, tallies: dict[int, Tally]) -> list[str]:
+def _seat_differences(game: RatedGame, tallies: dict[int, RatingTotals]) -> list[str]:
     return [
         f"game {game.seq}, version {seat.version_id}: the rating after it is "
         f"{_bits(stored)}, the games give {_bits(tallies[seat.version_id].rating)}"
@@ -212,7 +212,9 @@ def _seat_differences(game: RatedGame, tallies: dict[int, Tally]) -> list[str]:
     ]
 
 
-def _tally_differences(version: int, stored: Tally | None, folded: Tally | None) -> list[str]:
+def _tally_differences(
+    version: int, stored: RatingTotals | None, folded: RatingTotals | None
+) -> list[str]:
     if stored is None or folded is None:
         what = "no rating, but games" if stored is None else "a rating, but no games"
         return [f"version {version} has {what}"]
@@ -220,7 +222,7 @@ def _tally_differences(version: int, stored: Tally | None, folded: Tally | None)
         f"version {version}: {name} is {_shown(kept)}, the games give {_shown(made)}"
         for name, kept, made in (
             (field.name, getattr(stored, field.name), getattr(folded, field.name))
-            for field in fields(Tally)
+            for field in fields(RatingTotals)
         )
         if _shown(kept) != _shown(made)
     ]

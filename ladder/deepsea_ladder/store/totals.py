@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from deepsea_ladder.rating.totals import Tally
+from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.seasons import StoredSeason
@@ -34,7 +34,7 @@ def last_seq(connection: Connection) -> int:
 
 def read_tallies(
     connection: Connection, season: StoredSeason, versions: Sequence[int] | None = None
-) -> dict[int, Tally]:
+) -> dict[int, RatingTotals]:
     """The tallies of a season, or of some versions in it; who has not played has none."""
     query = select(_ratings).where(_ratings.c.season_id == season.id)
     if versions is not None:
@@ -45,7 +45,7 @@ def read_tallies(
 def write_tallies(
     connection: Connection,
     season: StoredSeason,
-    tallies: Mapping[int, Tally],
+    tallies: Mapping[int, RatingTotals],
     known: Container[int],
 ) -> None:
     """Store tallies by version; those of `known` versions are there already."""
@@ -59,7 +59,7 @@ def write_tallies(
             connection.execute(statement, wanted)
 
 
-def columns(tally: Tally) -> dict[str, Any]:
+def columns(tally: RatingTotals) -> dict[str, Any]:
     """A tally as its row has it."""
     mu, sigma = tally.rating.to_hex()
     return {
@@ -77,8 +77,8 @@ def columns(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _tally(row: Row[Any]) -> Tally:
-    return Tally(
+def _tally(row: Row[Any]) -> RatingTotals:
+    return RatingTotals(
         rating=Rating.from_hex(row.mu, row.sigma),
         games=row.games,
         wins=row.wins,

@@ -18,7 +18,7 @@ _PAUSE_S: Final = 0.02
 _LAST_READS: Final = 16
 
 
-class Capture:
+class OutputCapture:
     """A pipe whose write end goes to a bot and whose read end is emptied by the event loop."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:

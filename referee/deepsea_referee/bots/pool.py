@@ -27,7 +27,7 @@ LOGS_KEPT: Final = 10
 """Of each bot: what it printed in the first of the starts in which it did something wrong."""
 
 
-class Lineup:
+class BotPool:
     """The bots of a match, started on entering and gone on leaving."""
 
     def __init__(self, bots: Sequence[BotSpec], hosting: Hosting, clock: Clock) -> None:

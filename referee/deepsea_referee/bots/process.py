@@ -17,17 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deepsea_referee.bots.output_capture import Capture
+from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
-    Contained,
+    IsolatedProcess,
     Isolation,
-    Launch,
-    Limits,
+    LaunchSpec,
+    ResourceLimits,
 )
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_referee.timing.host_load import Reading
@@ -46,7 +46,7 @@ class Hosting:
     """How bots are started and ended."""
 
     isolation: Isolation
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     start_limit_us: int = 10_000_000
     """How long a bot may take until it says hello."""
     grace_us: int = 1_000_000
@@ -66,7 +66,7 @@ class EarlyEnd(Exception):
 class _Gauge:
     """Reads what a bot and this process use."""
 
-    def __init__(self, contained: Contained) -> None:
+    def __init__(self, contained: IsolatedProcess) -> None:
         self._contained = contained
         self._waits = process_tree.Waits()
         self.cpu_us = contained.cpu_us
@@ -95,9 +95,9 @@ class BotProcess:
         self._token = fresh_token()
         self._server = SeatServer(self.session, self._token, clock)
         self._loop = asyncio.get_running_loop()
-        self._stdout = Capture()
-        self._stderr = Capture()
-        self._contained: Contained | None = None
+        self._stdout = OutputCapture()
+        self._stderr = OutputCapture()
+        self._contained: IsolatedProcess | None = None
         self._pidfd: int | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self.session.explain_end = self._limit_passed
@@ -176,7 +176,7 @@ class BotProcess:
         )
 
     def _spawn(self, socket: Path | None, address: str) -> None:
-        launch = Launch(
+        launch = LaunchSpec(
             command=self.bot.command,
             folder=self.bot.folder,
             environment=self._environment(address),

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.results_json import Document
+from deepsea_referee.results.results_json import ResultsJson
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, log_name, record_name
-from deepsea_referee.results.write_behind import Background
+from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_rules.record import GameRecord
 
 RESULTS: Final = "results.json"
@@ -40,12 +40,12 @@ class ResultsFolder:
                     f"the folder {str(folder)!r} holds an earlier match ({found}): "
                     "name another folder, or remove that one first"
                 )
-            self.document = Document(folder)
+            self.document = ResultsJson(folder)
         except OSError as error:
             raise UserError(
                 f"cannot write to the folder {str(folder)!r}: {error.strerror or error}"
             ) from None
-        self._thread = Background("results")
+        self._thread = WriteBehind("results")
 
     def __enter__(self) -> Self:
         return self

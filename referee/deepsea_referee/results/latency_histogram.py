@@ -17,7 +17,7 @@ _RECENT: Final = 4096
 """So many times are counted at once: that is much faster than one by one."""
 
 
-class Times:
+class LatencyHistogram:
     """The times of many decisions, in microseconds."""
 
     def __init__(self) -> None:

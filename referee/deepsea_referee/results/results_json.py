@@ -52,7 +52,7 @@ class Spool:
         self._places.close()
 
 
-class Document:
+class ResultsJson:
     """The text of results.json: first game by game, at last in pieces."""
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.latency_histogram import Times
+from deepsea_referee.results.latency_histogram import LatencyHistogram
 from deepsea_referee.timing.clock import TimeControl
 from deepsea_referee.timing.host_load import OffTurn
 from deepsea_rules.actions import Kind
@@ -145,7 +145,7 @@ class _Tally:
         self.scores = 0
         self.faults = 0
         self.forfeits = 0
-        self.times = Times()
+        self.times = LatencyHistogram()
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ _WAITING: Final = 64
 _P = ParamSpec("_P")
 
 
-class Background:
+class WriteBehind:
     """A thread and what waits for it."""
 
     def __init__(self, name: str) -> None:

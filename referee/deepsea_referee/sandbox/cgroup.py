@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deepsea_referee.sandbox import cleanup, cleanup_process
-from deepsea_referee.sandbox.interface import MIB, Limits
+from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 
 GIVEN = "deepsea"
 # The leaf into which this process moves so that its own group may have children with bounds.
@@ -164,7 +164,7 @@ def _group_name() -> str:
 class Group:
     """The groups of one bot, one in each hierarchy that is used."""
 
-    def __init__(self, limits: Limits, places: Hierarchies) -> None:
+    def __init__(self, limits: ResourceLimits, places: Hierarchies) -> None:
         self._places = places
         self._limits = limits
         self._name = _group_name()

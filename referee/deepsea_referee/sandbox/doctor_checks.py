@@ -12,7 +12,7 @@ from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 from deepsea_referee.sandbox import cgroup, run_once
-from deepsea_referee.sandbox.interface import MIB, Launch, Limits
+from deepsea_referee.sandbox.interface import MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.probe import FOR_DEVELOPERS, Check, confinement, last_words
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
@@ -54,7 +54,7 @@ signal.pause()
 
 
 def _memory_bound() -> Check:
-    limits = Limits(memory_bytes=64 * MIB)
+    limits = ResourceLimits(memory_bytes=64 * MIB)
     outcome = run_once.run(
         Sandbox(), (sys.executable, "-I", "-S", "-c", _TAKE_MEMORY), limits=limits
     )
@@ -87,7 +87,9 @@ def _whole_tree_ends() -> Check:
         contained = None
         try:
             command = (sys.executable, "-I", "-S", "-c", _LEAVE_DAEMON)
-            contained = Sandbox().spawn(Launch(command, None, {}, None, out_end, out_end, Limits()))
+            contained = Sandbox().spawn(
+                LaunchSpec(command, None, {}, None, out_end, out_end, ResourceLimits())
+            )
         finally:
             os.close(out_end)
         run_once.wait_for(contained, 10_000)

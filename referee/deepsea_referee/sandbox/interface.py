@@ -22,7 +22,7 @@ MIB = 1024 * 1024
 ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
 
 
-class Limits(NamedTuple):
+class ResourceLimits(NamedTuple):
     """What one bot, with all the processes it makes, may take."""
 
     memory_bytes: int = 512 * MIB
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     """Largest file; in the sandbox also the size of /tmp and of /dev/shm."""
 
 
-class Launch(NamedTuple):
+class LaunchSpec(NamedTuple):
     """How one bot process is to be started.
 
     `folder` is the bot's own folder (read-only in the sandbox, and the working directory); without
@@ -50,10 +50,10 @@ class Launch(NamedTuple):
     socket: Path | None
     stdout: int
     stderr: int
-    limits: Limits = Limits()
+    limits: ResourceLimits = ResourceLimits()
 
 
-class Contained(Protocol):
+class IsolatedProcess(Protocol):
     """One started bot: a handle on its whole process tree."""
 
     @property
@@ -102,5 +102,5 @@ class Isolation(Protocol):
     def name(self) -> str:
         """`process` or `sandbox`."""
 
-    def spawn(self, launch: Launch) -> Contained:
+    def spawn(self, launch: LaunchSpec) -> IsolatedProcess:
         """Start a bot; returns at once. Raises OSError if nothing could be started."""

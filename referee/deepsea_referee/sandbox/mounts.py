@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 from deepsea_referee.bots.resolve import MANIFEST
 from deepsea_referee.sandbox import python_paths
-from deepsea_referee.sandbox.interface import Launch
+from deepsea_referee.sandbox.interface import LaunchSpec
 
 SOCKET = "/run/deepsea.sock"
 ROOT_BYTES = 1024 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-class Shown(NamedTuple):
+class Mount(NamedTuple):
     """A file or folder of the host that is mounted at `target`."""
 
     source: Path
@@ -36,20 +36,20 @@ class Shown(NamedTuple):
 class Layout(NamedTuple):
     """Everything that one bot is shown."""
 
-    shown: tuple[Shown, ...]
+    shown: tuple[Mount, ...]
     links: tuple[tuple[str, str], ...]
     """Symbolic links of the host's root: text and path."""
     directory: str
     """The working directory."""
 
 
-def layout_for(launch: Launch) -> Layout:
+def layout_for(launch: LaunchSpec) -> Layout:
     """What this bot is shown."""
     directory = (launch.folder or Path.cwd()).absolute()
     links, system = _system()
-    bot = [Shown(path, str(path), is_bot=True) for path in _bot_paths(launch, directory)]
+    bot = [Mount(path, str(path), is_bot=True) for path in _bot_paths(launch, directory)]
     if launch.socket is not None:
-        bot.append(Shown(launch.socket.absolute(), SOCKET))
+        bot.append(Mount(launch.socket.absolute(), SOCKET))
     wanted = [
         *system,
         *_with_real_paths([*python_paths.python_folders(), *python_paths.sdk_folders()]),
@@ -58,26 +58,26 @@ def layout_for(launch: Launch) -> Layout:
     return Layout(tuple(_without_nested(wanted)), tuple(links), str(directory))
 
 
-def _system() -> tuple[list[tuple[str, str]], list[Shown]]:
-    links, shown = [], [Shown(Path("/usr"), "/usr")]
+def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
+    links, shown = [], [Mount(Path("/usr"), "/usr")]
     for name in python_paths.SYSTEM_FOLDERS:
         path = Path(name)
         if path.is_symlink():
             links.append((str(path.readlink()), name))
         elif path.is_dir():
-            shown.append(Shown(path, name))
-    shown += [Shown(Path(name), name) for name in python_paths.SYSTEM_FILES if Path(name).exists()]
+            shown.append(Mount(path, name))
+    shown += [Mount(Path(name), name) for name in python_paths.SYSTEM_FILES if Path(name).exists()]
     return links, shown
 
 
-def _with_real_paths(paths: Sequence[Path]) -> Iterator[Shown]:
+def _with_real_paths(paths: Sequence[Path]) -> Iterator[Mount]:
     """Each path, and also where it really is if there are symbolic links on the way."""
     for path in paths:
-        yield Shown(path, str(path))
-        yield Shown(path, str(path.resolve()))
+        yield Mount(path, str(path))
+        yield Mount(path, str(path.resolve()))
 
 
-def _bot_paths(launch: Launch, directory: Path) -> Iterator[Path]:
+def _bot_paths(launch: LaunchSpec, directory: Path) -> Iterator[Path]:
     program = launch.command[0]
     if os.sep not in program and (found := shutil.which(program)):
         yield Path(found).absolute()
@@ -91,9 +91,9 @@ def _bot_paths(launch: Launch, directory: Path) -> Iterator[Path]:
             yield Path(path)
 
 
-def _without_nested(wanted: Sequence[Shown]) -> Iterator[Shown]:
+def _without_nested(wanted: Sequence[Mount]) -> Iterator[Mount]:
     """Outer folders first; what is inside of one that is shown anyway is left out."""
-    kept: list[Shown] = []
+    kept: list[Mount] = []
     for one in sorted(wanted, key=lambda one: len(Path(one.target).parts)):
         if one.target == "/":
             continue
@@ -102,7 +102,7 @@ def _without_nested(wanted: Sequence[Shown]) -> Iterator[Shown]:
             yield one
 
 
-def bubblewrap_options(layout: Layout, launch: Launch, sources: dict[Shown, Path]) -> list[str]:
+def bubblewrap_options(layout: Layout, launch: LaunchSpec, sources: dict[Mount, Path]) -> list[str]:
     """The part of bubblewrap's options that builds the file system.
 
     `sources` says from where something is mounted if not from its own place.

@@ -17,7 +17,7 @@ import subprocess
 
 from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import cleanup, cleanup_process, process_tree, stop_signals, watchdog
-from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, Launch, Limits
+from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
 
 MARK_VARIABLE = "DEEPSEA_TREE"
@@ -30,7 +30,7 @@ class PlainProcess:
     def name(self) -> str:
         return "process"
 
-    def spawn(self, launch: Launch) -> PlainContained:
+    def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `contract.Isolation`."""
         mark = f"{MARK_VARIABLE}={fresh_token()}"
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
@@ -63,7 +63,7 @@ class PlainProcess:
 class PlainContained:
     """A running plain process; see `contract.Contained`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: Limits) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
         self._process = process
         self._mark = mark
         self._limits = limits

@@ -19,11 +19,11 @@ from typing import Any, Literal, NamedTuple
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import probe_inside, root_staging, run_once, seccomp
-from deepsea_referee.sandbox.interface import Isolation, Limits
+from deepsea_referee.sandbox.interface import Isolation, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
-Level = Literal["auto", "sandbox", "process"]
+IsolationLevel = Literal["auto", "sandbox", "process"]
 
 INSTALL = "install it: `apt-get install bubblewrap` (Debian, Ubuntu) or your system's package"
 NAMESPACES_BLOCKED = (
@@ -51,17 +51,17 @@ class Check(NamedTuple):
     """Whether a complete sandbox needs it; the rest is advice."""
 
 
-def look(level: Level) -> AbstractContextManager[run_once.Trial | None]:
+def look(level: IsolationLevel) -> AbstractContextManager[run_once.ProgramRun | None]:
     """Begin to look at a sandbox, for `choose(level, LOOK)` in the context that this is."""
     if level == "process" or not all(basic.ok for basic in (_platform(), _programs())):
         return nullcontext()
     try:
-        return _look_inside(Limits())
+        return _look_inside(ResourceLimits())
     except OSError:  # `choose` will meet it too, and tell
         return nullcontext()
 
 
-def choose(level: Level, begun: run_once.Trial | None = None) -> Isolation:
+def choose(level: IsolationLevel, begun: run_once.ProgramRun | None = None) -> Isolation:
     """The isolation for a level; `auto` is the best that works here, and its name says which.
 
     Raises UserError with the remedy if `sandbox` is asked for and does not work.
@@ -82,17 +82,17 @@ def sandbox_trouble() -> Check | None:
     return _first_trouble()
 
 
-def _first_trouble(begun: run_once.Trial | None = None) -> Check | None:
+def _first_trouble(begun: run_once.ProgramRun | None = None) -> Check | None:
     return next((check for check in confinement(begun) if not check.ok), None)
 
 
-def confinement(begun: run_once.Trial | None = None) -> Iterator[Check]:
+def confinement(begun: run_once.ProgramRun | None = None) -> Iterator[Check]:
     """The checks without which nothing counts as a sandbox; stops at the first basic failure."""
     for basic in (_platform(), _programs()):
         yield basic
         if not basic.ok:
             return
-    limits = Limits()
+    limits = ResourceLimits()
     looked = _outcome(lambda: begun or _look_inside(limits))
     try:
         facts = json.loads(looked.stdout)
@@ -100,7 +100,9 @@ def confinement(begun: run_once.Trial | None = None) -> Iterator[Check]:
         facts = None
     # If the look failed, is it the sandbox or is it Python?
     starts = _starts(
-        looked if facts else _outcome(lambda: run_once.Trial(Sandbox(), ("true",), limits=limits))
+        looked
+        if facts
+        else _outcome(lambda: run_once.ProgramRun(Sandbox(), ("true",), limits=limits))
     )
     yield starts
     if facts:
@@ -116,21 +118,21 @@ def confinement(begun: run_once.Trial | None = None) -> Iterator[Check]:
         )
 
 
-def _look_inside(limits: Limits) -> run_once.Trial:
+def _look_inside(limits: ResourceLimits) -> run_once.ProgramRun:
     # Without site-packages: what is looked at is the sandbox, not the Python environment.
     command = (sys.executable, "-I", "-S", "-B", probe_inside.__file__, str(2 * limits.processes))
-    return run_once.Trial(Sandbox(), command, limits=limits)
+    return run_once.ProgramRun(Sandbox(), command, limits=limits)
 
 
-def _outcome(begin: Callable[[], run_once.Trial]) -> run_once.Outcome:
+def _outcome(begin: Callable[[], run_once.ProgramRun]) -> run_once.RunOutcome:
     try:
         with begin() as begun:
             return begun.outcome()
     except OSError as error:
-        return run_once.Outcome(False, None, "", str(error), None, str(error))
+        return run_once.RunOutcome(False, None, "", str(error), None, str(error))
 
 
-def last_words(outcome: run_once.Outcome) -> str:
+def last_words(outcome: run_once.RunOutcome) -> str:
     lines = outcome.stderr.strip().splitlines()
     return lines[-1] if lines else f"status {outcome.returncode}"
 
@@ -160,7 +162,7 @@ def _programs() -> Check:
     )
 
 
-def _starts(outcome: run_once.Outcome) -> Check:
+def _starts(outcome: run_once.RunOutcome) -> Check:
     return Check(
         "a sandbox starts",
         outcome.returncode == 0,
@@ -178,7 +180,7 @@ def _remedy_for(words: str) -> str:
     return "run `deepsea-referee doctor` as the user who runs the referee; see docs/security.md"
 
 
-def _judge(facts: dict[str, Any], limits: Limits) -> Iterator[Check]:
+def _judge(facts: dict[str, Any], limits: ResourceLimits) -> Iterator[Check]:
     outside = probe_inside.own_namespaces()
     shared = [name for name, number in facts["namespaces"].items() if number == outside[name]]
     yield Check(

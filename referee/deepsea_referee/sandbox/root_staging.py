@@ -18,7 +18,7 @@ from pathlib import Path
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.sandbox.mounts import Shown
+from deepsea_referee.sandbox.mounts import Mount
 
 NOBODY = 65534
 TOOL_PATH = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"))
@@ -52,11 +52,11 @@ class Stage:
     """Makes what is shown readable for the sandbox's user; `sources` says where it is now."""
 
     folder: Path | None = None
-    sources: dict[Shown, Path] = field(default_factory=dict)
+    sources: dict[Mount, Path] = field(default_factory=dict)
     mounts: list[tuple[Path, Path]] = field(default_factory=list)
 
     @classmethod
-    def build(cls, shown: Sequence[Shown]) -> Stage:
+    def build(cls, shown: Sequence[Mount]) -> Stage:
         """For an ordinary user there is nothing to do: bots are the same user."""
         stage = cls()
         if is_root():
@@ -68,7 +68,7 @@ class Stage:
                 raise
         return stage
 
-    def _add(self, one: Shown) -> None:
+    def _add(self, one: Mount) -> None:
         if one.is_bot and not _tree_is_open(one.source):
             place = self._place()
             _copy_open(one.source, place)
@@ -79,7 +79,7 @@ class Stage:
         elif not _reachable(one.source):
             self._mount(one)
 
-    def _mount(self, one: Shown) -> None:
+    def _mount(self, one: Mount) -> None:
         place = self._place()
         if one.source.is_dir():
             place.mkdir()

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from deepsea_referee.sandbox import process_tree
-from deepsea_referee.sandbox.interface import Contained, Isolation, Launch, Limits
+from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, LaunchSpec, ResourceLimits
 
 PIPE_BYTES = 65536
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """What became of a program."""
 
     ended: bool
@@ -30,12 +30,12 @@ class Outcome(NamedTuple):
     setup_error: str | None
 
 
-def wait_for(contained: Contained, milliseconds: int) -> bool:
+def wait_for(contained: IsolatedProcess, milliseconds: int) -> bool:
     """Whether the program ends within this time."""
     return process_tree.wait_for_end(contained.pid, milliseconds)
 
 
-class Trial:
+class ProgramRun:
     """A program under way. `outcome` and `close` may be called in any order; `close` at last."""
 
     def __init__(
@@ -46,15 +46,21 @@ class Trial:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
         socket: Path | None = None,
-        limits: Limits | None = None,
+        limits: ResourceLimits | None = None,
     ) -> None:
         """Start it. Raises OSError if nothing could be started."""
-        self._contained: Contained | None = None
+        self._contained: IsolatedProcess | None = None
         self._out, out_end = os.pipe()
         self._err, err_end = os.pipe()
         try:
-            launch = Launch(
-                command, folder, environment or {}, socket, out_end, err_end, limits or Limits()
+            launch = LaunchSpec(
+                command,
+                folder,
+                environment or {},
+                socket,
+                out_end,
+                err_end,
+                limits or ResourceLimits(),
             )
             self._contained = isolation.spawn(launch)
         except BaseException:
@@ -64,7 +70,7 @@ class Trial:
             os.close(out_end)
             os.close(err_end)
 
-    def outcome(self, milliseconds: int = 10_000) -> Outcome:
+    def outcome(self, milliseconds: int = 10_000) -> RunOutcome:
         """Wait for its end at most this long, end it, and say what became of it."""
         contained = self._contained
         assert contained is not None
@@ -73,7 +79,7 @@ class Trial:
         setup_error = contained.setup_error()
         over_limit = contained.over_limit()
         contained.close()
-        return Outcome(
+        return RunOutcome(
             ended, returncode, _rest(self._out), _rest(self._err), over_limit, setup_error
         )
 
@@ -100,11 +106,11 @@ def run(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     socket: Path | None = None,
-    limits: Limits | None = None,
+    limits: ResourceLimits | None = None,
     milliseconds: int = 10_000,
-) -> Outcome:
+) -> RunOutcome:
     """Start a program, wait for its end at most this long, end it, and say what became of it."""
-    with Trial(
+    with ProgramRun(
         isolation, command, folder=folder, environment=environment, socket=socket, limits=limits
     ) as trial:
         return trial.outcome(milliseconds)

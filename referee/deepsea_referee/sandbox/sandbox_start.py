@@ -14,7 +14,7 @@ import subprocess
 
 from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import cgroup, cleanup, mounts, python_paths, root_staging, seccomp
-from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, Launch, Limits
+from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.sandboxed_process import SandboxedProcess
 
 # The same user inside every sandbox, whoever it is outside.
@@ -44,7 +44,7 @@ class Sandbox:
     def name(self) -> str:
         return "sandbox"
 
-    def spawn(self, launch: Launch) -> SandboxedProcess:
+    def spawn(self, launch: LaunchSpec) -> SandboxedProcess:
         """Start a bot; see `contract.Isolation`."""
         plan = mounts.layout_for(launch)
         mark = f"deepsea-{fresh_token()[:20]}"
@@ -71,7 +71,7 @@ class Sandbox:
         return SandboxedProcess(process, mark, launch.limits, group, stage, status)
 
 
-def _options(launch: Launch) -> list[str]:
+def _options(launch: LaunchSpec) -> list[str]:
     """bubblewrap's options but for the file system."""
     environment = dict(ENVIRONMENT)
     if search_path := python_paths.search_path():
@@ -87,7 +87,7 @@ def _options(launch: Launch) -> list[str]:
     return options
 
 
-def _limits(limits: Limits) -> list[str]:
+def _limits(limits: ResourceLimits) -> list[str]:
     """Options for prlimit, which runs inside: only there are processes counted per sandbox."""
     wanted = {
         "nproc": (resource.RLIMIT_NPROC, limits.processes),
@@ -114,7 +114,7 @@ def _limits(limits: Limits) -> list[str]:
 
 
 def _start(
-    launch: Launch,
+    launch: LaunchSpec,
     options: list[str],
     mark: str,
     group: cgroup.Group | None,

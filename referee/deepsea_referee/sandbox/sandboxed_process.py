@@ -27,7 +27,7 @@ from deepsea_referee.sandbox import (
     stop_signals,
     watchdog,
 )
-from deepsea_referee.sandbox.interface import MIB, Limits
+from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 
 # What a file in a tmpfs costs the kernel, for the watchdog's account.
 INODE_BYTES = 1024
@@ -41,7 +41,7 @@ class SandboxedProcess:
         self,
         process: subprocess.Popen[bytes],
         mark: str,
-        limits: Limits,
+        limits: ResourceLimits,
         group: cgroup.Group | None,
         stage: root_staging.Stage,
         status: int,

@@ -24,14 +24,14 @@ from deepsea_referee.timing.host_load import (
 from deepsea_rules.faults import Fault
 
 
-class Answer(NamedTuple):
+class TimedAnswer(NamedTuple):
     """What a bot decided, and how long it took."""
 
     action: str
     us: int
 
 
-Heard = Callable[[Answer | BotFault | RefereeError], object]
+Heard = Callable[[TimedAnswer | BotFault | RefereeError], object]
 """Gets what came of a question: an answer, the bot's fault, or our own."""
 
 
@@ -76,10 +76,10 @@ class OpenQuestion:
 
     def answered(
         self, action: str, now_us: int, share_us: float, reading: Reading | None
-    ) -> Answer | BotFault:
+    ) -> TimedAnswer | BotFault:
         """What an answer is worth that came now."""
         us = self._charged_us(now_us, share_us, reading, answered=True)
-        return self._timeout(us) if us > self.limit_us else Answer(action, us)
+        return self._timeout(us) if us > self.limit_us else TimedAnswer(action, us)
 
     def look(
         self, now_us: int, share_us: float, reading: Reading | None, gauge: Gauge | None

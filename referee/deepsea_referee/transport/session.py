@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import Alarm, Clock, SharedTime
-from deepsea_referee.timing.decision_timer import Answer, Heard, OpenQuestion
+from deepsea_referee.timing.decision_timer import Heard, OpenQuestion, TimedAnswer
 from deepsea_referee.timing.host_load import LOOKS, Gauge, OffTurn, Reading
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
@@ -197,7 +197,7 @@ class Session:
 
     def _take(
         self, decision: pb.Decision, now_us: int, share_us: float
-    ) -> tuple[OpenQuestion, Answer | BotFault] | None:
+    ) -> tuple[OpenQuestion, TimedAnswer | BotFault] | None:
         """What an answer is worth; None if it comes too late."""
         request_id = decision.request_id
         question = self._open.get(request_id)

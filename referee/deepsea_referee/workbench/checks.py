@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from deepsea_referee.bots.pool import Lineup
+from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
 from deepsea_referee.errors import BotFault, BotStartError
@@ -47,7 +47,7 @@ REMEDIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The outcome of one check."""
 
     name: str
@@ -60,10 +60,10 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """All checks of a bot."""
 
-    findings: list[Finding]
+    findings: list[CheckResult]
     log: list[str]
     """The last of what it printed, if it was ever at fault."""
 
@@ -80,12 +80,12 @@ async def examine(
     *,
     clock: Clock | None = None,
     on_game: Callable[[], object] = lambda: None,
-) -> Report:
+) -> CheckReport:
     """Put the bot through everything; `on_game` is called after each game."""
     samples = sample_bots()
     other = resolve(OPPONENT) if OPPONENT in samples else bot
-    lineup = Lineup([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
-    findings: list[Finding] = []
+    lineup = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
+    findings: list[CheckResult] = []
     try:
         async with lineup:
             examination = _Examination(lineup, control, on_game)
@@ -94,9 +94,9 @@ async def examine(
                 limit = hosting.start_limit_us // 1_000_000
                 found = f"it did not say hello within {limit} s"
                 remedy = REMEDIES[Fault.START_TIMEOUT]
-                findings.append(Finding("start", False, True, found, remedy))
+                findings.append(CheckResult("start", False, True, found, remedy))
             else:
-                findings.append(Finding("start", True, True, "it starts and says hello"))
+                findings.append(CheckResult("start", True, True, "it starts and says hello"))
                 findings += [await examination.preset(rules) for rules in PRESETS.values()]
                 findings += examination.clock()
                 findings += [
@@ -106,15 +106,17 @@ async def examine(
                 ]
     except BotStartError as error:
         remedy = "run it as a match does, and read its error: deepsea-referee match BOT random"
-        findings.append(Finding("start", False, True, str(error), remedy))
+        findings.append(CheckResult("start", False, True, str(error), remedy))
     log = "".join(log.text for log in lineup.logs if log.bot == 0)
-    return Report(findings, log.splitlines()[-LONGEST_LOG:])
+    return CheckReport(findings, log.splitlines()[-LONGEST_LOG:])
 
 
 class _Examination:
     """The checks of a bot that has started; it is bot 0 of the line-up."""
 
-    def __init__(self, lineup: Lineup, control: TimeControl, on_game: Callable[[], object]) -> None:
+    def __init__(
+        self, lineup: BotPool, control: TimeControl, on_game: Callable[[], object]
+    ) -> None:
         self._lineup = lineup
         self._control = control
         self._on_game = on_game
@@ -124,7 +126,7 @@ class _Examination:
         self._sound = True
         """Whether it has played without a fault so far."""
 
-    async def preset(self, rules: RuleSet) -> Finding:
+    async def preset(self, rules: RuleSet) -> CheckResult:
         """A game of each size."""
         name = f"rules {rules.name}"
         decisions = 0
@@ -138,11 +140,11 @@ class _Examination:
             for fault in faults:
                 self._sound = False
                 found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
-                return Finding(name, False, True, found, REMEDIES[fault.fault])
+                return CheckResult(name, False, True, found, REMEDIES[fault.fault])
         found = f"{decisions} decisions in games of {MIN_PLAYERS} to {MAX_PLAYERS}, no fault"
-        return Finding(name, True, True, found)
+        return CheckResult(name, True, True, found)
 
-    def clock(self) -> list[Finding]:
+    def clock(self) -> list[CheckResult]:
         """How long it took in all these games."""
         if not self._times_us:
             return []
@@ -155,13 +157,13 @@ class _Examination:
         )
         if self._timeouts:
             remedy = REMEDIES[Fault.TIMEOUT]
-            return [Finding("clock", False, True, f"timeouts: {found}", remedy)]
+            return [CheckResult("clock", False, True, f"timeouts: {found}", remedy)]
         if over:
             found = f"{over} of {len(self._times_us)} decisions drew on the bank: {found}"
-            return [Finding("clock", False, False, found, "plan with self.time_left.budget_us")]
-        return [Finding("clock", True, True, found)]
+            return [CheckResult("clock", False, False, found, "plan with self.time_left.budget_us")]
+        return [CheckResult("clock", True, True, found)]
 
-    async def late_answer(self) -> Finding:
+    async def late_answer(self) -> CheckResult:
         """One answer is taken for too late: it goes on and answers what comes next."""
         name = "late answer"
         game, faults = await self._play(PRESETS[DEFAULT], 2, 0, _TooLate)
@@ -171,12 +173,12 @@ class _Examination:
             remedy = "answer every request, also after on_fault, and take a fault for no end"
             if not self._sound:
                 remedy = REMEDIES[others[0].fault]
-            return Finding(name, False, True, found, remedy)
+            return CheckResult(name, False, True, found, remedy)
         answered = sum(decision.seat == 0 for decision in game.decisions) - len(faults)
         found = f"after a timeout on purpose it answered {answered} more questions"
-        return Finding(name, True, True, found)
+        return CheckResult(name, True, True, found)
 
-    async def dropped(self) -> Finding:
+    async def dropped(self) -> CheckResult:
         """The connection is dropped in mid-game: its program ends, and can be started again."""
         name = "dropped connection"
         process = await self._lineup.ready(0)
@@ -184,27 +186,27 @@ class _Examination:
         end = await process.last_words()
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
-            return Finding(name, False, True, f"{end} after the connection was dropped", remedy)
+            return CheckResult(name, False, True, f"{end} after the connection was dropped", remedy)
         _, faults = await self._play(PRESETS[DEFAULT], 2, 0)
         if faults:
             found = f"started again: {faults[0].explanation()}"
-            return Finding(name, False, True, found, REMEDIES[faults[0].fault])
-        return Finding(name, True, True, "it ended, was started again and played")
+            return CheckResult(name, False, True, found, REMEDIES[faults[0].fault])
+        return CheckResult(name, True, True, "it ended, was started again and played")
 
-    async def forgets(self) -> Finding:
+    async def forgets(self) -> CheckResult:
         """The same game before and after another one."""
         name = "same again"
         if not self._sound:
-            return Finding(name, False, False, "not looked at", "mend its faults first")
+            return CheckResult(name, False, False, "not looked at", "mend its faults first")
         first = await self._decisions(1)
         await self._decisions(2)
         again = await self._decisions(1)
         pairs = zip(first, again, strict=False)
         other = next((i for i, (a, b) in enumerate(pairs) if a.action != b.action), None)
         if other is None and len(first) == len(again):
-            return Finding(name, True, False, "the same game was played in the same way twice")
+            return CheckResult(name, True, False, "the same game was played in the same way twice")
         where = f"from decision {other} on" if other is not None else "at the end"
-        return Finding(
+        return CheckResult(
             name,
             False,
             False,

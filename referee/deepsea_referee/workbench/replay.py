@@ -20,7 +20,7 @@ from deepsea_sdk.bot import NO_CLOCK, Bot, GameEnd, GameInfo, TimeLeft
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ReplayedDecision:
     """One decision of a seat."""
 
     number: int
@@ -37,7 +37,7 @@ class Moment:
     """What was left of its bank after that."""
 
 
-class Course:
+class Replay:
     """A verified record, seen from one seat."""
 
     def __init__(self, record: GameRecord, seat: int) -> None:
@@ -51,7 +51,7 @@ class Course:
         self._control = control_of(record)
         self._last_events: list[Event] = []
 
-    def moments(self) -> Iterator[Moment]:
+    def moments(self) -> Iterator[ReplayedDecision]:
         """The seat's decisions, in order."""
         game = Game(self.record.rules, len(self.record.seats), self.record.seed)
         bank = Bank(self._control) if self._control else None
@@ -67,7 +67,7 @@ class Course:
                     bank.spend(decision.us)
                 events = game.events_for(self.seat, mark)
                 mark = len(game.events)
-                yield Moment(
+                yield ReplayedDecision(
                     number=number,
                     view=game.view(self.seat),
                     events=events,
@@ -104,7 +104,7 @@ class Course:
             void=False,
         )
 
-    def feed(self, bot: Bot) -> Iterator[tuple[Moment, str]]:
+    def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str]]:
         """Put the bot into the seat: each decision with what it would do now.
 
         It is called as in the game, but its answers change nothing. What it raises comes out.

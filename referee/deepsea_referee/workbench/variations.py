@@ -23,7 +23,7 @@ from deepsea_sdk.table import Timer, play
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Variation:
     """What came of it."""
 
     record: GameRecord
@@ -34,7 +34,7 @@ class Branch:
 
 def branch(
     original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None = None
-) -> Branch:
+) -> Variation:
     """Play on from decision `at`, with `action` there if one is given.
 
     Raises UserError for a decision that is not there, or an action that is not legal there.
@@ -72,7 +72,7 @@ def branch(
     verify(GameRecord.from_json(record.to_json()))
     pairs = zip(original.decisions, record.decisions, strict=False)
     others = (i for i, (old, new) in enumerate(pairs) if old.action != new.action)
-    return Branch(record, game, next(others, None))
+    return Variation(record, game, next(others, None))
 
 
 def original_bots(record: GameRecord) -> list[BotSpec]:
