@@ -54,6 +54,7 @@ def exit_status(run: Callable[[], object]) -> int:
 def _ours(error: Exception) -> tuple[str, int] | None:
     """What is said about an error of this project, and the status; None for any other."""
     # Here, because `--help` needs none of it and nearly all of its time would go into that.
+    from deepsea_bundle.errors import BundleDamaged, BundleError
     from deepsea_ladder.errors import CrewError, LadderError, StoreDamaged, StoreUnavailable
     from deepsea_referee.errors import RefereeError, UserError
     from deepsea_rules.errors import IllegalAction, RulesError
@@ -62,9 +63,9 @@ def _ours(error: Exception) -> tuple[str, int] | None:
     match error:
         case RefereeError():
             return f"the referee failed, no bot is to blame: {line}", NEGATIVE
-        case StoreUnavailable() | StoreDamaged() | CrewError() | IllegalAction():
+        case StoreUnavailable() | StoreDamaged() | BundleDamaged() | CrewError() | IllegalAction():
             return line, NEGATIVE
-        case UserError() | LadderError() | RulesError():
+        case UserError() | BundleError() | LadderError() | RulesError():
             return line, BAD_INPUT
     return None
 

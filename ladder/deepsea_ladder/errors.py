@@ -4,7 +4,7 @@
     ├── StoreError             what is asked of the store cannot be done, or it is no store
     │   ├── StoreUnavailable   not now: locked, full disk, server away; nothing changed, try again
     │   └── StoreDamaged       the store contradicts itself; go back to a backup
-    ├── SubmissionError        a bot that is not accepted, and why
+    ├── SubmissionError        somebody else's bot, or files that play already
     ├── SeasonError            a season's settings make no sense
     ├── PairingError           no games can be made of these bots
     ├── CrewError              there is nobody who could play, and it is no bot's fault
@@ -33,7 +33,7 @@ class StoreDamaged(StoreError):
 
 
 class SubmissionError(LadderError):
-    """A bot that is not accepted."""
+    """A version that is not stored: the name is somebody else's, or its files play already."""
 
 
 class SeasonError(LadderError):

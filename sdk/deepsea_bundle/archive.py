@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from deepsea_ladder.errors import SubmissionError
+from deepsea_bundle.errors import BundleError
 
 Files = dict[str, bytes]
 
@@ -67,12 +67,12 @@ class FileCollector:
         """Say how large the next file is, before it is read."""
         self._count(path)
         if size > self._limits.file_bytes:
-            raise SubmissionError(
+            raise BundleError(
                 f"{path!a} has {size} bytes; a file has at most {self._limits.file_bytes}"
             )
         self._total += size
         if self._total > self._limits.total_bytes:
-            raise SubmissionError(
+            raise BundleError(
                 f"with {path!a} the files have {self._total} bytes together; "
                 f"at most {self._limits.total_bytes} are taken"
             )
@@ -81,7 +81,7 @@ class FileCollector:
         """Keep an announced file."""
         self._spell(path)
         if path in self.files:
-            raise SubmissionError(f"{path!a} is there twice")
+            raise BundleError(f"{path!a} is there twice")
         self.files[path] = content
 
     def finished(self) -> Files:
@@ -90,13 +90,13 @@ class FileCollector:
             parts = path.split("/")
             for end in range(1, len(parts)):
                 if (folder := "/".join(parts[:end])) in self.files:
-                    raise SubmissionError(f"{folder!a} is a file and a folder")
+                    raise BundleError(f"{folder!a} is a file and a folder")
         return self.files
 
     def _count(self, path: str) -> None:
         self._entries += 1
         if self._entries > self._limits.entries:
-            raise SubmissionError(
+            raise BundleError(
                 f"more than {self._limits.entries} files and folders, at {path!a}; "
                 "leave out what the bot does not need"
             )
@@ -110,32 +110,32 @@ class FileCollector:
             folded = unicodedata.normalize("NFC", spelled).casefold()
             folded = unicodedata.normalize("NFC", folded)
             if (other := self._spelled.setdefault(folded, spelled)) != spelled:
-                raise SubmissionError(f"{spelled!a} and {other!a} are one name on some systems")
+                raise BundleError(f"{spelled!a} and {other!a} are one name on some systems")
 
 
 def check_path(path: str, limits: BundleLimits = LIMITS) -> None:
-    """Raise `SubmissionError` unless `path` names one file inside the bot's folder."""
+    """Raise `BundleError` unless `path` names one file inside the bot's folder."""
     if "\0" in path:
-        raise SubmissionError(f"{path!a}: a name with a NUL character")
+        raise BundleError(f"{path!a}: a name with a NUL character")
     if "\\" in path:
-        raise SubmissionError(f"{path!a}: a name with a backslash; folders are divided by /")
+        raise BundleError(f"{path!a}: a name with a backslash; folders are divided by /")
     if path.startswith("/") or _DRIVE.match(path):
-        raise SubmissionError(f"{path!a} is an absolute path; paths start at the bot's folder")
+        raise BundleError(f"{path!a} is an absolute path; paths start at the bot's folder")
     if not all(char.isprintable() for char in path):
-        raise SubmissionError(f"{path!a}: a name with characters that cannot be printed")
+        raise BundleError(f"{path!a}: a name with characters that cannot be printed")
     parts = path.split("/")
     if ".." in parts:
-        raise SubmissionError(f"{path!a} leads out of the bot's folder")
+        raise BundleError(f"{path!a} leads out of the bot's folder")
     if "" in parts or "." in parts:
-        raise SubmissionError(f"{path!a} has an empty part; write it the short way")
+        raise BundleError(f"{path!a} has an empty part; write it the short way")
     if len(parts) > limits.depth:
-        raise SubmissionError(f"{path!a} lies deeper than {limits.depth} folders")
+        raise BundleError(f"{path!a} lies deeper than {limits.depth} folders")
     try:
         length = max(len(part.encode()) for part in parts)
     except UnicodeEncodeError:
-        raise SubmissionError(f"{path!a}: a name that is not UTF-8") from None
+        raise BundleError(f"{path!a}: a name that is not UTF-8") from None
     if length > limits.name_bytes or len(path.encode()) > limits.path_bytes:
-        raise SubmissionError(
+        raise BundleError(
             f"{path[:60]!a}...: a name has at most {limits.name_bytes} bytes and a path "
             f"{limits.path_bytes}"
         )

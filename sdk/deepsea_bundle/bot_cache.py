@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from deepsea_bundle.archive import BundleLimits, digest
+from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.submission import read_folder
 from deepsea_bundle.unzip import read_zip
-from deepsea_ladder.errors import StoreDamaged
 
 _HUGE: Final = 1 << 40
 _ANY: Final = BundleLimits(*[_HUGE] * 8)
@@ -26,11 +26,14 @@ _ANY: Final = BundleLimits(*[_HUGE] * 8)
 def unpack(archive: bytes, expected: str, folder: Path) -> None:
     """Make `folder` of an archive from the store; it is there whole or not at all.
 
-    Raises `StoreDamaged` if the files have not the digest `expected`.
+    Raises `BundleDamaged` if its files have not the digest `expected`.
     """
-    files = read_zip(archive, _ANY)
+    try:
+        files = read_zip(archive, _ANY)
+    except BundleError as error:
+        raise BundleDamaged(f"the stored files of {expected} are damaged: {error}") from None
     if digest(files) != expected:
-        raise StoreDamaged(f"the stored files of {expected} have another digest")
+        raise BundleDamaged(f"the stored files of {expected} have another digest")
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
     try:
@@ -61,9 +64,16 @@ class BotCache:
         """The folder of the bot with that digest, unpacked if need be."""
         folder = self._folder / wanted
         if wanted not in self._seen:
-            if folder.exists() and digest(read_folder(folder, _ANY)) != wanted:
+            if folder.exists() and not _holds(folder, wanted):
                 shutil.rmtree(folder)  # a crash has left it
             if not folder.exists():
                 unpack(self._fetch(wanted), wanted, folder)
             self._seen.add(wanted)
         return folder
+
+
+def _holds(folder: Path, wanted: str) -> bool:
+    try:
+        return digest(read_folder(folder, _ANY)) == wanted
+    except BundleError:
+        return False

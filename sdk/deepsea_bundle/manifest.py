@@ -14,7 +14,7 @@ from typing import Final
 
 from deepsea_bundle import names
 from deepsea_bundle.archive import Files
-from deepsea_ladder.errors import SubmissionError
+from deepsea_bundle.errors import BundleError
 
 MANIFEST: Final = "bot.toml"
 _LONGEST_MANIFEST: Final = 64 * 1024
@@ -30,30 +30,30 @@ class Manifest:
 
 
 def read_manifest(files: Files) -> Manifest:
-    """The manifest among a bot's files; `SubmissionError` for the first thing wrong with it."""
+    """The manifest among a bot's files; `BundleError` for the first thing wrong with it."""
     content = files.get(MANIFEST)
     if content is None:
-        raise SubmissionError(
+        raise BundleError(
             f"there is no {MANIFEST}; it says how the bot is started, such as "
             'command = ["python3", "my_bot.py"]'
         )
     if len(content) > _LONGEST_MANIFEST:
-        raise SubmissionError(f"{MANIFEST} has {len(content)} bytes, more than {_LONGEST_MANIFEST}")
+        raise BundleError(f"{MANIFEST} has {len(content)} bytes, more than {_LONGEST_MANIFEST}")
     try:
         settings = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SubmissionError(f"{MANIFEST} is not valid TOML: {error}") from None
+        raise BundleError(f"{MANIFEST} is not valid TOML: {error}") from None
     except RecursionError:
-        raise SubmissionError(f"{MANIFEST} is nested too deeply") from None
+        raise BundleError(f"{MANIFEST} is nested too deeply") from None
     if unknown := sorted(settings.keys() - {"command", "name"}):
-        raise SubmissionError(f"{MANIFEST} has an unknown key {unknown[0]!a}; command and name are")
+        raise BundleError(f"{MANIFEST} has an unknown key {unknown[0]!a}; command and name are")
     name = settings.get("name")
     if name is not None and not isinstance(name, str):
-        raise SubmissionError(f"{MANIFEST}: name is a text, not {_kind(name)}")
+        raise BundleError(f"{MANIFEST}: name is a text, not {_kind(name)}")
     if name is not None:
         names.checked(f"{MANIFEST}: the name", name)
     if "command" not in settings:
-        raise SubmissionError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
+        raise BundleError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
     command = _command(settings["command"])
     _check_program(command, files)
     return Manifest(name, command)
@@ -63,18 +63,18 @@ def _command(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return _words(value)
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise SubmissionError(f"{MANIFEST}: command is a list of texts, not {_kind(value)}")
+        raise BundleError(f"{MANIFEST}: command is a list of texts, not {_kind(value)}")
     if not value or not value[0]:
-        raise SubmissionError(f"{MANIFEST}: command is empty")
+        raise BundleError(f"{MANIFEST}: command is empty")
     if any("\0" in word for word in value):
-        raise SubmissionError(f"{MANIFEST}: command has a NUL character")
+        raise BundleError(f"{MANIFEST}: command has a NUL character")
     return tuple(value)
 
 
 def _words(text: str) -> tuple[str, ...]:
     """The words of a command line; what only a shell would understand is refused."""
     if "$" in text or "`" in text:
-        raise SubmissionError(
+        raise BundleError(
             f"{MANIFEST}: command {text!a} is not run by a shell, so $ and ` do nothing; "
             "write a list of texts if you mean them as they stand"
         )
@@ -84,10 +84,10 @@ def _words(text: str) -> tuple[str, ...]:
     try:
         words = list(lexer)
     except ValueError as error:
-        raise SubmissionError(f"{MANIFEST}: command {text!a} is no command line: {error}") from None
+        raise BundleError(f"{MANIFEST}: command {text!a} is no command line: {error}") from None
     for word in words:
         if word and set(word) <= set("();<>|&"):
-            raise SubmissionError(
+            raise BundleError(
                 f"{MANIFEST}: command {text!a} is not run by a shell, so {word} does nothing; "
                 "name one program and its arguments"
             )
@@ -98,17 +98,17 @@ def _check_program(command: tuple[str, ...], files: Files) -> None:
     """The program, and a Python program's file, are there; as far as can be seen from outside."""
     program = command[0]
     if program.startswith(("/", "~")):
-        raise SubmissionError(
+        raise BundleError(
             f"{MANIFEST}: command starts {program!a}, which is a place on your machine; "
             "name a file of the bot, or a program such as python3"
         )
     if "/" in program and os.path.normpath(program) not in files:
-        raise SubmissionError(f"{MANIFEST}: command starts {program!a}, but there is no such file")
+        raise BundleError(f"{MANIFEST}: command starts {program!a}, but there is no such file")
     if program in _PYTHON:
         script = next((word for word in command[1:] if not word.startswith("-")), None)
         if script and script.endswith(".py") and os.path.normpath(script) not in files:
             there = ", ".join(sorted(path for path in files if path.endswith(".py"))[:3])
-            raise SubmissionError(
+            raise BundleError(
                 f"{MANIFEST}: command runs {script!a}, but there is no such file; "
                 f"there is {there or 'no Python file'}"
             )

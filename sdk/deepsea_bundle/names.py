@@ -10,28 +10,26 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from deepsea_ladder.errors import SubmissionError
+from deepsea_bundle.errors import BundleError
 
 LONGEST: Final = 40
 _MARKS: Final = frozenset(" ._'+-")
 
 
 def checked(what: str, name: str) -> str:
-    """The name, if it is one; `what` says whose. Raises `SubmissionError`."""
+    """The name, if it is one; `what` says whose. Raises `BundleError`."""
     if not name or len(name) > LONGEST:
-        raise SubmissionError(
-            f"{what} {name[:60]!a} has {len(name)} characters, not 1 to {LONGEST}"
-        )
+        raise BundleError(f"{what} {name[:60]!a} has {len(name)} characters, not 1 to {LONGEST}")
     if unicodedata.normalize("NFKC", name) != name:
-        raise SubmissionError(f"{what} {name!a} is written with look-alikes of plain characters")
+        raise BundleError(f"{what} {name!a} is written with look-alikes of plain characters")
     for char in name:
         if not (_is_plain_letter(char) or char in _MARKS):
-            raise SubmissionError(
+            raise BundleError(
                 f"{what} {name!a} has the character {char!a}; letters, digits, spaces and ._'+- "
                 "make a name"
             )
     if not (name[0].isalnum() and name[-1] != " " and "  " not in name):
-        raise SubmissionError(
+        raise BundleError(
             f"{what} {name!a} must begin with a letter or digit, and spaces stand alone inside"
         )
     return name

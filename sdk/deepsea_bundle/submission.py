@@ -20,9 +20,9 @@ from deepsea_bundle.archive import (
     is_skipped,
     pack,
 )
+from deepsea_bundle.errors import BundleError
 from deepsea_bundle.manifest import MANIFEST, Manifest, read_manifest
 from deepsea_bundle.unzip import read_zip
-from deepsea_ladder.errors import SubmissionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,17 @@ class Submission:
 
 
 def read_submission(path: Path, limits: BundleLimits = LIMITS) -> Submission:
-    """Check and pack what is at `path`; raises `SubmissionError` for the first thing wrong."""
+    """Check and pack what is at `path`; raises `BundleError` for the first thing wrong."""
     try:
         if path.is_dir():
             files = read_folder(path, limits)
         elif path.is_file():
             files = _read_file(path, limits)
         else:
-            raise SubmissionError(f"there is nothing at {str(path)!r}")
+            raise BundleError(f"there is nothing at {str(path)!r}")
     except OSError as error:
         where = error.filename or path
-        raise SubmissionError(f"{str(where)!r} cannot be read: {error.strerror or error}") from None
+        raise BundleError(f"{str(where)!r} cannot be read: {error.strerror or error}") from None
     return submission_of(files)
 
 
@@ -67,10 +67,10 @@ def _read_file(path: Path, limits: BundleLimits) -> Files:
         collection.file(path.name, content)
         manifest = f'command = ["python3", "{path.name}"]\n'
         if '"' in path.name:
-            raise SubmissionError(f"{path.name!a}: a program's name without quotes, please")
+            raise BundleError(f"{path.name!a}: a program's name without quotes, please")
         return {**collection.files, MANIFEST: manifest.encode()}
     if not content.startswith(b"PK"):
-        raise SubmissionError(
+        raise BundleError(
             f"{str(path)!r} is neither a zip nor a Python file; a bot is a folder or zip with "
             f"{MANIFEST}, or a single .py file"
         )
@@ -108,7 +108,7 @@ def read_folder(folder: Path, limits: BundleLimits) -> Files:
                 collection.announce(path, state.st_size)
                 content = stream.read(state.st_size + 1)
             if len(content) != state.st_size:
-                raise SubmissionError(f"{path!a} changes while it is read")
+                raise BundleError(f"{path!a} changes while it is read")
             collection.file(path, content)
     return collection.finished()
 
@@ -120,8 +120,8 @@ def _raise(error: OSError) -> None:
 def _check_kind(path: str, state: os.stat_result) -> None:
     kind = stat.S_IFMT(state.st_mode)
     if kind == stat.S_IFLNK:
-        raise SubmissionError(f"{path!a} is a link; put the file itself there")
+        raise BundleError(f"{path!a} is a link; put the file itself there")
     if kind not in (stat.S_IFREG, stat.S_IFDIR):
-        raise SubmissionError(f"{path!a} is a device, pipe or socket, not a file")
+        raise BundleError(f"{path!a} is a device, pipe or socket, not a file")
     if kind == stat.S_IFREG and state.st_mode & (stat.S_ISUID | stat.S_ISGID):
-        raise SubmissionError(f"{path!a} has the setuid or setgid bit")
+        raise BundleError(f"{path!a} has the setuid or setgid bit")

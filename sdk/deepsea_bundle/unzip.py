@@ -16,7 +16,7 @@ import zlib
 from typing import Final, NamedTuple
 
 from deepsea_bundle.archive import LIMITS, BundleLimits, FileCollector, Files, is_skipped
-from deepsea_ladder.errors import SubmissionError
+from deepsea_bundle.errors import BundleError
 
 _END: Final = struct.Struct("<4s4H2LH")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
@@ -49,9 +49,9 @@ class _Entry(NamedTuple):
 
 
 def read_zip(data: bytes, limits: BundleLimits = LIMITS) -> Files:
-    """The files in a zip; raises `SubmissionError` at the first thing that is wrong with it."""
+    """The files in a zip; raises `BundleError` at the first thing that is wrong with it."""
     if len(data) > limits.archive_bytes:
-        raise SubmissionError(
+        raise BundleError(
             f"the zip has {len(data)} bytes; at most {limits.archive_bytes} are taken"
         )
     entries, directory = _entries(data, limits)
@@ -73,9 +73,9 @@ def _entries(data: bytes, limits: BundleLimits) -> tuple[list[_Entry], int]:
     """What the directory lists, and where it begins."""
     end = len(data) - _END.size
     if not data.startswith(b"PK") or end < 0:
-        raise SubmissionError("this is no zip file")
+        raise BundleError("this is no zip file")
     if not data.startswith(b"PK\x05\x06", end):
-        raise SubmissionError(
+        raise BundleError(
             "the zip does not end where a zip ends: it is cut off, or has a comment or other data "
             "behind it"
         )
@@ -85,11 +85,11 @@ def _entries(data: bytes, limits: BundleLimits) -> tuple[list[_Entry], int]:
         or 0xFFFFFFFF in (size, directory)
         or data[end - 20 : end - 16] == (_ZIP64_LOCATOR)
     ):
-        raise SubmissionError("the zip is in the format for huge ones (zip64); pack it without")
+        raise BundleError("the zip is in the format for huge ones (zip64); pack it without")
     if (disk, start_disk, here, comment) != (0, 0, count, 0) or directory + size != end:
-        raise SubmissionError("the zip's directory is not where its end says")
+        raise BundleError("the zip's directory is not where its end says")
     if count > limits.entries:
-        raise SubmissionError(
+        raise BundleError(
             f"the zip has {count} entries; at most {limits.entries} are taken, "
             "leave out what the bot does not need"
         )
@@ -98,14 +98,14 @@ def _entries(data: bytes, limits: BundleLimits) -> tuple[list[_Entry], int]:
         entry, at = _entry(data, at, end)
         entries.append(entry)
     if at != end:
-        raise SubmissionError("the zip's directory has more or less in it than it says")
+        raise BundleError("the zip's directory has more or less in it than it says")
     return entries, directory
 
 
 def _entry(data: bytes, at: int, end: int) -> tuple[_Entry, int]:
     """The entry that the directory has at a place, and the place of the next one."""
     if at + _CENTRAL.size > end or not data.startswith(b"PK\x01\x02", at):
-        raise SubmissionError("the zip's directory is damaged")
+        raise BundleError("the zip's directory is damaged")
     fields = _CENTRAL.unpack_from(data, at)
     _, made_by, _, flags, method, _, _, crc, packed, size = fields[:10]
     name_length, extra_length, comment_length, disk, _, attributes, offset = fields[10:]
@@ -113,11 +113,11 @@ def _entry(data: bytes, at: int, end: int) -> tuple[_Entry, int]:
     extra = data[at + _CENTRAL.size + name_length :][:extra_length]
     name = _name(raw_name, flags)
     if flags & _ENCRYPTED:
-        raise SubmissionError(f"{name!a} is encrypted")
+        raise BundleError(f"{name!a} is encrypted")
     if flags & ~_KNOWN_FLAGS or disk:
-        raise SubmissionError(f"{name!a} is packed in an unusual way (flags {flags:#x})")
+        raise BundleError(f"{name!a} is packed in an unusual way (flags {flags:#x})")
     if method not in (_STORED, _DEFLATED):
-        raise SubmissionError(f"{name!a} is packed with method {method}; use deflate or none")
+        raise BundleError(f"{name!a} is packed with method {method}; use deflate or none")
     _check_extra(name, extra)
     if made_by >> 8 == _UNIX:
         _check_mode(name, attributes >> 16)
@@ -132,7 +132,7 @@ def _name(raw: bytes, flags: int) -> str:
     try:
         return raw.decode("utf-8" if flags & _UTF8 else "ascii")
     except UnicodeDecodeError:
-        raise SubmissionError(
+        raise BundleError(
             f"{raw[:60]!r}: a name that is neither ASCII nor marked as UTF-8"
         ) from None
 
@@ -142,26 +142,26 @@ def _check_extra(name: str, extra: bytes) -> None:
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<2H", extra, at)
         if kind == _ZIP64_EXTRA:
-            raise SubmissionError(f"{name!a} is in the format for huge files (zip64)")
+            raise BundleError(f"{name!a} is in the format for huge files (zip64)")
         at += 4 + length
 
 
 def _check_mode(name: str, mode: int) -> None:
     kind = stat.S_IFMT(mode)
     if kind == stat.S_IFLNK:
-        raise SubmissionError(f"{name!a} is a link; put the file itself there")
+        raise BundleError(f"{name!a} is a link; put the file itself there")
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise SubmissionError(f"{name!a} is a device or the like, not a file")
+        raise BundleError(f"{name!a} is a device or the like, not a file")
     if kind and (kind == stat.S_IFDIR) != name.endswith("/"):
-        raise SubmissionError(f"{name!a} is a file by its name or its mode, but not by both")
+        raise BundleError(f"{name!a} is a file by its name or its mode, but not by both")
     if mode & (stat.S_ISUID | stat.S_ISGID) and kind != stat.S_IFDIR:
-        raise SubmissionError(f"{name!a} has the setuid or setgid bit")
+        raise BundleError(f"{name!a} has the setuid or setgid bit")
 
 
 def _check_local(data: bytes, entry: _Entry) -> int:
     """Where an entry's bytes begin, having compared its own header with the directory."""
     if entry.offset + _LOCAL.size > len(data) or not data.startswith(b"PK\x03\x04", entry.offset):
-        raise SubmissionError(f"{entry.name!a} is not where the zip's directory says")
+        raise BundleError(f"{entry.name!a} is not where the zip's directory says")
     fields = _LOCAL.unpack_from(data, entry.offset)
     _, _, flags, method, _, _, *sizes, name_length, extra_length = fields
     start = entry.offset + _LOCAL.size + int(name_length + extra_length)
@@ -172,7 +172,7 @@ def _check_local(data: bytes, entry: _Entry) -> int:
     if (raw_name, flags, method) != (entry.raw_name, entry.flags, entry.method) or not (
         later or sizes == said
     ):
-        raise SubmissionError(f"{entry.name!a}: its header and the zip's directory differ")
+        raise BundleError(f"{entry.name!a}: its header and the zip's directory differ")
     return start
 
 
@@ -182,7 +182,7 @@ def _check_tiling(data: bytes, entries: list[_Entry], directory: int) -> None:
     for entry in sorted(entries, key=lambda entry: entry.offset):
         if entry.offset != at:
             what = "overlaps another entry" if entry.offset < at else "has other data before it"
-            raise SubmissionError(f"{entry.name!a} {what}")
+            raise BundleError(f"{entry.name!a} {what}")
         at = entry.start + entry.packed
         if entry.flags & _SIZES_FOLLOW:
             sizes = struct.pack("<3L", entry.crc, entry.packed, entry.size)
@@ -191,14 +191,14 @@ def _check_tiling(data: bytes, entries: list[_Entry], directory: int) -> None:
                     at += len(descriptor)
                     break
             else:
-                raise SubmissionError(f"{entry.name!a}: the sizes behind it are not its own")
+                raise BundleError(f"{entry.name!a}: the sizes behind it are not its own")
     if at != directory:
-        raise SubmissionError("the zip has data between its files and its directory")
+        raise BundleError("the zip has data between its files and its directory")
 
 
 def _check_ratio(entry: _Entry, limits: BundleLimits) -> None:
     if entry.size > max(_SMALL, entry.packed * limits.ratio):
-        raise SubmissionError(
+        raise BundleError(
             f"{entry.name!a} grows from {entry.packed} to {entry.size} bytes, more than "
             f"{limits.ratio} times; send what it is made from"
         )
@@ -214,10 +214,10 @@ def _content(data: bytes, entry: _Entry) -> bytes:
             # One byte more than announced is enough to see that the announcement lied.
             content = inflater.decompress(packed, entry.size + 1)
         except zlib.error as error:
-            raise SubmissionError(f"{entry.name!a} is damaged: {error}") from None
+            raise BundleError(f"{entry.name!a} is damaged: {error}") from None
         exact = inflater.eof and not inflater.unused_data and not inflater.unconsumed_tail
     if len(content) != entry.size or not exact:
-        raise SubmissionError(f"{entry.name!a} has not the {entry.size} bytes that it announces")
+        raise BundleError(f"{entry.name!a} has not the {entry.size} bytes that it announces")
     if zlib.crc32(content) != entry.crc:
-        raise SubmissionError(f"{entry.name!a} is damaged: its checksum differs")
+        raise BundleError(f"{entry.name!a} is damaged: its checksum differs")
     return content

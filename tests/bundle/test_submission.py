@@ -12,9 +12,9 @@ import pytest
 
 from deepsea_bundle.archive import SKIPPED, BundleLimits
 from deepsea_bundle.bot_cache import BotCache, unpack
+from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.manifest import Manifest
 from deepsea_bundle.submission import read_submission, submission_of
-from deepsea_ladder.errors import StoreDamaged, SubmissionError
 from deepsea_referee.bots.resolve import LEFT_BEHIND, resolve
 
 MANIFEST = 'name = "Nemo"\ncommand = ["python3", "bot.py"]\n'
@@ -89,16 +89,16 @@ def test_a_single_python_file_is_a_bot(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["bot.exe", "notes.txt"])
 def test_what_is_neither_is_said(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\x7fELF")
-    with pytest.raises(SubmissionError, match="is neither a zip nor a Python file"):
+    with pytest.raises(BundleError, match="is neither a zip nor a Python file"):
         read_submission(tmp_path / name)
-    with pytest.raises(SubmissionError, match="there is nothing at"):
+    with pytest.raises(BundleError, match="there is nothing at"):
         read_submission(tmp_path / "nothing")
 
 
 def test_a_program_whose_name_is_an_order_is_refused(tmp_path: Path) -> None:
     for name in ('a"b.py', "a\nb.py"):
         (tmp_path / name).write_text("print()\n")
-        with pytest.raises(SubmissionError):
+        with pytest.raises(BundleError):
             read_submission(tmp_path / name)
 
 
@@ -106,7 +106,7 @@ def test_links_are_refused_in_folders(folder: Path) -> None:
     link = folder / "lib" / "secret"
     for target in ("/etc/hostname", "mind.py", "nowhere", "."):
         link.symlink_to(target)
-        with pytest.raises(SubmissionError, match="'lib/secret' is a link; put the file itself"):
+        with pytest.raises(BundleError, match="'lib/secret' is a link; put the file itself"):
             read_submission(folder)
         link.unlink()
 
@@ -115,19 +115,19 @@ def test_devices_pipes_and_sockets_are_refused_unopened(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(folder / "pipe")
-    with pytest.raises(SubmissionError, match="'pipe' is a device, pipe or socket"):
+    with pytest.raises(BundleError, match="'pipe' is a device, pipe or socket"):
         read_submission(folder)
     (folder / "pipe").unlink()
     monkeypatch.chdir(folder)  # a socket's path must be short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
-        with pytest.raises(SubmissionError, match="'socket' is a device, pipe or socket"):
+        with pytest.raises(BundleError, match="'socket' is a device, pipe or socket"):
             read_submission(folder)
 
 
 def test_setuid_files_are_refused(folder: Path) -> None:
     (folder / "bot.py").chmod(stat.S_ISUID | 0o755)
-    with pytest.raises(SubmissionError, match=r"'bot\.py' has the setuid or setgid bit"):
+    with pytest.raises(BundleError, match=r"'bot\.py' has the setuid or setgid bit"):
         read_submission(folder)
 
 
@@ -141,7 +141,7 @@ def test_setuid_files_are_refused(folder: Path) -> None:
     ],
 )
 def test_limits_are_kept_in_folders(folder: Path, limits: BundleLimits, words: str) -> None:
-    with pytest.raises(SubmissionError, match=words):
+    with pytest.raises(BundleError, match=words):
         read_submission(folder, limits)
 
 
@@ -150,13 +150,13 @@ def test_a_file_larger_than_a_zip_may_be_is_not_read_whole(tmp_path: Path) -> No
     with large.open("wb") as stream:
         stream.write(b"PK")
         stream.truncate(1 << 40)
-    with pytest.raises(SubmissionError, match=r"the zip has \d+ bytes; at most 16777216"):
+    with pytest.raises(BundleError, match=r"the zip has \d+ bytes; at most 16777216"):
         read_submission(large)
 
 
 def test_names_that_are_not_utf8_are_refused(folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.py")).write_text("")
-    with pytest.raises(SubmissionError, match=r"cannot be printed|not UTF-8"):
+    with pytest.raises(BundleError, match=r"cannot be printed|not UTF-8"):
         read_submission(folder)
 
 
@@ -204,7 +204,7 @@ def test_a_manifest_that_is_wrong_is_refused_with_what_is_wrong(
     files = {"bot.py": b"print()\n", "lib/mind.py": b""}
     if manifest is not None:
         files["bot.toml"] = manifest.encode("utf-8", "surrogateescape")
-    with pytest.raises(SubmissionError, match=words) as refusal:
+    with pytest.raises(BundleError, match=words) as refusal:
         submission_of(files)
     assert "\n" not in str(refusal.value)
 
@@ -246,8 +246,10 @@ def test_an_archive_that_is_not_what_it_should_be_is_not_unpacked(
     folder: Path, tmp_path: Path
 ) -> None:
     submission = read_submission(folder)
-    with pytest.raises(StoreDamaged, match="have another digest"):
+    with pytest.raises(BundleDamaged, match="have another digest"):
         unpack(submission.archive, "f" * 64, tmp_path / "cache" / "bot")
+    with pytest.raises(BundleDamaged, match=r"are damaged: .* does not end where a zip ends"):
+        unpack(submission.archive[:-1], submission.digest, tmp_path / "cache" / "bot")
     assert not (tmp_path / "cache").exists()
 
 
@@ -271,3 +273,6 @@ def test_bots_are_unpacked_once_and_repaired(folder: Path, tmp_path: Path) -> No
     assert BotCache(cache, fetch)(submission.digest) == place
     assert (place / "bot.py").read_text() == "import lib.mind\n"
     assert len(asked) == 2
+    (place / "link").symlink_to("bot.py")
+    assert not (BotCache(cache, fetch)(submission.digest) / "link").exists()
+    assert len(asked) == 3

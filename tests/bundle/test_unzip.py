@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_bundle.archive import LIMITS, BundleLimits, pack
+from deepsea_bundle.errors import BundleError
 from deepsea_bundle.unzip import read_zip
-from deepsea_ladder.errors import SubmissionError
 
 FILES = {"bot.toml": b"command = 'x'\n", "lib/mind.py": b"think()\n" * 100, "empty": b""}
 
@@ -165,7 +165,7 @@ def test_packing_is_the_same_everywhere_and_reads_back() -> None:
 def test_whatever_is_packed_is_read_or_refused_by_name(files: dict[str, bytes]) -> None:
     try:
         assert read_zip(pack(files)) == files
-    except SubmissionError as error:
+    except BundleError as error:
         assert "one name on some systems" in str(error)  # noqa: PT017
 
 
@@ -179,7 +179,7 @@ def test_a_changed_byte_is_noticed_or_harmless(place: int, value: int, cut: int)
     ):
         try:
             files = read_zip(bad)
-        except SubmissionError:
+        except BundleError:
             continue
         # Names and dates have no checksum; contents do.
         assert sorted(files.values()) == sorted(FILES.values())
@@ -213,12 +213,12 @@ def test_a_changed_byte_is_noticed_or_harmless(place: int, value: int, cut: int)
 )
 def test_names_that_lead_elsewhere_are_refused(name: bytes, words: str) -> None:
     flags = 1 << 11 if name.isascii() or b"\xe2" in name else 0
-    with pytest.raises(SubmissionError, match=words):
+    with pytest.raises(BundleError, match=words):
         read_zip(zipped(Entry(name, flags=flags)))
 
 
 def test_names_that_are_marked_as_utf8_and_are_not_are_refused() -> None:
-    with pytest.raises(SubmissionError, match="neither ASCII nor marked as UTF-8"):
+    with pytest.raises(BundleError, match="neither ASCII nor marked as UTF-8"):
         read_zip(zipped(Entry(b"\xff\xfe", flags=1 << 11)))
 
 
@@ -236,7 +236,7 @@ def test_names_that_are_marked_as_utf8_and_are_not_are_refused() -> None:
     ],
 )
 def test_what_is_no_plain_file_is_refused(mode: int, words: str) -> None:
-    with pytest.raises(SubmissionError, match=words):
+    with pytest.raises(BundleError, match=words):
         read_zip(zipped(Entry(attributes=mode << 16)))
 
 
@@ -253,7 +253,7 @@ def test_what_is_no_plain_file_is_refused(mode: int, words: str) -> None:
     ],
 )
 def test_names_that_are_one_are_refused(names: list[bytes], words: str) -> None:
-    with pytest.raises(SubmissionError, match=words):
+    with pytest.raises(BundleError, match=words):
         read_zip(zipped(*(Entry(name, flags=1 << 11) for name in names)))
 
 
@@ -298,13 +298,13 @@ def test_names_that_are_one_are_refused(names: list[bytes], words: str) -> None:
     ],
 )
 def test_zips_that_readers_may_see_differently_are_refused(data: bytes, words: str) -> None:
-    with pytest.raises(SubmissionError, match=words):
+    with pytest.raises(BundleError, match=words):
         read_zip(data)
 
 
 def test_data_behind_a_packed_file_is_refused() -> None:
     packed = Entry().bytes_of()
-    with pytest.raises(SubmissionError, match="has not the 8 bytes"):
+    with pytest.raises(BundleError, match="has not the 8 bytes"):
         read_zip(zipped(Entry(packed=packed + b"hidden")))
 
 
@@ -312,9 +312,7 @@ def test_a_ratio_bomb_is_refused_before_it_grows() -> None:
     bomb = zipped(Entry(data=b"\0" * (20 << 20)))
     tracemalloc.start()
     try:
-        with pytest.raises(
-            SubmissionError, match=r"grows from .* to 20971520 bytes, more than 100"
-        ):
+        with pytest.raises(BundleError, match=r"grows from .* to 20971520 bytes, more than 100"):
             read_zip(bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -326,7 +324,7 @@ def test_a_bomb_that_lies_about_its_size_grows_no_further_than_it_says() -> None
     bomb = zipped(Entry(data=b"\0" * (20 << 20), size=1000))
     tracemalloc.start()
     try:
-        with pytest.raises(SubmissionError, match="has not the 1000 bytes"):
+        with pytest.raises(BundleError, match="has not the 1000 bytes"):
             read_zip(bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -337,7 +335,7 @@ def test_a_bomb_that_lies_about_its_size_grows_no_further_than_it_says() -> None
 def test_an_overlap_bomb_is_refused() -> None:
     kernel = Entry(b"a", data=b"\0" * 100_000)
     entries = [kernel, *(replace(kernel, name=b"%02d" % n, offset=0) for n in range(50))]
-    with pytest.raises(SubmissionError, match=r"differ|overlaps"):
+    with pytest.raises(BundleError, match=r"differ|overlaps"):
         read_zip(zipped(*entries))
 
 
@@ -349,7 +347,7 @@ def test_limits_are_kept() -> None:
         ([Entry(b"%d" % n) for n in range(4)], "the zip has 4 entries; at most 3"),
         ([Entry(method=0, data=b"x" * 2000)], "the zip has 2110 bytes; at most 2000 are taken"),
     ):
-        with pytest.raises(SubmissionError, match=words):
+        with pytest.raises(BundleError, match=words):
             read_zip(zipped(*entries), small)
     assert read_zip(zipped(*(Entry(b"%d" % n, b"x" * 100) for n in range(3))), small)
 
@@ -357,7 +355,7 @@ def test_limits_are_kept() -> None:
 def test_a_hundred_thousand_entries_are_refused_unread() -> None:
     directory = b"PK\1\2".ljust(46, b"\0") * 60_000
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 60_000, 60_000, len(directory), 4, 0)
-    with pytest.raises(SubmissionError, match="the zip has 60000 entries; at most 1000"):
+    with pytest.raises(BundleError, match="the zip has 60000 entries; at most 1000"):
         read_zip(b"PK\3\4" + directory + end)
 
 
@@ -369,7 +367,7 @@ def test_a_zip_in_a_zip_is_a_file_like_any_other() -> None:
 def test_what_systems_leave_behind_is_left_out_but_looked_at() -> None:
     junk = [b"__MACOSX/._bot.py", b".DS_Store", b"lib/__pycache__/x.pyc", b".git/config"]
     assert read_zip(zipped(Entry(), *(Entry(name) for name in junk))) == {"bot.py": b"print()\n"}
-    with pytest.raises(SubmissionError, match="leads out"):
+    with pytest.raises(BundleError, match="leads out"):
         read_zip(zipped(Entry(b"__pycache__/../../evil")))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreError, SubmissionError
 from deepsea_ladder.store import AuditKind, BotState, JobStatus, Store
 from deepsea_rules.randomness import commitment, game_seed
@@ -78,9 +79,9 @@ def test_a_name_belongs_to_the_author_who_had_it_first(store: Store) -> None:
     ],
 )
 def test_names_that_are_orders_or_riddles_are_refused(store: Store, name: str) -> None:
-    with pytest.raises(SubmissionError):
+    with pytest.raises(BundleError):
         store.bots.submit(name, "Ada", ladder.a_submission("one"))
-    with pytest.raises(SubmissionError):
+    with pytest.raises(BundleError):
         store.bots.submit("greedy", name, ladder.a_submission("one"))
     assert store.bots.all() == []
 

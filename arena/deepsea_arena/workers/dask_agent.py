@@ -82,7 +82,7 @@ class Host:
         self._timer: threading.Timer | None = None
 
     def keep(self, digest: str, archive: bytes) -> None:
-        """Unpack a bot. Raises `StoreDamaged` if it is another one."""
+        """Unpack a bot. Raises `BundleDamaged` if it is another one."""
         folder = self._home() / digest
         if not folder.is_dir():
             unpack(archive, digest, folder)

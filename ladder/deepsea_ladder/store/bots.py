@@ -63,8 +63,8 @@ class Bots:
     def submit(self, name: str, author: str, submission: Submission) -> BotVersion:
         """Store a new version, which is active from now on.
 
-        Raises `SubmissionError` for a bad name, somebody else's bot, or files that are those of
-        the version that plays already.
+        Raises `BundleError` for a bad name, and `SubmissionError` for somebody else's bot or files
+        that are those of the version that plays already.
         """
         names.checked("the bot's name", name)
         names.checked("the author's name", author)
