@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deepsea_ladder.store import Store, StoredSeason
+    from deepsea_ladder.model import StoredSeason
+    from deepsea_ladder.store import Store
 
 
 def own_name() -> str:
@@ -33,7 +34,7 @@ def take_back(store: Store, season: StoredSeason) -> int:
 
     Without it they would wait until the leases run out.
     """
-    from deepsea_ladder.store import JobStatus
+    from deepsea_ladder.model import JobStatus
 
     leased = store.queue.listed(season, JobStatus.LEASED)
     gone = {job.owner for job in leased if job.owner and is_gone(job.owner)}

@@ -21,7 +21,8 @@ from typing import Final
 from deepsea_arena.workers.local import FinishedGame, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.store import Job, Store
+from deepsea_ladder.model import Job
+from deepsea_ladder.store import Store
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve

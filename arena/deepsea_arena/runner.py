@@ -15,11 +15,12 @@ from typing import Final, Protocol, TypeVar
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers.local import FinishedGame, Outcome, WorkerPool
 from deepsea_ladder.errors import PairingError, StoreUnavailable
-from deepsea_ladder.store import Block, Job, Receipt, ReceiptStatus, Store, StoredSeason
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, Rotation, StoredSeason
+from deepsea_ladder.store import Store
 
 _T = TypeVar("_T")
 
-Source = Callable[[int, int], Sequence[Block]]
+Source = Callable[[int, int], Sequence[Rotation]]
 """Where new games come from: given the number of the season's last job and how many games are
 wanted at least, blocks of line-ups. None at all means that there is nothing to play now; a
 `PairingError` says why. The same store and number should give the same blocks."""
@@ -28,7 +29,7 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 
 
-def no_source(number: int, wanted: int) -> Sequence[Block]:
+def no_source(number: int, wanted: int) -> Sequence[Rotation]:
     """For tournaments, whose jobs are all there from the start."""
     return ()
 

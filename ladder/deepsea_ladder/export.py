@@ -11,8 +11,8 @@ import io
 import json
 from collections.abc import Iterator
 
-from deepsea_ladder.store import Store, StoredSeason
-from deepsea_ladder.store.history import StoredGame, StoredSeat
+from deepsea_ladder.model import StoredGame, StoredSeason, StoredSeat
+from deepsea_ladder.store import Store
 
 COLUMNS = (
     "seq", "game_id", "season", "played_at", "seat", "bot", "version", "author", "digest",

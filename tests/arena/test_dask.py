@@ -27,7 +27,8 @@ from deepsea_arena.workers.dask import Cluster
 from deepsea_arena.workers.local import FinishedGame, Outcome, VoidOutcome, start_in
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import CrewError
-from deepsea_ladder.store import Job, Store
+from deepsea_ladder.model import Job
+from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_sdk import __version__
 from helpers import deeds, ladder

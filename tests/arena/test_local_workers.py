@@ -24,7 +24,8 @@ from deepsea_arena.workers.local import (
     ready_made,
     start_in,
 )
-from deepsea_ladder.store import Job, Store, StoredSeason
+from deepsea_ladder.model import Job, StoredSeason
+from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.deeds import misbehave
 from helpers.killing import context

@@ -10,8 +10,9 @@ from deepsea_arena.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSum
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome, VoidOutcome
 from deepsea_ladder.errors import CrewError, PairingError, StoreUnavailable
+from deepsea_ladder.model import Job, JobStatus, Receipt, StoredSeason
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
-from deepsea_ladder.store import Job, JobStatus, Receipt, Store, StoredSeason
+from deepsea_ladder.store import Store
 from helpers import ladder
 
 

@@ -15,9 +15,10 @@ from deepsea_bundle.submission import read_submission
 from deepsea_cli.ladder import options
 from deepsea_cli.ladder.seasons import balanced
 from deepsea_cli.text_table import Column, table
+from deepsea_ladder.model import JobStatus
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import JobStatus, Store
+from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import sample_bots
 from deepsea_rules.randomness import commitment
 from deepsea_rules.record import GameRecord, verify

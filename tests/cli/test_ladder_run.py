@@ -19,8 +19,9 @@ from deepsea_arena.workers.local import FinishedGame, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.submission import read_submission
 from deepsea_cli.ladder import options
+from deepsea_ladder.model import BotState, Job, JobStatus
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import BotState, Job, JobStatus, Store
+from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import probe
 from deepsea_rules.record import GameRecord, verify

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from deepsea_arena.workers.local import FinishedGame, Outcome, Play
-from deepsea_ladder.store import Job
+from deepsea_ladder.model import Job
 
 from . import ladder
 

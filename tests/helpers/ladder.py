@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from deepsea_bundle.submission import Submission, submission_of
+from deepsea_ladder.model import BotVersion, Job, StoredSeason
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import BotVersion, Job, Store, StoredSeason
+from deepsea_ladder.store import Store
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
 

@@ -8,7 +8,8 @@ import pytest
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreError, SubmissionError
-from deepsea_ladder.store import AuditKind, BotState, JobStatus, Store
+from deepsea_ladder.model import AuditKind, BotState, JobStatus
+from deepsea_ladder.store import Store
 from deepsea_rules.randomness import commitment, game_seed
 from helpers import ladder
 

@@ -15,7 +15,8 @@ from deepsea_arena.runner import Runner, RunnerSettings
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.store import Job, Receipt, ReceiptStatus, RetryPolicy, Store, StoredSeason
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
+from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder
 from helpers.killing import NEVER, context, killed_at

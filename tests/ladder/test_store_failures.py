@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import event, text
 
 from deepsea_ladder.errors import StoreError, StoreUnavailable
-from deepsea_ladder.store import Job, Receipt, ReceiptStatus, Store, StoredSeason, database
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
+from deepsea_ladder.store import Store, database
 from helpers import ladder
 from helpers.killing import context
 from helpers.postgres import Postgres

@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.store import (
+from deepsea_ladder.model import (
     AuditKind,
     BotState,
     Job,
     JobStatus,
     Receipt,
     ReceiptStatus,
-    RetryPolicy,
-    Store,
     StoredSeason,
 )
+from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 
 

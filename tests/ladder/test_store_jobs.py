@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.store import AuditKind, Job, JobStatus, RetryPolicy, Store, StoredSeason
+from deepsea_ladder.model import AuditKind, Job, JobStatus, StoredSeason
+from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 
 

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import text
 
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating import trueskill_fold
 from deepsea_ladder.rating.trueskill_fold import PACKAGE_DEFAULTS, Rating, RatingParameters
-from deepsea_ladder.store import Store, StoredSeason
+from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.postgres import Postgres
 

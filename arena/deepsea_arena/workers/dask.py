@@ -19,7 +19,7 @@ from deepsea_arena.shutdown import Stop, WakePipe
 from deepsea_arena.workers.dask_client import AgentRefusal, Came, Left, Link, Lost, News
 from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
 from deepsea_ladder.errors import CrewError
-from deepsea_ladder.store import Job
+from deepsea_ladder.model import Job
 
 END_SECONDS: Final = 10.0
 """The longest wait for workers to end what they play when a run ends."""

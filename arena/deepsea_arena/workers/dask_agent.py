@@ -28,7 +28,7 @@ from deepsea_arena.rated_games import guest, hosting
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers.local import LocalWorkers, MakePlay, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import unpack
-from deepsea_ladder.store import Job
+from deepsea_ladder.model import Job
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.sandbox import cleanup
 from deepsea_sdk import __version__

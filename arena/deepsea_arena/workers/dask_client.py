@@ -26,7 +26,7 @@ import distributed
 from deepsea_arena.workers import dask_agent
 from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
 from deepsea_ladder.errors import CrewError
-from deepsea_ladder.store import Job
+from deepsea_ladder.model import Job
 from deepsea_referee.errors import UserError
 from deepsea_referee.random import fresh_seed
 

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from deepsea_arena.shutdown import Stop
 from deepsea_bundle.names import plain
-from deepsea_ladder.store import Job
+from deepsea_ladder.model import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from deepsea_rules.constants import SEAT_LETTERS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deepsea_ladder.model import BotVersion, LadderBot, StoredGame, StoredSeason
     from deepsea_ladder.rating.trueskill_fold import Rating
     from deepsea_ladder.standings import HeadToHead, SeatLine
-    from deepsea_ladder.store import BotVersion, LadderBot, StoredGame, StoredSeason
 
 POINTS: Final = 8
 """How many points of a rating's course are shown."""
@@ -50,8 +50,8 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its course, opponents, seats, and its faults."""
+    from deepsea_ladder.model import RatedVersion
     from deepsea_ladder.standings import by_seat, head_to_head
-    from deepsea_ladder.store import RatedVersion
 
     with open_store(store_text) as store:
         season = chosen_season(store, season_name)

@@ -11,7 +11,7 @@ from deepsea_cli.output import print_json
 from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
-    from deepsea_ladder.store import StoredGame
+    from deepsea_ladder.model import StoredGame
 
 
 @click.command("games")

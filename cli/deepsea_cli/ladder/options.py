@@ -19,7 +19,8 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import DEFAULT
 
 if TYPE_CHECKING:
-    from deepsea_ladder.store import Store, StoredSeason
+    from deepsea_ladder.model import StoredSeason
+    from deepsea_ladder.store import Store
 
 VARIABLE: Final = "DEEPSEA_LADDER"
 _F = TypeVar("_F", bound=Callable[..., Any])

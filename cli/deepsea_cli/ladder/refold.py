@@ -26,9 +26,10 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deepsea_ladder.model import StoredSeason
     from deepsea_ladder.rating.trueskill_fold import RatingParameters
     from deepsea_ladder.standings import Standing
-    from deepsea_ladder.store import Store, StoredSeason
+    from deepsea_ladder.store import Store
 
 
 @click.command("refold")

@@ -29,9 +29,10 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from deepsea_arena.runner import RunGoal, RunSummary, Source
     from deepsea_arena.workers.local import WorkerPool
+    from deepsea_ladder.model import Job, Receipt, StoredSeason
     from deepsea_ladder.rating.convergence import OrderConfidence
     from deepsea_ladder.season import Isolation
-    from deepsea_ladder.store import Job, Receipt, Store, StoredSeason
+    from deepsea_ladder.store import Store
 
 REDRAW_US: Final = 200_000
 LOOKS: Final = 4
@@ -135,8 +136,8 @@ class Settled:
 
     def order(self) -> OrderConfidence:
         """How settled it is now; a bot that has not had its trial games leaves it open."""
+        from deepsea_ladder.model import BotState
         from deepsea_ladder.rating.convergence import order
-        from deepsea_ladder.store import BotState
 
         season = self._season.season
         entries = [
@@ -269,7 +270,7 @@ class RunProgress:
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """A result was taken in or refused."""
-        from deepsea_ladder.store import ReceiptStatus
+        from deepsea_ladder.model import ReceiptStatus
 
         self._done += receipt.verdict is ReceiptStatus.ACCEPTED
         if receipt.verdict is ReceiptStatus.REFUSED:

@@ -25,8 +25,8 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet
 
 if TYPE_CHECKING:
+    from deepsea_ladder.model import StoredSeason
     from deepsea_ladder.season import Isolation, Season
-    from deepsea_ladder.store import StoredSeason
 
 
 @click.command("init")

@@ -27,8 +27,9 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deepsea_ladder.model import RatedVersion, StoredSeason
     from deepsea_ladder.standings import Standing
-    from deepsea_ladder.store import RatedVersion, Store, StoredSeason
+    from deepsea_ladder.store import Store
 
 
 @click.command("standings")

@@ -10,7 +10,8 @@ from deepsea_cli.ladder.options import count, day, open_store, store_option
 from deepsea_cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from deepsea_ladder.store import JobInfo, Store, StoredSeason
+    from deepsea_ladder.model import JobInfo, StoredSeason
+    from deepsea_ladder.store import Store
 
 LATELY: Final = 100
 """Over how many games the rate of games is counted."""
@@ -22,7 +23,7 @@ LISTED: Final = 10
 @store_option
 def status(*, store_text: str, as_json: bool) -> None:
     """Show each season's queue and leases, the rate of games, and what somebody should look at."""
-    from deepsea_ladder.store import BotState
+    from deepsea_ladder.model import BotState
 
     with open_store(store_text) as store:
         where = str(store.database)
@@ -55,7 +56,7 @@ def status(*, store_text: str, as_json: bool) -> None:
 
 
 def _season(store: Store, season: StoredSeason) -> dict[str, Any]:
-    from deepsea_ladder.store import JobStatus
+    from deepsea_ladder.model import JobStatus
 
     counts = store.queue.counts(season)
     latest = store.history.latest(LATELY, season)

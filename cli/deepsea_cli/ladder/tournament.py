@@ -28,9 +28,10 @@ from deepsea_ladder.errors import PairingError
 from deepsea_referee.errors import RefereeError, UserError
 
 if TYPE_CHECKING:
+    from deepsea_ladder.model import StoredGame, StoredSeason
     from deepsea_ladder.scheduling.pairing import LineUp
     from deepsea_ladder.scheduling.tournament import Score
-    from deepsea_ladder.store import Store, StoredGame, StoredSeason
+    from deepsea_ladder.store import Store
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
 NO_SHOW: Final = -1.0
@@ -141,7 +142,7 @@ class Field:
     def __init__(
         self, store: Store, target: str, bots: Sequence[str], jobs: int, *, quiet: bool
     ) -> None:
-        from deepsea_ladder.store import BotState
+        from deepsea_ladder.model import BotState
 
         self._store = store
         self._target = target

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Final
 
+from deepsea_ladder.model import BotState, Rotation, StoredSeason
 from deepsea_ladder.scheduling.pairing import Candidate, choose
-from deepsea_ladder.store import Block, BotState, Store, StoredSeason
+from deepsea_ladder.store import Store
 
 _REMEMBERED: Final = 200_000
 """Jobs that are looked back on; who has not played in them waits longest."""
@@ -36,7 +37,7 @@ class Matchmaker:
         """The last line-up of each version."""
         self._lately: deque[frozenset[int]] = deque(maxlen=_LATELY)
 
-    def __call__(self, number: int, wanted: int) -> Sequence[Block]:
+    def __call__(self, number: int, wanted: int) -> Sequence[Rotation]:
         """At least `wanted` games to follow job `number`, as blocks of line-ups.
 
         Raises `PairingError` if no table can be filled.

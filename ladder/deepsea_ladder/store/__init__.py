@@ -14,49 +14,29 @@ from types import TracebackType
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import migrate
-from deepsea_ladder.store.audit import Audit, AuditEntry, AuditKind
-from deepsea_ladder.store.bots import Bots, BotVersion, LadderBot
+from deepsea_ladder.store.audit import Audit
+from deepsea_ladder.store.bots import Bots
 from deepsea_ladder.store.database import Database
-from deepsea_ladder.store.games import Games, Receipt, ReceiptStatus
-from deepsea_ladder.store.history import History, StoredGame, StoredSeat
-from deepsea_ladder.store.job_queries import JobInfo, Queue, QueueCounts, QueuedJob
-from deepsea_ladder.store.jobs import Block, Job, Jobs, Lineup
-from deepsea_ladder.store.ratings import RatedVersion, Ratings
+from deepsea_ladder.store.games import Games
+from deepsea_ladder.store.history import History
+from deepsea_ladder.store.job_queries import Queue
+from deepsea_ladder.store.jobs import Jobs
+from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.retry_policy import RetryPolicy
-from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
-from deepsea_ladder.store.seasons import Seasons, StoredSeason
+from deepsea_ladder.store.seasons import Seasons
 
 __all__ = [
-    "AttemptEnd",
     "Audit",
-    "AuditEntry",
-    "AuditKind",
-    "Block",
-    "BotState",
-    "BotVersion",
     "Bots",
     "Database",
     "Games",
     "History",
-    "Job",
-    "JobInfo",
-    "JobStatus",
     "Jobs",
-    "LadderBot",
-    "Lineup",
     "Queue",
-    "QueueCounts",
-    "QueuedJob",
-    "RatedVersion",
     "Ratings",
-    "Receipt",
-    "ReceiptStatus",
     "RetryPolicy",
     "Seasons",
     "Store",
-    "StoredGame",
-    "StoredSeason",
-    "StoredSeat",
 ]
 
 

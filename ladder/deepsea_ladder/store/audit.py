@@ -6,42 +6,12 @@ other; entries are only added.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import NamedTuple
-
 from sqlalchemy import Connection, desc, insert, select
 
 from deepsea_bundle import names
+from deepsea_ladder.model import AuditEntry, AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
-
-
-class AuditKind(StrEnum):
-    """What an entry tells about."""
-
-    SUBMITTED = "submitted"
-    WITHDRAWN = "withdrawn"
-    DISABLED = "disabled"
-    ENABLED = "enabled"
-    REFUSED = "refused"
-    """A result that is none; the subject is the game."""
-    QUARANTINED = "quarantined"
-    REQUEUED = "requeued"
-    CANCELLED = "cancelled"
-    REWRITTEN = "rewritten"
-    """The ratings of a season were computed again and replaced."""
-    SEASON = "season"
-    """A season was opened or closed."""
-
-
-class AuditEntry(NamedTuple):
-    """One line of the log."""
-
-    id: int
-    at: int
-    kind: AuditKind
-    subject: str
-    note: str
 
 
 def note(connection: Connection, at: int, kind: AuditKind, subject: str, words: str) -> None:

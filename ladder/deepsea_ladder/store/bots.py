@@ -7,7 +7,6 @@ to the author who had it first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
@@ -15,43 +14,11 @@ from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
 from deepsea_bundle import names
 from deepsea_bundle.submission import Submission
 from deepsea_ladder.errors import StoreError, SubmissionError
+from deepsea_ladder.model import AuditKind, BotState, BotVersion, LadderBot
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import cancel_games_of
-from deepsea_ladder.store.schema import BotState
-
-
-@dataclass(frozen=True, slots=True)
-class BotVersion:
-    """One version of a bot: what plays, under the name that records give it."""
-
-    id: int
-    bot: str
-    author: str
-    number: int
-    digest: str
-    created_at: int
-
-    @property
-    def label(self) -> str:
-        """The name in records: the bot and its version."""
-        return f"{self.bot} v{self.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class LadderBot:
-    """A bot, with the version that plays."""
-
-    name: str
-    author: str
-    current: BotVersion
-    state: BotState
-    reason: str | None
-    """Why it is not active."""
-    strikes: int
-    """Games in a row that it did not come to, or did not see the end of."""
-    changed_at: int
 
 
 class Bots:

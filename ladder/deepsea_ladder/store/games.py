@@ -9,52 +9,36 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, insert, select, update
 
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.model import (
+    AttemptEnd,
+    AuditKind,
+    BotState,
+    BotVersion,
+    Job,
+    JobStatus,
+    Receipt,
+    ReceiptStatus,
+    StoredSeason,
+)
 from deepsea_ladder.rating.totals import SeatResult, after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import AuditKind, note
-from deepsea_ladder.store.bots import BotVersion, take_out, versions_by_id
+from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.bots import take_out, versions_by_id
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import count_failure, end_attempt, versions_of
-from deepsea_ladder.store.jobs import Job
 from deepsea_ladder.store.retry_policy import RetryPolicy
-from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
-from deepsea_ladder.store.seasons import StoredSeason, by_id
+from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord, verify
 
 LONGEST_RECORD: Final = 1 << 20
-
-
-class ReceiptStatus(StrEnum):
-    """What became of a reported result."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    """The job has its result already; nothing changed."""
-    REFUSED = "refused"
-    """It is no result of this job; nothing but the audit log changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The answer to a report."""
-
-    verdict: ReceiptStatus
-    seq: int | None = None
-    """The game's place in the order in which games are rated."""
-    reason: str | None = None
-    """Why it was refused."""
-    disabled: tuple[str, ...] = ()
-    """Bots that this result has taken out."""
 
 
 class InvalidResult(Exception):

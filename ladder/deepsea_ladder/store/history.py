@@ -7,45 +7,22 @@ waiting; games never change, so the portions fit together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
 
 from deepsea_bundle import names
+from deepsea_ladder.model import BotVersion, StoredGame, StoredSeason, StoredSeat
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.bots import BotVersion, versions_by_id
+from deepsea_ladder.store.bots import versions_by_id
 from deepsea_ladder.store.database import Database
-from deepsea_ladder.store.seasons import StoredSeason
 
 PORTION: Final = 500
 
 _games, _seats = schema.games, schema.game_seats
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSeat:
-    """One seat of a played game."""
-
-    version: BotVersion
-    result: SeatResult
-    rating: Rating
-    """After the game."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredGame:
-    """A game with its result."""
-
-    seq: int
-    game_id: str
-    season: str
-    played_at: int
-    seats: tuple[StoredSeat, ...]
-    record: str
 
 
 class History:

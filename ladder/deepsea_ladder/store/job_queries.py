@@ -6,63 +6,17 @@ Law: nothing here changes anything; `waiting` and `leased` are quick however man
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from sqlalchemy import func, select
 
+from deepsea_ladder.model import JobInfo, JobStatus, QueueCounts, QueuedJob, StoredSeason
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.bots import versions_by_id
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import versions_of
 from deepsea_ladder.store.jobs import last_number
-from deepsea_ladder.store.schema import JobStatus
-from deepsea_ladder.store.seasons import StoredSeason
 
 _jobs = schema.jobs
-
-
-@dataclass(frozen=True, slots=True)
-class QueueCounts:
-    """How a season's jobs stand."""
-
-    todo: int
-    leased: int
-    expired: int
-    """Leases that ran out, and that nobody has taken over yet."""
-    done: int
-    quarantined: int
-    cancelled: int
-    oldest_wait_ms: int
-    """How long the oldest waiting job has waited."""
-
-    @property
-    def open(self) -> int:
-        """Jobs that will still be played."""
-        return self.todo + self.leased + self.expired
-
-
-@dataclass(frozen=True, slots=True)
-class JobInfo:
-    """A job as people look at it."""
-
-    game_id: str
-    season: str
-    status: JobStatus
-    lineup: tuple[str, ...]
-    attempt: int
-    failures: int
-    owner: str | None
-    note: str | None
-
-
-class QueuedJob(NamedTuple):
-    """A job as the pairing looks at it."""
-
-    number: int
-    block: int
-    lineup: tuple[int, ...]
-    created_at: int
 
 
 class Queue:

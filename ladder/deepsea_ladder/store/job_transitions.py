@@ -11,9 +11,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, select, update
 
 from deepsea_bundle import names
+from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import AuditKind, note
-from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
+from deepsea_ladder.store.audit import note
 
 SEASON_CLOSED: Final = "the season was closed"
 

@@ -8,45 +8,30 @@ former owner's result still counts if it is the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.model import (
+    AttemptEnd,
+    AuditKind,
+    BotState,
+    Job,
+    JobStatus,
+    Rotation,
+    StoredSeason,
+)
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import AuditKind, note
-from deepsea_ladder.store.bots import BotVersion, versions_by_id
+from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.bots import versions_by_id
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import count_failure, end_attempt, give_back, versions_of
 from deepsea_ladder.store.retry_policy import RetryPolicy
-from deepsea_ladder.store.schema import AttemptEnd, BotState, JobStatus
-from deepsea_ladder.store.seasons import StoredSeason
 from deepsea_rules.randomness import game_seed
 
-Lineup = Sequence[int]
-"""Ids of versions by seat."""
-Block = Sequence[Lineup]
-"""Games of the same bots, each in other seats."""
-
 _jobs = schema.jobs
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A game that its owner is to play now."""
-
-    id: int
-    game_id: str
-    season: Season
-    seed: bytes
-    seats: tuple[BotVersion, ...]
-    block: int
-    """The same for games of the same bots in other seats."""
-    attempt: int
-    """The number of the lease."""
-    owner: str
 
 
 class Jobs:
@@ -57,7 +42,7 @@ class Jobs:
         self._policy = policy
 
     def add(
-        self, season: StoredSeason, blocks: Sequence[Block], *, after: int | None = None
+        self, season: StoredSeason, blocks: Sequence[Rotation], *, after: int | None = None
     ) -> list[str]:
         """Add a job for each line-up (version ids by seat) of each block; the games' ids.
 
@@ -268,7 +253,7 @@ def _lease(connection: Connection, row: Row[Any], owner: str, at: int, seconds: 
     )
 
 
-def _states(connection: Connection, blocks: Sequence[Block]) -> dict[int, bool]:
+def _states(connection: Connection, blocks: Sequence[Rotation]) -> dict[int, bool]:
     """Of each version in the blocks, whether its bot gets games."""
     versions, bots = schema.bot_versions, schema.bots
     ids = sorted({version for block in blocks for lineup in block for version in lineup})

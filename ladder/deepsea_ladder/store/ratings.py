@@ -8,37 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, select, update
 
+from deepsea_ladder.model import (
+    AuditKind,
+    BotVersion,
+    LadderBot,
+    RatedVersion,
+    StoredSeason,
+)
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD, Rating, RatingParameters
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import AuditKind, note
-from deepsea_ladder.store.bots import BotVersion, LadderBot, current_bots, versions_by_id
+from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.bots import current_bots, versions_by_id
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import versions_of
-from deepsea_ladder.store.schema import BotState
-from deepsea_ladder.store.seasons import StoredSeason
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord, verify
-
-
-@dataclass(frozen=True, slots=True)
-class RatedVersion:
-    """A bot version in a season's standings."""
-
-    version: BotVersion
-    tally: RatingTotals
-    state: BotState
-    """The bot's."""
-    reason: str | None
-    is_current: bool
-    """Whether this is the bot's newest version."""
 
 
 class RatedGame(NamedTuple):

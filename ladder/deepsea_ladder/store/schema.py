@@ -7,7 +7,6 @@ bits; times are the database's, in milliseconds since 1970.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from sqlalchemy import (
@@ -32,43 +31,6 @@ _Id = BigInteger().with_variant(Integer, "sqlite")
 _Hex = String(32)
 _Name = String(40)
 _Digest = String(64)
-
-
-class BotState(StrEnum):
-    """Whether a bot gets games."""
-
-    ACTIVE = "active"
-    DISABLED = "disabled"
-    """Taken out by the ladder, with the reason; `enable` or a new version brings it back."""
-    WITHDRAWN = "withdrawn"
-    """Taken out by its author."""
-
-
-class JobStatus(StrEnum):
-    """Where a job stands."""
-
-    TODO = "todo"
-    LEASED = "leased"
-    DONE = "done"
-    QUARANTINED = "quarantined"
-    """It failed too often; it waits for somebody to look at it."""
-    CANCELLED = "cancelled"
-    """A bot of its line-up was taken out before it was played."""
-
-
-class AttemptEnd(StrEnum):
-    """How an attempt at a job ended."""
-
-    DONE = "done"
-    """It gave the job's result."""
-    VOID = "void"
-    """The game could not be played through, and no bot was to blame."""
-    REFUSED = "refused"
-    """What it reported was no valid result of this job."""
-    EXPIRED = "expired"
-    """Nothing was heard until the lease ran out."""
-    HANDED_BACK = "handed back"
-    """The runner stopped before the game was played."""
 
 
 metadata = MetaData(

@@ -7,37 +7,17 @@ chance; a closed season gets no new games.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Connection, Row, insert, select, update
 
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.model import AuditKind, JobStatus, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import AuditKind, note
+from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import SEASON_CLOSED
 from deepsea_rules.randomness import SEED_BYTES, commitment
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSeason:
-    """A season in the store."""
-
-    id: int
-    season: Season
-    commitment: str
-    """SHA-256 of the season's seed, in hex."""
-    method: str
-    """The arithmetic that its ratings were made with, `rating.METHOD` of that time."""
-    created_at: int
-    closed_at: int | None
-
-    @property
-    def name(self) -> str:
-        """The season's name."""
-        return self.season.name
 
 
 class Seasons:
@@ -87,9 +67,9 @@ class Seasons:
                     update(schema.jobs)
                     .where(
                         schema.jobs.c.season_id == stored.id,
-                        schema.jobs.c.status == schema.JobStatus.TODO,
+                        schema.jobs.c.status == JobStatus.TODO,
                     )
-                    .values(status=schema.JobStatus.CANCELLED, note=SEASON_CLOSED)
+                    .values(status=JobStatus.CANCELLED, note=SEASON_CLOSED)
                 )
                 note(connection, at, AuditKind.SEASON, name, "closed")
             query = select(table.c.seed).where(table.c.id == stored.id)

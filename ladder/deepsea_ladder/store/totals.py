@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.seasons import StoredSeason
 
 _ratings = schema.ratings
 _KEY: Final[dict[Any, Any]] = {

@@ -1,0 +1,254 @@
+"""The types that travel between the store, workers and front ends.
+
+Invariants: plain values, compared by content; nothing here knows a database, so unpickling one in
+a worker loads no SQLAlchemy; times are the database's, in milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult
+from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.season import Season
+
+Seating = Sequence[int]
+"""The line-up of one game: ids of versions by seat."""
+Rotation = Sequence[Seating]
+"""Games of the same bots, each in other seats."""
+
+
+class BotState(StrEnum):
+    """Whether a bot gets games."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    """Taken out by the ladder, with the reason; `enable` or a new version brings it back."""
+    WITHDRAWN = "withdrawn"
+    """Taken out by its author."""
+
+
+class JobStatus(StrEnum):
+    """Where a job stands."""
+
+    TODO = "todo"
+    LEASED = "leased"
+    DONE = "done"
+    QUARANTINED = "quarantined"
+    """It failed too often; it waits for somebody to look at it."""
+    CANCELLED = "cancelled"
+    """A bot of its line-up was taken out before it was played."""
+
+
+class AttemptEnd(StrEnum):
+    """How an attempt at a job ended."""
+
+    DONE = "done"
+    """It gave the job's result."""
+    VOID = "void"
+    """The game could not be played through, and no bot was to blame."""
+    REFUSED = "refused"
+    """What it reported was no valid result of this job."""
+    EXPIRED = "expired"
+    """Nothing was heard until the lease ran out."""
+    HANDED_BACK = "handed back"
+    """The runner stopped before the game was played."""
+
+
+class ReceiptStatus(StrEnum):
+    """What became of a reported result."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    """The job has its result already; nothing changed."""
+    REFUSED = "refused"
+    """It is no result of this job; nothing but the audit log changed."""
+
+
+class AuditKind(StrEnum):
+    """What an entry of the audit log tells about."""
+
+    SUBMITTED = "submitted"
+    WITHDRAWN = "withdrawn"
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    REFUSED = "refused"
+    """A result that is none; the subject is the game."""
+    QUARANTINED = "quarantined"
+    REQUEUED = "requeued"
+    CANCELLED = "cancelled"
+    REWRITTEN = "rewritten"
+    """The ratings of a season were computed again and replaced."""
+    SEASON = "season"
+    """A season was opened or closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotVersion:
+    """One version of a bot: what plays, under the name that records give it."""
+
+    id: int
+    bot: str
+    author: str
+    number: int
+    digest: str
+    created_at: int
+
+    @property
+    def label(self) -> str:
+        """The name in records: the bot and its version."""
+        return f"{self.bot} v{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class LadderBot:
+    """A bot, with the version that plays."""
+
+    name: str
+    author: str
+    current: BotVersion
+    state: BotState
+    reason: str | None
+    """Why it is not active."""
+    strikes: int
+    """Games in a row that it did not come to, or did not see the end of."""
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeason:
+    """A season in the store."""
+
+    id: int
+    season: Season
+    commitment: str
+    """SHA-256 of the season's seed, in hex."""
+    method: str
+    """The arithmetic that its ratings were made with, `rating.METHOD` of that time."""
+    created_at: int
+    closed_at: int | None
+
+    @property
+    def name(self) -> str:
+        """The season's name."""
+        return self.season.name
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A game that its owner is to play now."""
+
+    id: int
+    game_id: str
+    season: Season
+    seed: bytes
+    seats: tuple[BotVersion, ...]
+    block: int
+    """The same for games of the same bots in other seats."""
+    attempt: int
+    """The number of the lease."""
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A job as people look at it."""
+
+    game_id: str
+    season: str
+    status: JobStatus
+    lineup: tuple[str, ...]
+    attempt: int
+    failures: int
+    owner: str | None
+    note: str | None
+
+
+class QueuedJob(NamedTuple):
+    """A job as the pairing looks at it."""
+
+    number: int
+    block: int
+    lineup: tuple[int, ...]
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """How a season's jobs stand."""
+
+    todo: int
+    leased: int
+    expired: int
+    """Leases that ran out, and that nobody has taken over yet."""
+    done: int
+    quarantined: int
+    cancelled: int
+    oldest_wait_ms: int
+    """How long the oldest waiting job has waited."""
+
+    @property
+    def open(self) -> int:
+        """Jobs that will still be played."""
+        return self.todo + self.leased + self.expired
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The answer to a report."""
+
+    verdict: ReceiptStatus
+    seq: int | None = None
+    """The game's place in the order in which games are rated."""
+    reason: str | None = None
+    """Why it was refused."""
+    disabled: tuple[str, ...] = ()
+    """Bots that this result has taken out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeat:
+    """One seat of a played game."""
+
+    version: BotVersion
+    result: SeatResult
+    rating: Rating
+    """After the game."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGame:
+    """A game with its result."""
+
+    seq: int
+    game_id: str
+    season: str
+    played_at: int
+    seats: tuple[StoredSeat, ...]
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class RatedVersion:
+    """A bot version in a season's standings."""
+
+    version: BotVersion
+    tally: RatingTotals
+    state: BotState
+    """The bot's."""
+    reason: str | None
+    is_current: bool
+    """Whether this is the bot's newest version."""
+
+
+class AuditEntry(NamedTuple):
+    """One line of the audit log."""
+
+    id: int
+    at: int
+    kind: AuditKind
+    subject: str
+    note: str
