@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.output import print_json, say
+from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.probe import IsolationLevel
@@ -57,17 +57,8 @@ def command(
     logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     spec, control = resolve(bot), TimeControl.parse(clock)
     hosting = Hosting(isolation=choose(isolation), grace_us=5_000_000)
-    live, played = sys.stderr.isatty(), 0
-
-    def on_game() -> None:
-        nonlocal played
-        played += 1
-        if live:
-            click.echo(f"\rgame {played} of {GAMES}", nl=False, err=True)
-
-    report = asyncio.run(examine(spec, hosting, control, on_game=on_game))
-    if live:
-        click.echo(f"\r{' ' * 20}\r", nl=False, err=True)
+    with Progress(GAMES) as progress:
+        report = asyncio.run(examine(spec, hosting, control, on_game=progress.advance))
     if as_json:
         checks = [asdict(finding) for finding in report.findings]
         print_json({"bot": spec.name, "fine": report.fine, "checks": checks, "log": report.log})

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.options import RULES_HELP, load_rules
-from deepsea_cli.output import print_json, say, shown, width
+from deepsea_cli.output import print_json, say, shown
+from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT
@@ -145,18 +145,14 @@ def command(
         line_ups=line_ups,
     )
     comparison = Comparison(line_ups, ours, theirs, margin=margin, alpha=alpha)
-    live = sys.stderr.isatty()
+    with Progress(most, "blocks") as progress:
 
-    def on_block(_number: int, games: Sequence[GameResult]) -> bool:
-        comparison.add(games)
-        if live:
-            line = _progress(comparison, most)[: width() - 1]
-            click.echo(f"\r{line:<{width() - 1}}", nl=False, err=True)
-        return until_decided and comparison.verdict is not None
+        def on_block(_number: int, games: Sequence[GameResult]) -> bool:
+            comparison.add(games)
+            progress.advance(note=_standing(comparison))
+            return until_decided and comparison.verdict is not None
 
-    interrupted = play_blocks(settings, on_block, jobs=jobs, in_process=in_process)
-    if live:
-        click.echo(f"\r{' ' * (width() - 1)}\r", nl=False, err=True)
+        interrupted = play_blocks(settings, on_block, jobs=jobs, in_process=in_process)
     if as_json:
         print_json(_document(comparison, settings, names, seed_text, alpha, margin))
     elif comparison.blocks:
@@ -168,13 +164,9 @@ def command(
     ctx.exit(DONE if comparison.verdict else NEGATIVE)
 
 
-def _progress(comparison: Comparison, most: int) -> str:
-    placement = comparison.placement
-    low, high = placement.interval
-    return (
-        f"block {comparison.blocks} of at most {most}: {placement.mean:+.3f} "
-        f"[{low:+.3f}, {high:+.3f}] {comparison.verdict or 'undecided'}"
-    )
+def _standing(comparison: Comparison) -> str:
+    mean, (low, high) = comparison.placement.mean, comparison.placement.interval
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}] {comparison.verdict or 'undecided'}"
 
 
 def _report(

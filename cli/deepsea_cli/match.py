@@ -7,9 +7,7 @@ stdout carries the result alone, the progress goes to stderr.
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +16,7 @@ from click.core import ParameterSource
 
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.options import RULES_HELP, load_rules
-from deepsea_cli.output import console
+from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT
@@ -28,10 +26,6 @@ if TYPE_CHECKING:
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.sandbox.probe import IsolationLevel
     from deepsea_rules.record import GameRecord
-
-LONG_US = 1_500_000
-"""A match that takes longer gets a progress bar."""
-REDRAW_US = 200_000
 
 
 @click.command("match")
@@ -163,10 +157,10 @@ def command(
         if as_json and document is None:
             document = opened.enter_context(ResultsJson())
 
-        with progress(games, wanted=not quiet) as tick:
+        with Progress(games, wanted=not quiet and games > 1) as progress:
 
             def on_game(outcome: GameResult, record: GameRecord) -> object:
-                tick()
+                progress.advance()
                 if folder is not None:
                     return folder.add(outcome, record)
                 if document is not None:
@@ -174,7 +168,7 @@ def command(
                 return None
 
             def on_void(void: VoidGame) -> object:
-                tick()
+                progress.advance()
                 if folder is not None:
                     return folder.add_void(void)
                 if document is not None:
@@ -236,46 +230,3 @@ def _unusual(ctx: click.Context) -> list[str]:
     if ctx.params["in_process"]:
         words.append("--in-process")
     return words
-
-
-@contextmanager
-def progress(games: int, *, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A bar on stderr for a match that lasts; what it gives is called after each game.
-
-    It is drawn between games and by no thread of its own: nothing runs beside a bot's clock.
-    """
-    if not wanted or games == 1 or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    from deepsea_referee.timing.clock import SystemClock
-
-    clock = SystemClock()
-    drawn_us = began_us = clock.now_us()
-    bar = Progress(
-        MofNCompleteColumn(),
-        BarColumn(),
-        TimeRemainingColumn(),
-        console=console(sys.stderr),
-        auto_refresh=False,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    task = bar.add_task("", total=games)
-
-    def tick() -> None:
-        nonlocal drawn_us
-        bar.advance(task)
-        now_us = clock.now_us()
-        if now_us - began_us > LONG_US and now_us - drawn_us > REDRAW_US:
-            bar.start()
-            bar.refresh()
-            drawn_us = now_us
-
-    try:
-        yield tick
-    finally:
-        if drawn_us != began_us:
-            bar.stop()

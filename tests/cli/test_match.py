@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,8 +14,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from deepsea_cli import match as command_module
-from deepsea_cli.match import progress
 from deepsea_referee import match as referee
 from deepsea_referee.bots.resolve import sample_bots
 from deepsea_referee.errors import UserError
@@ -178,41 +175,6 @@ def test_a_file_that_is_not_python_is_refused_before_anything_starts(
     assert done.status == 2
     assert "line 1" in one_line(done.err)
     assert asked.settings is None
-
-
-def test_progress_is_drawn_on_stderr_and_leaves_nothing_behind(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command_module, "LONG_US", -1)
-    monkeypatch.setattr(command_module, "REDRAW_US", -1)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress(3, wanted=True) as tick:
-        tick()
-        tick()
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "1/3" in err
-    assert "2/3" in err
-    assert err.endswith("\x1b[2K")  # the line is wiped
-
-
-@pytest.mark.parametrize(
-    ("games", "wanted", "terminal"), [(1, True, True), (3, False, True), (3, True, False)]
-)
-def test_no_progress_where_nobody_needs_it(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    games: int,
-    wanted: bool,
-    terminal: bool,
-) -> None:
-    monkeypatch.setattr(command_module, "LONG_US", -1)
-    monkeypatch.setattr(command_module, "REDRAW_US", -1)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    with progress(games, wanted=wanted) as tick:
-        tick()
-    assert capsys.readouterr() == ("", "")
 
 
 # With real bots

@@ -7,8 +7,6 @@ Whatever dies, the store has whole games or nothing, and the next run goes on fr
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +21,8 @@ from deepsea_cli.ladder.options import (
     season_option,
     store_option,
 )
-from deepsea_cli.output import say, shown, width
+from deepsea_cli.output import say, shown
+from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from deepsea_ladder.season import Isolation
     from deepsea_ladder.store import Store
 
-REDRAW_US: Final = 200_000
 LOOKS: Final = 4
 """The order is looked at after so many games of a table each; on a large ladder less often."""
 
@@ -185,8 +183,8 @@ def play(
     clock = SystemClock()
     if games := take_back(store, season):
         _tell(f"{count(games, 'game')} of a run that was killed will be played again")
-    watcher = RunProgress(clock.now_us, goal.games)
-    stop = _Told(watcher)
+    watcher = RunProgress(Progress(goal.games))
+    stop = _Told()
     runner = Runner(
         store,
         season,
@@ -261,69 +259,46 @@ def report(summary: RunSummary, season: StoredSeason) -> int:
 class RunProgress:
     """Tells on stderr what a run does: progress on a terminal, trouble always."""
 
-    def __init__(self, now_us: Callable[[], int], games: int | None) -> None:
-        self._now_us = now_us
-        self._games = games
-        self._began_us = now_us()
-        self._drawn_us: int | None = None
-        self._done = self._void = 0
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._void = 0
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """A result was taken in or refused."""
         from deepsea_ladder.model import ReceiptStatus
 
-        self._done += receipt.verdict is ReceiptStatus.ACCEPTED
         if receipt.verdict is ReceiptStatus.REFUSED:
-            self.tell(f"the result of game {job.game_id} was refused: {receipt.reason}")
+            _tell(f"the result of game {job.game_id} was refused: {receipt.reason}")
         for name in receipt.disabled:
-            self.tell(f"{name} is disabled")
-        self._draw()
+            _tell(f"{name} is disabled")
+        note = f"{self._void} void" if self._void else ""
+        self._progress.advance(receipt.verdict is ReceiptStatus.ACCEPTED, note)
 
     def failed(self, job: Job, reason: str) -> None:
         """A game was void."""
         self._void += 1
-        self.tell(f"game {job.game_id} is void: {reason}")
+        _tell(f"game {job.game_id} is void: {reason}")
 
     def trouble(self, message: str) -> None:
         """The store is away."""
-        self.tell(message)
-
-    def tell(self, line: str) -> None:
-        """A line of its own."""
-        self.finish()
-        _tell(line)
+        _tell(message)
 
     def finish(self) -> None:
         """Wipe the progress."""
-        if self._drawn_us is not None:
-            click.echo(f"\r{' ' * (width() - 1)}\r", nl=False, err=True)
-            self._drawn_us = None
-
-    def _draw(self) -> None:
-        now = self._now_us()
-        if not sys.stderr.isatty():
-            return
-        if self._drawn_us is not None and now - self._drawn_us < REDRAW_US:
-            return
-        self._drawn_us = now
-        rate = self._done / max(1e-6, (now - self._began_us) / 1_000_000)
-        of = f" of {self._games}" if self._games else ""
-        line = f"game {self._done}{of}, {rate:.1f} a second, {self._void} void"
-        click.echo(f"\r{line[: width() - 1]:<{width() - 1}}", nl=False, err=True)
+        self._progress.close()
 
 
 class _Told(Stop):
     """Says that it was heard: not in the signal's handler, where nothing may be written."""
 
-    def __init__(self, watcher: RunProgress) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._watcher = watcher
         self._said = StopRequest.GO_ON
 
     def clear(self) -> None:
         super().clear()
         if self.wish is StopRequest.FINISH and self._said is StopRequest.GO_ON:
-            self._watcher.tell("finishing the games that are being played; Ctrl-C hands them back")
+            _tell("finishing the games that are being played; Ctrl-C hands them back")
         self._said = self.wish
 
 

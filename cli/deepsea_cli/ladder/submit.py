@@ -6,7 +6,6 @@ What is stored is what was looked at and played, to the byte; a bot that is refu
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import click
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.output import say
+from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
     from deepsea_arena.admission import AdmissionRefusal
@@ -54,18 +54,9 @@ def submit(
         names.checked("the bot's name", name)
         names.checked("the author's name", author)
         seasons = [s.season for s in store.seasons.all() if s.closed_at is None]
-        live, played = sys.stderr.isatty(), 0
         seasons = seasons or [Season(name="none")]
-
-        def on_game() -> None:
-            nonlocal played
-            played += 1
-            if live:
-                click.echo(f"\rgame {played} of {games(seasons)}", nl=False, err=True)
-
-        trouble = try_out(submission, name, seasons, on_game)
-        if live:
-            click.echo(f"\r{' ' * 20}\r", nl=False, err=True)
+        with Progress(games(seasons)) as progress:
+            trouble = try_out(submission, name, seasons, progress.advance)
         if trouble is not None:
             _say_trouble(trouble, name, path)
             ctx.exit(NEGATIVE)

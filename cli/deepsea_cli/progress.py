@@ -1,0 +1,117 @@
+"""Progress of commands that play many games: one line on stderr, on a terminal only.
+
+Invariants: where stderr is no terminal nothing is drawn and rich is not loaded; the line is drawn
+after a game and by no thread, so that nothing runs beside a bot's clock; it vanishes at the end.
+What is printed on stderr meanwhile stands above it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from deepsea_cli.output import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+    from rich.progress import ProgressColumn
+
+PATIENCE_US: Final = 1_000_000
+"""What is over sooner shows no progress."""
+REDRAW_US: Final = 200_000
+ROOMY: Final = 80
+"""Columns of a terminal that has room for a bar and the time that is left."""
+
+
+class Progress:
+    """A count up to `total`, or without an end, shown until `close` or the end of `with`.
+
+    unit     what is counted, in the plural
+    wanted   False draws nothing, as without a terminal
+    now_us   a clock's; the system's unless another is given
+    """
+
+    def __init__(
+        self,
+        total: int | None,
+        unit: str = "games",
+        *,
+        wanted: bool = True,
+        now_us: Callable[[], int] | None = None,
+    ) -> None:
+        self._total = total
+        self._unit = unit
+        self._done = 0
+        self._bar: RichProgress | None = None
+        if not wanted or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+
+        from deepsea_referee.timing.clock import SystemClock
+
+        # Without a width of its own it follows the terminal's.
+        console = Console(stderr=True, highlight=False, markup=False)
+        if not console.is_interactive:  # TERM=dumb
+            return
+        self._now_us = now_us or SystemClock().now_us
+        self._began_us = self._now_us()
+        self._due_us = self._began_us + PATIENCE_US
+        self._bar = self._drawn_on(console)
+        self._task = self._bar.add_task("", total=total, count="", rate="", note="")
+
+    def _drawn_on(self, console: Console) -> RichProgress:
+        from rich import progress
+        from rich.table import Column
+
+        columns: list[ProgressColumn] = [
+            progress.TextColumn("{task.fields[count]}", markup=False),
+            progress.TextColumn("{task.fields[rate]}", markup=False),
+            progress.TextColumn(
+                "{task.fields[note]}",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
+        ]
+        if self._total is not None and console.width >= ROOMY:
+            columns[1:1] = [progress.BarColumn(bar_width=20), progress.TimeRemainingColumn()]
+        return progress.Progress(
+            *columns,
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            # stdout may be a pipe, and would come out on stderr.
+            redirect_stdout=False,
+            get_time=lambda: self._now_us() / 1_000_000,
+        )
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wipe the line."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        """Count so many more, and draw the line if it is time; the note stands at its end."""
+        self._done += steps
+        if self._bar is None or (now_us := self._now_us()) < self._due_us:
+            return
+        self._due_us = now_us + REDRAW_US
+        rate = self._done * 1_000_000 / (now_us - self._began_us)
+        self._bar.update(
+            self._task,
+            completed=self._done,
+            count=f"{self._done}" if self._total is None else f"{self._done}/{self._total}",
+            rate=f"{rate:.1f} {self._unit}/s",
+            note=shown(note),
+        )
+        if self._bar.live.is_started:
+            self._bar.refresh()
+        else:
+            self._bar.start()
