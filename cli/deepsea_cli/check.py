@@ -7,7 +7,6 @@ count.
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -54,7 +53,6 @@ def command(
     from deepsea_referee.timing.clock import TimeControl
     from deepsea_referee.workbench.checks import examine
 
-    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     spec, control = resolve(bot), TimeControl.parse(clock)
     hosting = Hosting(isolation=choose(isolation), grace_us=5_000_000)
     with Progress(GAMES) as progress:

@@ -6,7 +6,6 @@ the answer alone, the live line goes to stderr.
 
 from __future__ import annotations
 
-import logging
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +127,6 @@ def command(
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.paired_blocks import BlockSettings, play_blocks, seated
 
-    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     seed_text = fresh_seed().hex()[:16] if seed is None else seed
     pair = [resolve(a), resolve(b)]
     names = [bot.name for bot in with_unique_names(pair)]

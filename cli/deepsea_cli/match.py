@@ -6,7 +6,6 @@ stdout carries the result alone, the progress goes to stderr.
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -133,8 +132,6 @@ def command(
 
         chosen = probe.choose(level, begun)
 
-    # Void games are reported with the results, so that JSON and quiet runs stay what they are.
-    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     # A seed in letters even if none is given: what was seen can be repeated.
     seed_text = fresh_seed().hex() if seed is None else seed
     settings = MatchSettings(

@@ -7,7 +7,6 @@ last; it ends when it is told to, and when nobody is there any more whom it coul
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 import signal
@@ -83,7 +82,6 @@ def work(connection: Connection, share: MatchShare, in_process: bool) -> None:
     # Who stops when is said over the connection. Unlike ignoring, a handler is not passed on.
     signal.signal(signal.SIGINT, interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     with suppress(KeyboardInterrupt):
         try:
             if in_process:

@@ -50,8 +50,8 @@ def test_version(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "own"),
     [
-        (("--help",), {"cli.errors", "cli.lazy"}),
-        (("ladder", "--help"), {"cli.errors", "cli.lazy", "cli.ladder"}),
+        (("--help",), {"errors", "lazy"}),
+        (("ladder", "--help"), {"errors", "lazy", "ladder"}),
     ],
 )
 def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str]) -> None:
@@ -67,10 +67,7 @@ def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str])
     )
     loaded = set(done.stdout.splitlines()[-1].split())
     ours = {name for name in loaded if name.startswith("deepsea_")}
-    assert ours == {f"deepsea_referee.{name}" for name in own} | {
-        "deepsea_referee",
-        "deepsea_cli",
-    }
+    assert ours == {f"deepsea_cli.{name}" for name in own} | {"deepsea_cli"}
     heavy = {"asyncio", "google.protobuf", "grpc", "importlib.metadata", "logging", "rich"}
     assert not loaded & heavy
 

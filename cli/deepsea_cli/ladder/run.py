@@ -6,7 +6,6 @@ Whatever dies, the store has whole games or nothing, and the next run goes on fr
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -177,7 +176,6 @@ def play(
     from deepsea_arena.runner import Runner
     from deepsea_referee.timing.clock import SystemClock
 
-    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     isolation = season.season.isolation
     crew = _crew_at(cluster, target, isolation) if cluster else _crew_here(jobs, target, isolation)
     clock = SystemClock()

@@ -5,7 +5,6 @@ What is stored is what was looked at and played, to the byte; a bot that is refu
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,6 @@ def submit(
     from deepsea_ladder.season import Season
     from deepsea_referee.bots.resolve import sample_bots
 
-    logging.getLogger("deepsea_referee").addHandler(logging.NullHandler())
     samples = sample_bots()
     is_sample = path in samples and not Path(path).exists()
     file = samples[path] if is_sample else Path(path)
