@@ -1,6 +1,6 @@
 """Where the default rating parameters are from: many games, a fit, and a test on other games.
 
-    python bench/calibration.py [--ladders 8] [--games-per-bot 100] [--jobs 2]
+    python bench/calibration.py [--ladders 8] [--games-per-bot 100] [--workers 2]
 
 Plays ladders of sample-bot variants for 2, 4 and 6 seats, fits the parameters to one half, and
 compares them with the package's and this project's defaults on the other half, whose bots are
@@ -60,11 +60,11 @@ def ladder(plan: Plan) -> list[GameOutcome]:
     return games
 
 
-def played(plans: Sequence[Plan], jobs: int) -> list[list[GameOutcome]]:
+def played(plans: Sequence[Plan], workers: int) -> list[list[GameOutcome]]:
     """The games of several ladders."""
-    if jobs == 1:
+    if workers == 1:
         return [ladder(plan) for plan in plans]
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(workers) as pool:
         return list(pool.map(ladder, plans))
 
 
@@ -141,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fit the default rating parameters.")
     parser.add_argument("--ladders", type=int, default=8, help="per number of seats and half")
     parser.add_argument("--games-per-bot", type=int, default=100)
-    parser.add_argument("--jobs", type=int, default=1, help="processes that play")
+    parser.add_argument("--workers", type=int, default=1, help="processes that play")
     options = parser.parse_args()
     print(machine.described())
     print(f"{options.ladders} ladders of {BOTS} bots, {options.games_per_bot} games each\n")
@@ -149,7 +149,7 @@ def main() -> None:
     games = {
         (part, seats): played(
             [Plan(part, seats, number, options.games_per_bot) for number in range(options.ladders)],
-            options.jobs,
+            options.workers,
         )
         for part in ("fit", "test")
         for seats in SEATS

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final, get_args
 
 import cold_start
-import jobs
 import many_games
 import memory
 import one_game
 import tables
+import worker_processes
 from figures import Row, Scale, as_json, table
 from machine import described
 
@@ -30,7 +30,7 @@ TOPICS: Final[dict[str, Callable[[Scale], list[Row]]]] = {
     "tables": tables.measure,
     "cold-start": cold_start.measure,
     "memory": memory.rows,
-    "jobs": jobs.measure,
+    "workers": worker_processes.measure,
 }
 
 

@@ -39,7 +39,7 @@ WAYS = {
     "in-process": ("--in-process",),
     "json": ("--in-process", "--json"),
     "out": ("--in-process", "--out", "OUT"),
-    "jobs": ("--in-process", "--jobs", "2", "--out", "OUT"),
+    "workers": ("--in-process", "--workers", "2", "--out", "OUT"),
     "processes": ("--isolation", "process", "--tables", "8", "--out", "OUT"),
 }
 

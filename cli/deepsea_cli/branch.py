@@ -89,7 +89,7 @@ def command(
 def _table(original: GameRecord, new: GameRecord) -> None:
     def cell(record: GameRecord, seat: int) -> str:
         name = shown(record.seats[seat].name)[:20]
-        return f"{record.placements[seat]}. {name:20} {record.scores[seat]:3}"
+        return f"{record.placements[seat]}. {name:20} {record.points[seat]:3}"
 
     click.echo(f"   {'original':27}  new")
     for seat, letter in enumerate(SEAT_LETTERS[: len(original.seats)]):

@@ -83,7 +83,7 @@ BLOCKS_UNTIL_DECIDED = 2000
     help="How bots are kept apart: in a sandbox, as plain processes, or what works here.",
 )
 @click.option(
-    "--jobs",
+    "--workers",
     metavar="N",
     type=click.IntRange(1, 64),
     default=1,
@@ -108,7 +108,7 @@ def command(
     clock: str,
     in_process: bool,
     isolation: IsolationLevel,
-    jobs: int,
+    workers: int,
     as_json: bool,
 ) -> None:
     """Play bots A and B on the same deals and dice, in each other's seats, and compare.
@@ -150,7 +150,7 @@ def command(
             progress.advance(note=_standing(comparison))
             return until_decided and comparison.verdict is not None
 
-        interrupted = play_blocks(settings, on_block, jobs=jobs, in_process=in_process)
+        interrupted = play_blocks(settings, on_block, workers=workers, in_process=in_process)
     if as_json:
         print_json(_document(comparison, settings, names, seed_text, alpha, margin))
     elif comparison.blocks:

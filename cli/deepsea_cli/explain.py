@@ -84,7 +84,7 @@ class _Table:
         phase = self.state.phase
         actions = list(self.state.legal_actions())
         # A diver that has turned back has nothing to declare: it rolls.
-        return list(ROLLS) if phase in ("turn", "roll") and not actions else actions
+        return list(ROLLS) if phase in ("declare", "roll") and not actions else actions
 
     def make(self, word: str) -> list[str]:
         """Make a step; returns what happened in words."""
@@ -162,7 +162,7 @@ def _print_position(table: _Table) -> None:
     state = table.state
     click.echo(f"position  {table.position}")
     if state.phase == "over":
-        scores = state.result().scores
+        scores = state.result().points
         points = (f"{SEAT_LETTERS[seat]} {score}" for seat, score in enumerate(scores))
         click.echo(f"over      {', '.join(points)}")
     else:

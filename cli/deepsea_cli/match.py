@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     help="Write each game's record and results.json to this folder.",
 )
 @click.option(
-    "--seats",
+    "--seating",
     type=click.Choice(["rotate", "fixed"]),
     default="rotate",
     show_default=True,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     help="How many games are played at once with the same bots.",
 )
 @click.option(
-    "--jobs",
+    "--workers",
     metavar="N",
     type=click.IntRange(1, 64),
     default=1,
@@ -96,9 +96,9 @@ def command(
     rules_text: str,
     clock: str,
     out: Path | None,
-    seats: Literal["rotate", "fixed"],
+    seating: Literal["rotate", "fixed"],
     tables: int,
-    jobs: int,
+    workers: int,
     isolation: IsolationLevel,
     freeze: bool,
     tcp: bool,
@@ -145,7 +145,7 @@ def command(
         rules=rules,
         time_control=TimeControl.parse(clock),
         seed=seed_from_text(seed_text),
-        seats=seats,
+        seating=seating,
         tables=tables,
     )
     with ExitStack() as opened:
@@ -172,7 +172,7 @@ def command(
                     document.add_void(void)
                 return None
 
-            result = _play(settings, jobs, on_game, on_void, in_process)
+            result = _play(settings, workers, on_game, on_void, in_process)
             if folder is not None:
                 folder.finish(result)
 
@@ -191,12 +191,14 @@ def command(
 
 
 def _play(
-    settings: MatchSettings, jobs: int, on_game: OnGame, on_void: OnVoid, in_process: bool
+    settings: MatchSettings, workers: int, on_game: OnGame, on_void: OnVoid, in_process: bool
 ) -> MatchResult:
-    if jobs > 1:
-        from deepsea_referee import workers
+    if workers > 1:
+        from deepsea_referee import workers as worker_processes
 
-        return workers.run_match(settings, jobs, on_game, on_void, in_process=in_process)
+        return worker_processes.run_match(
+            settings, workers, on_game, on_void, in_process=in_process
+        )
     if in_process:
         from deepsea_referee import in_process as in_this_process
 
@@ -221,7 +223,7 @@ def _refuse_with_in_process(ctx: click.Context) -> None:
 def _unusual(ctx: click.Context) -> list[str]:
     """The options that say what is played, as far as they are not the defaults."""
     words = []
-    for name in ("rules_text", "clock", "seats"):
+    for name in ("rules_text", "clock", "seating"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             words += [f"--{name.removesuffix('_text')}", ctx.params[name]]
     if ctx.params["in_process"]:

@@ -58,17 +58,17 @@ def columns(rows: Sequence[BotSummary]) -> list[Column]:
     """The results, best bot first."""
     ranked = sorted(
         rows,
-        key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_score or 0)),
+        key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_points or 0)),
     )
     return [
         Column("bot", [row.name for row in ranked], text=True),
-        Column("games", [str(row.games) for row in ranked], spare=1),
-        Column("wins", [str(row.wins) for row in ranked]),
-        Column("place", [_mean(row.mean_placement, 2) for row in ranked]),
-        Column("score", [_mean(row.mean_score, 1) for row in ranked]),
+        Column("games", [str(row.games) for row in ranked], spare=2),
+        Column("wins", [str(row.wins) for row in ranked], spare=1),
+        Column("placement", [_mean(row.mean_placement, 2) for row in ranked]),
+        Column("points", [_mean(row.mean_points, 1) for row in ranked]),
         Column("faults", [str(row.faults) for row in ranked]),
-        Column("median", [_time(row.median_us) for row in ranked], spare=2),
-        Column("slowest", [_time(row.slowest_us) for row in ranked], spare=3),
+        Column("median", [_time(row.median_us) for row in ranked], spare=3),
+        Column("slowest", [_time(row.slowest_us) for row in ranked], spare=4),
     ]
 
 
@@ -88,7 +88,7 @@ def _winner(result: MatchResult, game: GameResult) -> str:
         f"{result.bots[game.seats[seat]].name} (seat {SEAT_LETTERS[seat]})" for seat in seats
     )
     verb = "wins" if len(seats) == 1 else "share the first place"
-    return f"{who} {verb} with {game.scores[seats[0]]} points"
+    return f"{who} {verb} with {game.points[seats[0]]} points"
 
 
 def _explain(what: str, count: int, lines: Sequence[str]) -> None:

@@ -58,7 +58,7 @@ def play_number(
     output  where goes what bots print, to stdout as to stderr; stderr by default
     """
     output = output or sys.stderr
-    seating = settings.seating(number)
+    seating = settings.line_up(number)
     bots = with_unique_names(settings.bots)
     control = settings.time_control
     game_id = settings.game_id(number)
@@ -77,7 +77,7 @@ def play_number(
         game=number + 1,
         game_id=game_id,
         seats=seating,
-        scores=game.result().scores,
+        points=game.result().points,
         placements=game.result().placements,
         forfeits=tuple(game.forfeits),
         faults=tuple(_report(game, *fault) for fault in faults),

@@ -60,7 +60,7 @@ class MatchSettings:
     time_control: TimeControl = DEFAULT_CLOCK
     seed: bytes = field(default_factory=fresh_seed)
     """32 bytes; the seed of each game is derived from it."""
-    seats: Literal["rotate", "fixed"] = "rotate"
+    seating: Literal["rotate", "fixed"] = "rotate"
     """Whether seat s has bot s in every game, or bot s + i in game i."""
     tables: int = 1
     """How many games are played at once, over the same streams."""
@@ -74,10 +74,10 @@ class MatchSettings:
         if self.games < 1 or self.tables < 1:
             raise UserError("a match has at least one game and one table")
 
-    def seating(self, game: int) -> tuple[int, ...]:
+    def line_up(self, game: int) -> tuple[int, ...]:
         """The bot in each seat of a game; `game` counts from 0."""
         count = len(self.bots)
-        shift = game if self.seats == "rotate" else 0
+        shift = game if self.seating == "rotate" else 0
         return tuple((seat + shift) % count for seat in range(count))
 
     def numbers(self) -> Iterable[int]:
@@ -190,7 +190,7 @@ class _Match:
 
     async def _play_number(self, number: int, lineup: BotPool) -> None:
         settings, bots = self._settings, self.result.bots
-        seating = settings.seating(number)
+        seating = settings.line_up(number)
         game_id = settings.game_id(number)
         game = Game(settings.rules, len(seating), settings.game_seed(number))
         try:
@@ -210,7 +210,7 @@ class _Match:
             game=number + 1,
             game_id=game_id,
             seats=seating,
-            scores=game.result().scores,
+            points=game.result().points,
             placements=game.result().placements,
             forfeits=tuple(game.forfeits),
             faults=tuple([await _explained(fault, processes[fault.seat]) for fault in faults]),
@@ -375,7 +375,7 @@ def _end_of(game: Game, game_id: str) -> GameEnd:
     return GameEnd(
         game_id=game_id,
         seat=0,
-        scores=result.scores,
+        points=result.points,
         placements=result.placements,
         seed=game.seed,
         values=game.state.values,

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 def run_match(
     settings: MatchSettings,
-    jobs: int,
+    workers: int,
     on_game: OnGame | None = None,
     on_void: OnVoid | None = None,
     *,
@@ -49,7 +49,7 @@ def run_match(
     Raises UserError for a bot that cannot be started or imported, RefereeError if workers keep
     ending without having played a game.
     """
-    team = _Team(settings, jobs, on_game, on_void, in_process)
+    team = _Team(settings, workers, on_game, on_void, in_process)
     with _signals() as interrupted:
         try:
             team.play(interrupted)
@@ -133,7 +133,7 @@ class _Team:
     def __init__(
         self,
         settings: MatchSettings,
-        jobs: int,
+        workers: int,
         on_game: OnGame | None,
         on_void: OnVoid | None,
         in_process: bool,
@@ -142,7 +142,7 @@ class _Team:
         self._on_void = on_void
         self._in_process = in_process
         self._settings = settings
-        self._jobs = min(jobs, settings.games)
+        self._count = min(workers, settings.games)
         # Forking a process that has threads or gRPC in it is not safe.
         self._context = multiprocessing.get_context("spawn")
         self._clock = SystemClock()
@@ -159,8 +159,8 @@ class _Team:
     def play(self, interrupted: int) -> None:
         """Play until all is played, or until `interrupted` is readable."""
         self._selector.register(interrupted, selectors.EVENT_READ)
-        for place in range(self._jobs):
-            self._hire(MatchShare.of(self._settings, place, self._jobs))
+        for place in range(self._count):
+            self._hire(MatchShare.of(self._settings, place, self._count))
         while self._workers:
             for key, _ in self._selector.select(self._patience_s()):
                 if key.fd == interrupted:

@@ -62,8 +62,8 @@ def outcome(state: GameState, seat: int, rng: random.Random) -> float:
         elif state.phase == "order":
             state.apply(state.legal_actions()[0])
         else:
-            if "turn" in state.legal_actions() and time_to_turn(state):
-                state.apply("turn")
+            if "back" in state.legal_actions() and time_to_turn(state):
+                state.apply("back")
             state.roll(*DICE[int(9 * rng.random())])
     points = [sum(state.values[chip] for chip in bank) for bank in state.bank]
     spread = SPREAD[dive]

@@ -17,7 +17,7 @@ from .units import Unit
 Kind = Literal["declare", "search", "order"]
 
 DOWN: Final = "down"
-TURN: Final = "turn"
+BACK: Final = "back"
 LEAVE: Final = "leave"
 TAKE: Final = "take"
 DROP: Final = "drop:"
@@ -52,7 +52,7 @@ def shown(action: str) -> str:
 
 def kind_of(action: str) -> Kind:
     """The kind of decision that the action answers; raises `InvalidAction` if it is none."""
-    if action in (DOWN, TURN):
+    if action in (DOWN, BACK):
         return "declare"
     if action in (LEAVE, TAKE) or _DROP.match(action):
         return "search"

@@ -33,14 +33,14 @@ class DiveBegan(NamedTuple):
 
 
 class TurnPlayed(NamedTuple):
-    """A turn was played to its end; dice and origin are unknown if only its end was seen."""
+    """A turn was played to its end; dice and from_space are None if only its end was seen."""
 
     dive: int
     seat: int
     declare: str | None
     dice: tuple[int, int] | None
-    origin: int | None
-    to: int
+    from_space: int | None
+    to_space: int
     home: bool
     search: str | None
     air: int
@@ -70,23 +70,22 @@ class DiveEvent(TypedDict):
     trail: str
 
 
-TurnEvent = TypedDict(
-    "TurnEvent",
-    {
-        "event": Literal["turn"],
-        "dive": int,
-        "seat": int,
-        "declare": str | None,
-        "dice": list[int] | None,
-        "from": int | None,
-        "to": int,
-        "home": bool,
-        "search": str | None,
-        "air": int,
-    },
-)
-"""A turn was played. `declare` is "turn" if the diver turned back now, "down" if it kept going
-though it might have turned, else None; `search` is None on the submarine; `air` is the true air."""
+class TurnEvent(TypedDict):
+    """A turn was played. `declare` is "back" if the diver turned back now, "down" if it kept going
+    though it might have turned, else None; spaces count from 1, 0 is the submarine; `dice` and
+    `from_space` are None if only the turn's end was seen; `search` is None on the submarine;
+    `air` is the true air."""
+
+    event: Literal["turn"]
+    dive: int
+    seat: int
+    declare: str | None
+    dice: list[int] | None
+    from_space: int | None
+    to_space: int
+    home: bool
+    search: str | None
+    air: int
 
 
 class CleanupEvent(TypedDict):
@@ -129,8 +128,8 @@ def event_for(happening: Happening, known: Mapping[int, int]) -> Event:
                 "seat": happening.seat,
                 "declare": happening.declare,
                 "dice": None if happening.dice is None else list(happening.dice),
-                "from": happening.origin,
-                "to": happening.to,
+                "from_space": happening.from_space,
+                "to_space": happening.to_space,
                 "home": happening.home,
                 "search": happening.search,
                 "air": happening.air,
@@ -161,7 +160,7 @@ def end_event(result: Result, seed: bytes) -> EndEvent:
     """The last event of a game; only now the seed is shown."""
     return {
         "event": "end",
-        "scores": list(result.scores),
+        "scores": list(result.points),
         "placements": list(result.placements),
         "seed": seed.hex(),
     }

@@ -20,7 +20,7 @@ from .faults import Fault, is_forfeit
 from .ruleset import RuleSet
 from .scoring import Result
 from .state import GameState
-from .view import KIND_OF_PHASE, View, known_values, view_for
+from .view import View, known_values, view_for
 
 
 class Question(NamedTuple):
@@ -96,7 +96,7 @@ class Game:
             if phase != "roll":
                 legal = state.legal
                 if len(legal) > 1 and not self._forfeited[seat]:
-                    question = new_tuple(Question, (seat, KIND_OF_PHASE[phase], legal))
+                    question = new_tuple(Question, (seat, phase, legal))
                     self._question = question
                     return question
                 if phase == "search":

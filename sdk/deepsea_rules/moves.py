@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from . import cleanup
-from .actions import DOWN, LEAVE, TAKE, TURN, drop, split_order
+from .actions import BACK, DOWN, LEAVE, TAKE, drop, split_order
 from .constants import ABOARD, DIVES, FULL_AIR, HOME
 from .events import CleanedUp, DiveBegan, EndReason, TurnPlayed, new_tuple
 from .position import Position
@@ -18,8 +18,8 @@ from .units import BLANK
 
 _NOTHING: Final[tuple[str, ...]] = ()
 _DOWN: Final = (DOWN,)
-_TURN: Final = (TURN,)
-_DOWN_TURN: Final = (DOWN, TURN)
+_BACK: Final = (BACK,)
+_DOWN_BACK: Final = (DOWN, BACK)
 _LEAVE: Final = (LEAVE,)
 _LEAVE_TAKE: Final = (LEAVE, TAKE)
 
@@ -29,7 +29,7 @@ class Moves(Position):
 
     __slots__ = ()
 
-    # Phase "turn": breathe and declare
+    # Phase "declare": breathe and declare
 
     def _declarations(self, seat: int) -> tuple[str, ...]:
         """How the diver may face; empty if it has turned back already."""
@@ -40,10 +40,10 @@ class Moves(Position):
             return _DOWN
         rules = self.rules
         if rules.forced_turn == "when_cannot_advance" and not self._free_space_below(place):
-            return _TURN
+            return _BACK
         if rules.turn_needs_treasure and not self.cargo[seat]:
             return _DOWN
-        return _DOWN_TURN
+        return _DOWN_BACK
 
     def _free_space_below(self, place: int) -> bool:
         deeper = len(self.trail) - 1 - place
@@ -54,7 +54,7 @@ class Moves(Position):
         """Use the turn's air, and turn back or keep facing; None for a diver that has turned."""
         seat = self.to_move
         self.air -= len(self.cargo[seat])
-        if action == TURN:
+        if action == BACK:
             self.homeward[seat] = True
         elif len(self.legal) < 2:
             # To go on is only worth a note if there was a choice.
@@ -195,7 +195,7 @@ class Moves(Position):
                 if place[seat] != HOME:
                     break
             self.to_move = seat
-            self.phase = "turn"
+            self.phase = "declare"
             self.legal = self._declarations(seat)
 
     # Phase "order", and on to the next dive
@@ -249,7 +249,7 @@ class Moves(Position):
 
     def _begin_dive(self, starter: int) -> None:
         self.air = FULL_AIR
-        self.phase = "turn"
+        self.phase = "declare"
         self.to_move = starter
         self.legal = _DOWN
         if self.log is not None:
@@ -260,7 +260,7 @@ class Moves(Position):
     def refresh(self) -> None:
         """Find out anew what is legal, after fields were set by hand."""
         seat = self.to_move
-        if self.phase == "turn":
+        if self.phase == "declare":
             self.legal = self._declarations(seat)
         elif self.phase == "search":
             self.legal = self._searches(seat, self.place[seat])

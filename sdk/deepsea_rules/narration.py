@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from deepsea_rules.actions import DROP, LEAVE, TAKE, TURN, kind_of
+from deepsea_rules.actions import BACK, DROP, LEAVE, TAKE, kind_of
 from deepsea_rules.constants import FULL_AIR, SEAT_LETTERS
 from deepsea_rules.events import (
     CleanedUp,
@@ -98,8 +98,8 @@ def _steps_of(item: TurnPlayed) -> Iterator[Step]:
     """The choices and the dice of a turn that was played."""
     assert item.dice is not None
     d1, d2 = item.dice
-    if item.declare == TURN:
-        yield lambda state: state.apply(TURN)
+    if item.declare == BACK:
+        yield lambda state: state.apply(BACK)
     yield lambda state: state.roll(d1, d2)
     if item.search is not None:
         search = item.search
@@ -167,14 +167,14 @@ def _turn(item: TurnPlayed, before: GameState) -> str:
     """One turn in one line: who, dice less load, from and to, air, and what it did there."""
     seat = item.seat
     load = len(before.cargo[seat])
-    homeward = before.homeward[seat] or item.declare == TURN
+    homeward = before.homeward[seat] or item.declare == BACK
     dice = "+".join(map(str, item.dice or ())) + (f"-{load}" if load else "")
-    origin = "?" if item.origin is None else str(item.origin or "sub")
-    goal = "home" if item.home else str(item.to or "sub")
+    origin = "?" if item.from_space is None else str(item.from_space or "sub")
+    goal = "home" if item.home else str(item.to_space or "sub")
     arrow = ARROWS[homeward]
-    deeds = ["turns back"] if item.declare == TURN else []
+    deeds = ["turns back"] if item.declare == BACK else []
     cargo = " ".join(unit.name for unit in before.cargo[seat])
-    here = before.trail[item.to]
+    here = before.trail[item.to_space]
     if item.home and cargo:
         deeds.append(f"brings {cargo}")
     elif item.search == TAKE:
@@ -196,7 +196,7 @@ def tell_end(result: Result, names: Sequence[str]) -> list[str]:
     """The final table, best first."""
     seats = sorted(range(len(names)), key=lambda seat: result.placements[seat])
     return [
-        f"{result.placements[seat]}. {SEAT_LETTERS[seat]} {names[seat]}  {result.scores[seat]}"
+        f"{result.placements[seat]}. {SEAT_LETTERS[seat]} {names[seat]}  {result.points[seat]}"
         for seat in seats
     ]
 

@@ -39,7 +39,7 @@ from .units import BLANK, CHIPS, CHIPS_PER_LEVEL, LEVEL_OF, LEVELS, Unit, values
 from .view import View, known_values
 
 Show = Literal["public", "all"] | int | Mapping[int, int]
-PHASES: Final[tuple[Phase, ...]] = ("turn", "roll", "search", "order", "over")
+PHASES: Final[tuple[Phase, ...]] = ("declare", "roll", "search", "order", "over")
 DEFAULT_SEED: Final = seed_from_text("position")
 """Deals the values that a position does not write."""
 
@@ -103,7 +103,7 @@ def format_view(view: View) -> str:
 def _format(position: _Public, known: Mapping[int, int]) -> str:
     divers = " ".join(_diver_text(position, seat, known) for seat in range(position.players))
     quiet = f" s{position.quiet}" if position.quiet else ""
-    phase = "" if position.phase == "turn" else f" {position.phase}"
+    phase = "" if position.phase == "declare" else f" {position.phase}"
     clock = f"d{position.dive} a{position.air}{quiet}{phase}"
     return f"{trail_text(tuple(position.trail), position.laid, known)} | {divers} | {clock}".strip()
 
@@ -288,7 +288,7 @@ def _read_clock(text: str, state: GameState) -> None:
     state.dive = int(dive or 1)
     state.air = int(air) if air else FULL_AIR
     state.quiet = int(quiet or 0)
-    phase = next((phase for phase in PHASES if phase == (word or "turn")), None)
+    phase = next((phase for phase in PHASES if phase == (word or "declare")), None)
     if phase is None:
         raise InvalidPosition(f"no phase is called {word!r:.80}; there are {', '.join(PHASES)}")
     state.phase = phase
@@ -365,7 +365,7 @@ def _refuse_impossible(state: GameState) -> None:
     mover, name = state.to_move, SEAT_LETTERS[state.to_move]
     if state.place[mover] == HOME:
         raise InvalidPosition(f"{name} is to move but home")
-    if state.phase == "turn" and state.air <= 0:
+    if state.phase == "declare" and state.air <= 0:
         raise InvalidPosition(f"air {state.air} ends the dive, so no turn can begin")
     if state.phase == "order" and not has_choice(state, mover):
         raise InvalidPosition(f"{name} has no choice in how its cargo is laid")

@@ -16,7 +16,7 @@ from .events import EndReason, Happening
 from .ruleset import RuleSet
 from .units import BLANK, Unit
 
-Phase = Literal["turn", "roll", "search", "order", "over"]
+Phase = Literal["declare", "roll", "search", "order", "over"]
 
 
 class Position:
@@ -25,9 +25,9 @@ class Position:
     rules       the rule set
     players     the number of seats
     dive, air   1 to 3; the true air, which may fall below 0
-    phase       "turn" before the declaration (this turn's air is not used yet), "roll" before the
-                dice, "search" after the move, "order" while stranded divers order their items,
-                "over" at the end
+    phase       "declare" before the declaration (this turn's air is not used yet), "roll" before
+                the dice, "search" after the move, "order" while stranded divers order their
+                items, "over" at the end
     to_move     the seat whose declaration, roll, search or order is next
     legal       what it may do, see `GameState.legal_actions`; it follows from the rest, so whoever
                 sets a field by hand calls `refresh`
@@ -97,7 +97,7 @@ class Position:
         self.players = players
         self.dive = 1
         self.air = FULL_AIR
-        self.phase = "turn"
+        self.phase = "declare"
         self.to_move = 0
         self.legal = (DOWN,)
         self.trail: list[Unit] = [BLANK]

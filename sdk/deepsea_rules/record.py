@@ -43,7 +43,7 @@ class GameRecord:
     commitment: str
     seats: tuple[RecordSeat, ...]
     decisions: tuple[Decision, ...]
-    scores: tuple[int, ...]
+    points: tuple[int, ...]
     placements: tuple[int, ...]
     forfeits: tuple[Forfeit, ...]
     final: str
@@ -63,7 +63,7 @@ class GameRecord:
             commitment=game.commitment,
             seats=tuple(RecordSeat(*seat) for seat in seats),
             decisions=tuple(game.decisions),
-            scores=result.scores,
+            points=result.points,
             placements=result.placements,
             forfeits=tuple(game.forfeits),
             final=format_position(game.state, "all"),
@@ -84,7 +84,7 @@ class GameRecord:
             "seats": [seat._asdict() for seat in self.seats],
             "decisions": [_decision_data(decision) for decision in self.decisions],
             "result": {
-                "scores": list(self.scores),
+                "scores": list(self.points),
                 "placements": list(self.placements),
                 "forfeits": [forfeit._asdict() for forfeit in self.forfeits],
                 "final": self.final,
@@ -112,7 +112,7 @@ class GameRecord:
             commitment=top.take("commitment", str),
             seats=tuple(_read_seat(fields) for fields in top.rows("seats")),
             decisions=tuple(_read_decision(fields) for fields in top.rows("decisions")),
-            scores=tuple(result.numbers("scores")),
+            points=tuple(result.numbers("scores")),
             placements=tuple(result.numbers("placements")),
             forfeits=tuple(_read_forfeit(fields) for fields in result.rows("forfeits")),
             final=result.take("final", str),
@@ -163,7 +163,7 @@ def verify(record: GameRecord) -> Game:
     game = replay(record)
     result = game.result()
     _same("commitment", record.commitment, game.commitment)
-    _same("result.scores", record.scores, result.scores)
+    _same("result.scores", record.points, result.points)
     _same("result.placements", record.placements, result.placements)
     _same("result.forfeits", record.forfeits, tuple(game.forfeits))
     _same("result.final", record.final, format_position(game.state, "all"))

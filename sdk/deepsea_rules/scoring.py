@@ -15,7 +15,7 @@ from .units import count_levels
 class Result(NamedTuple):
     """How a game ended, by seat."""
 
-    scores: tuple[int, ...]
+    points: tuple[int, ...]
     placements: tuple[int, ...]
 
 

@@ -74,7 +74,7 @@ class GameState(Moves):
         phase = self.phase
         if phase == "search":
             self.search(action)
-        elif phase == "turn":
+        elif phase == "declare":
             self.declare(action)
         else:
             self.choose_order(action)
@@ -86,11 +86,11 @@ class GameState(Moves):
         it has to turn back.
         """
         phase = self.phase
-        if phase not in ("turn", "roll"):
+        if phase not in ("declare", "roll"):
             raise IllegalAction(f"no roll is due: {self._whose_turn()}")
         if d1 not in FACES or d2 not in FACES:
             raise IllegalAction(f"a die shows 1, 2 or 3, not {d1} and {d2}")
-        if phase == "turn":
+        if phase == "declare":
             self.declare(self.legal[0] if self.legal else None)
         self.move(d1, d2)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from .actions import Kind
 from .cleanup import items_of
@@ -18,8 +17,6 @@ from .randomness import NumberSource, shuffled
 from .ruleset import RuleSet
 from .state import GameState, Phase
 from .units import LEVEL_OF, LEVELS, Unit, values_of_level
-
-KIND_OF_PHASE: Final[dict[Phase, Kind]] = {"turn": "declare", "search": "search", "order": "order"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,8 @@ class View:
     @property
     def kind(self) -> Kind | None:
         """Which kind of decision this is; None where nothing is asked."""
-        return KIND_OF_PHASE.get(self.phase)
+        phase = self.phase
+        return None if phase == "roll" or phase == "over" else phase
 
     @property
     def items(self) -> tuple[Unit, ...]:

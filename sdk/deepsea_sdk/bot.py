@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from deepsea_rules.actions import DOWN, LEAVE, ORDER, TURN, Kind
+from deepsea_rules.actions import BACK, DOWN, LEAVE, ORDER, Kind
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit
@@ -43,7 +43,7 @@ class GameEnd:
 
     game_id: str
     seat: int
-    scores: tuple[int, ...]
+    points: tuple[int, ...]
     """Points per seat."""
     placements: tuple[int, ...]
     """Placement per seat, 1 is best; tied seats share one."""
@@ -154,7 +154,7 @@ def action_of(kind: Kind, answer: object) -> str:
     if isinstance(answer, str):
         return answer
     if kind == "declare" and answer is not None:  # None is a forgotten return
-        return TURN if answer else DOWN
+        return BACK if answer else DOWN
     if kind == "order" and isinstance(answer, Iterable):
         names = [item.name if isinstance(item, Unit) else str(item) for item in answer]
         return ORDER + ",".join(names)

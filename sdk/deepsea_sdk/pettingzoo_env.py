@@ -17,7 +17,7 @@ from pettingzoo.utils import wrappers
 
 from deepsea_referee.random import fresh_seed
 from deepsea_referee.workbench.comparison import placement_scores
-from deepsea_rules.actions import DOWN, LEAVE, TAKE, TURN, drop
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
 from deepsea_rules.cleanup import LISTED_ORDERS
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS
 from deepsea_rules.game import Game
@@ -27,7 +27,7 @@ from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.units import CHIPS, LEVELS, count_levels
 from deepsea_rules.view import Diver, View
 
-WORDS: Final = (DOWN, TURN, LEAVE, TAKE)
+WORDS: Final = (DOWN, BACK, LEAVE, TAKE)
 DROPS: Final = 8
 """Places for carried units; with six of them a diver does not move any more."""
 ACTIONS: Final = len(WORDS) + DROPS + LISTED_ORDERS
@@ -133,7 +133,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
             return
         result = self.game.result()
         for agent, score, points in zip(
-            self.agents, placement_scores(result.placements), result.scores, strict=True
+            self.agents, placement_scores(result.placements), result.points, strict=True
         ):
             self.rewards[agent] = 2 * score - 1
             self.terminations[agent] = True

@@ -24,7 +24,7 @@ def roll_out(state: GameState, rng: NumberSource) -> tuple[int, ...]:
         elif phase == "order":
             state.choose_order(legal[int(random() * len(legal))])
         else:
-            if phase == "turn":
+            if phase == "declare":
                 state.declare(legal[int(random() * len(legal))] if legal else None)
             d1, d2 = _ROLLS[int(random() * 9)]
             state.move(d1, d2)

@@ -228,7 +228,7 @@ class _Table:
         return GameEnd(
             game_id=self.game_id,
             seat=seat,
-            scores=result.scores,
+            points=result.points,
             placements=result.placements,
             seed=game.seed,
             values=game.state.values,

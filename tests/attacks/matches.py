@@ -248,7 +248,7 @@ def _check(played: Played) -> None:
         assert all(one.fault is None for one in game.decisions if one.seat != HOSTILE)
         expected = foretold(number)
         assert of_others(game) == of_others(expected)
-        assert game.result().scores == expected.result().scores
+        assert game.result().points == expected.result().points
         seats = [(name, "0" * 64) for name in ("greedy", "hostile", "cautious")]
         record = GameRecord.of(game, game_id=f"g{number}", clock="60s", seats=seats)
         verify(GameRecord.from_json(record.to_json()))

@@ -27,12 +27,12 @@ def explained(run: Run, *arguments: object) -> dict[str, Any]:
 def test_a_position_alone_is_printed_with_what_is_legal(run: Run) -> None:
     assert explained(run, AT_SEA) == {
         "position": AT_SEA,
-        "legal": ["down", "turn"],
+        "legal": ["down", "back"],
         "events": [],
-        "phase": "turn",
+        "phase": "declare",
         "to_move": 0,
     }
-    assert run("explain", AT_SEA).out == f"position  {AT_SEA}\nlegal     A: down turn\n"
+    assert run("explain", AT_SEA).out == f"position  {AT_SEA}\nlegal     A: down back\n"
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_steps_may_be_one_argument_or_many(run: Run, steps: tuple[str, ...]) -> 
             "seat": 0,
             "declare": "down",
             "dice": [2, 2],
-            "from": 3,
-            "to": 6,
+            "from_space": 3,
+            "to_space": 6,
             "home": False,
             "search": "take",
             "air": 16,
         }
     ]
-    assert (data["phase"], data["to_move"]) == ("turn", 1)
+    assert (data["phase"], data["to_move"]) == ("declare", 1)
 
 
 def test_before_the_dice_the_legal_steps_are_rolls(run: Run) -> None:
     rolls = ["r2", "r3", "r4", "r5", "r6"]
-    declared = explained(run, AT_SEA, "turn")
+    declared = explained(run, AT_SEA, "back")
     assert (declared["phase"], declared["legal"]) == ("roll", rolls)
     # Who has turned back has nothing to declare.
     assert explained(run, "1 1 1 | *A2^:1 B0v | d1 a9")["legal"] == rolls
@@ -77,7 +77,7 @@ def test_a_roll_without_a_declaration_turns_who_has_to_turn(run: Run) -> None:
     position = f"{opening()} | *A32v B0v | d1 a25"
     data = explained(run, position, "r4", "leave", "--rules", "guide")
     assert "A28^" in data["position"]
-    assert data["events"][0]["declare"] == "turn"
+    assert data["events"][0]["declare"] == "back"
 
 
 def test_leave_may_be_left_out_where_nothing_else_is_legal(run: Run) -> None:
@@ -129,7 +129,7 @@ def test_the_rules_may_come_from_a_file(run: Run, tmp_path: Path) -> None:
     rules.write_text('name = "house"\nbase = "manual"\n[options]\nturn_needs_treasure = false\n')
     empty = "1 1 1 | *A2v B0v | d1 a25"
     assert explained(run, empty)["legal"] == ["down"]
-    assert explained(run, empty, "--rules", rules)["legal"] == ["down", "turn"]
+    assert explained(run, empty, "--rules", rules)["legal"] == ["down", "back"]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_the_defaults(run: Run, asked: Asked) -> None:
     run("match", "greedy", "cautious")
     wanted = settings(asked)
     assert [bot.name for bot in wanted.bots] == ["greedy", "cautious"]
-    assert (wanted.games, wanted.seats, wanted.tables) == (1, "rotate", 1)
+    assert (wanted.games, wanted.seating, wanted.tables) == (1, "rotate", 1)
     assert (wanted.rules.name, wanted.time_control.format()) == ("manual", "100ms+2s")
     assert wanted.hosting.tcp_host is None
     assert asked.level == "auto"
@@ -82,11 +82,11 @@ def test_the_defaults(run: Run, asked: Asked) -> None:
 def test_every_option_gets_through(run: Run, asked: Asked, tmp_path: Path) -> None:
     run(
         *("match", "greedy", "--games", 7, "greedy", "--seed", "demo", "--rules", "guide"),
-        *("--clock", "50ms", "--seats", "fixed", "--tables", 3, "--isolation", "sandbox"),
+        *("--clock", "50ms", "--seating", "fixed", "--tables", 3, "--isolation", "sandbox"),
         *("--out", tmp_path / "a" / "b"),
     )
     wanted = settings(asked)
-    assert (wanted.games, wanted.seats, wanted.tables) == (7, "fixed", 3)
+    assert (wanted.games, wanted.seating, wanted.tables) == (7, "fixed", 3)
     assert wanted.seed == seed_from_text("demo")
     assert (wanted.rules.name, wanted.time_control.format()) == ("guide", "50ms")
     assert asked.level == "sandbox"
@@ -150,8 +150,8 @@ def test_a_sandbox_that_does_not_work_is_bad_input(
         (("greedy", "greedy", "--games", "-3"), "at least one game"),
         (("greedy", "greedy", "--games", "many"), "'--games'"),
         (("greedy", "greedy", "--tables", "0"), "one table"),
-        (("greedy", "greedy", "--jobs", "0"), "'--jobs'"),
-        (("greedy", "greedy", "--seats", "swap"), "'rotate', 'fixed'"),
+        (("greedy", "greedy", "--workers", "0"), "'--workers'"),
+        (("greedy", "greedy", "--seating", "swap"), "'rotate', 'fixed'"),
         (("greedy", "greedy", "--isolation", "jail"), "'sandbox'"),
         (("greedy", "greedy", "--out", "/dev/null/x"), "cannot write to the folder"),
         (("greedy", "greedy", "--out", "/proc"), "cannot write to the folder '/proc'"),
@@ -217,14 +217,14 @@ def test_a_match_is_played_recorded_and_proven(run: Run, tmp_path: Path) -> None
     done = run(*asked, "--json")
     data: dict[str, Any] = json.loads(done.out)
     assert (done.status, done.err) == (0, "")
-    assert [game["scores"] for game in data["games"]] == [list(r.scores) for r in records]
+    assert [game["points"] for game in data["games"]] == [list(r.points) for r in records]
     assert data.keys() == json.loads((out / "results.json").read_text()).keys()
 
 
 def test_workers_play_the_same_match(run: Run, tmp_path: Path) -> None:
     asked = ("match", "greedy", "random", "cautious", "--games", 7, "--seed", "demo")
     alone = run(*asked, "--in-process", "--json")
-    shared = run(*asked, "--in-process", "--jobs", 3, "--json", "--out", tmp_path / "runs")
+    shared = run(*asked, "--in-process", "--workers", 3, "--json", "--out", tmp_path / "runs")
     assert (shared.status, shared.err) == (0, "")
     assert shared.out == (tmp_path / "runs" / "results.json").read_text()
     first, second = json.loads(alone.out), json.loads(shared.out)
@@ -301,7 +301,7 @@ def test_ctrl_c_is_one_line_and_the_bots_are_gone(sleeper: Sleeper) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-WORKERS = ("--games", 9, "--jobs", 2, "--clock", "600s")
+WORKERS = ("--games", 9, "--workers", 2, "--clock", "600s")
 
 
 @pytest.mark.parametrize("where", [("--in-process",), PLAIN])

@@ -16,7 +16,7 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import PRESETS
 
-NAMES = ("greedy", "a bot with quite a long name", "random")
+NAMES = ("greedy", "a bot with a long name", "random")
 
 
 def result(
@@ -37,7 +37,7 @@ def result(
             match.add_void(entry)
             continue
         times = (250, 1_500, 2_300_000)
-        match.add(entry, [Decision(seat, "turn", us, None) for seat in entry.seats for us in times])
+        match.add(entry, [Decision(seat, "back", us, None) for seat in entry.seats for us in times])
     return match
 
 
@@ -73,17 +73,17 @@ def test_the_best_bot_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, result(game()))
     assert text.startswith("1 game, manual rules, clock 100ms+2s, process, seed demo\n\n")
     assert [row[0] for row in rows(text)] == ["bot", NAMES[1], NAMES[0], NAMES[2]]
-    assert " 1.00   31.0       0  1.5 ms   2.30 s\n" in text
+    assert " 1.00    31.0       0  1.5 ms   2.30 s\n" in text
 
 
 @pytest.mark.parametrize(
     ("columns", "heads"),
     [
-        (100, "bot games wins place score faults median slowest"),
-        (80, "bot games wins place score faults median slowest"),
-        (60, "bot games wins place score faults median"),
-        (50, "bot games wins place score faults"),
-        (40, "bot wins place score faults"),
+        (100, "bot games wins placement points faults median slowest"),
+        (80, "bot games wins placement points faults median slowest"),
+        (60, "bot games wins placement points faults"),
+        (50, "bot wins placement points faults"),
+        (40, "bot placement points faults"),
     ],
 )
 def test_a_narrow_table_shortens_names_and_drops_columns(

@@ -79,14 +79,14 @@ def test_in_a_pipe_every_turn_is_a_line(run: Run, tmp_path: Path) -> None:
     for line, item in zip(turns, happened, strict=True):
         assert line.split()[1][0] == SEAT_LETTERS[item.seat]
         assert f"air {item.air}" in line
-        assert ("turns back" in line) == (item.declare == "turn")
+        assert ("turns back" in line) == (item.declare == "back")
         assert ("takes" in line) == (item.search == "take")
         assert ("home" in line) == item.home
     assert max(map(len, turns)) <= 60
     assert sum(line.startswith("dive ") for line in lines) == 6  # three begin, three end
     result = game.result()
     best = result.placements.index(1)
-    assert f"  1. {SEAT_LETTERS[best]} {NAMES[best]}  {result.scores[best]}" in lines
+    assert f"  1. {SEAT_LETTERS[best]} {NAMES[best]}  {result.points[best]}" in lines
 
 
 def test_faults_are_told(run: Run, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class Model:
         self._begin_turn()
 
     def _begin_turn(self) -> None:
-        self.phase = "turn"
+        self.phase = "declare"
         self._before = self._turn_facts()
 
     def _turn_facts(self) -> tuple[Any, ...]:
@@ -74,7 +74,7 @@ class Model:
     def legal(self) -> list[str]:
         seat = self.to_move
         cargo = self.cargo[seat]
-        if self.phase == "turn":
+        if self.phase == "declare":
             if self.homeward[seat]:
                 return []
             if self.place[seat] == 0:
@@ -83,10 +83,10 @@ class Model:
             if self.options["forced_turn"] == "when_cannot_advance" and not any(
                 self._free(space) for space in deeper
             ):
-                return ["turn"]
+                return ["back"]
             if self.options["turn_needs_treasure"] and not cargo:
                 return ["down"]
-            return ["down", "turn"]
+            return ["down", "back"]
         if self.phase == "search":
             if self.trail[self.place[seat] - 1]:
                 return ["leave", "take"]
@@ -111,8 +111,8 @@ class Model:
     # Playing
 
     def act(self, action: str) -> None:
-        if self.phase == "turn":
-            self.homeward[self.to_move] = action == "turn"
+        if self.phase == "declare":
+            self.homeward[self.to_move] = action == "back"
             self._breathe()
         elif self.phase == "search":
             self._search(action)
@@ -125,7 +125,7 @@ class Model:
         self.phase = "roll"
 
     def roll(self, d1: int, d2: int) -> None:
-        if self.phase == "turn":
+        if self.phase == "declare":
             self._breathe()
         seat = self.to_move
         steps = max(0, d1 + d2 - len(self.cargo[seat]))

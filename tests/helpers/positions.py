@@ -56,7 +56,7 @@ def play(state: GameState, *steps: str) -> GameState:
     """Apply steps to the state itself. A declaration that is left out is the default one."""
     for step in steps:
         if step[0] == "r" and step[1:].isdigit():
-            if state.phase == "turn" and (options := state.legal_actions()):
+            if state.phase == "declare" and (options := state.legal_actions()):
                 state.apply(options[0])
             state.roll(*faces(int(step[1:])))
         else:

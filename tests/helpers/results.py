@@ -19,7 +19,7 @@ FAULT = FaultReport(
     decision=2,
     fault=Fault.TIMEOUT,
     kind="declare",
-    legal=("down", "turn"),
+    legal=("down", "back"),
     came="it had 5 us for the decision",
     us=7,
     played="down",
@@ -50,7 +50,7 @@ def result(
         game=game,
         game_id=f"g{game}",
         seats=seats,
-        scores=scores,
+        points=scores,
         placements=tuple(best.index(score) + 1 for score in scores),
         **facts,  # type: ignore[arg-type]
     )

@@ -143,7 +143,7 @@ def _changed(path: str, value: Any) -> Callable[[str], str]:
         (_changed("result.placements", [1, 2, 3, 4]), "result.placements"),
         (_changed("result.scores", [99, 0, 0, 0]), "result.scores"),
         (_changed("commitment", "00" * 32), "commitment"),
-        (_changed("decisions.3.action", "turn"), "decision"),
+        (_changed("decisions.3.action", "back"), "decision"),
         (_changed("decisions", []), "the game is not over"),
         (_changed("decisions.0.came", "\ud800"), "surrogates not allowed"),
     ],

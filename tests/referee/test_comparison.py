@@ -190,7 +190,7 @@ def share_called_different(seats: int, pool: int, runs: int, blocks: int, alpha:
 
 def _swapped(game: GameResult, copies: int) -> GameResult:
     seats = tuple((bot + copies) % (2 * copies) for bot in game.seats)
-    return GameResult(1, "g", seats, game.scores, game.placements, (), ())
+    return GameResult(1, "g", seats, game.points, game.placements, (), ())
 
 
 def test_identical_bots_are_seldom_called_different() -> None:

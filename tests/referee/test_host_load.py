@@ -74,7 +74,7 @@ class Host:
 
 
 def question() -> pb.DecisionRequest:
-    return pb.DecisionRequest(game_id="g", legal=["down", "turn"], budget_us=BUDGET_US)
+    return pb.DecisionRequest(game_id="g", legal=["down", "back"], budget_us=BUDGET_US)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_past_the_wall_clock_the_reading_decides(
             host.reading = after
             it.clock.jump(200_000 - BUDGET_US // 4 - 1)
             assert asked.done() is not in_time
-            await peer.answer(request, "turn")
+            await peer.answer(request, "back")
             if in_time:
                 # Up to the first look the wall counts, then the work.
-                assert await asked == TimedAnswer("turn", BUDGET_US // 4 + 20_000)
+                assert await asked == TimedAnswer("back", BUDGET_US // 4 + 20_000)
             else:
                 with pytest.raises(BotFault) as caught:
                     await asked
@@ -144,8 +144,8 @@ def test_no_timeout_is_called_while_somebody_is_ready(tmp_path: Path, who: str) 
             assert not asked.done()
             # Now the wait is over, and in the accounts.
             host.reading = Reading(20_000, BUDGET_US + AGAIN_US * 9, 0)
-            await peer.answer(request, "turn")
-            assert (await asked).action == "turn"
+            await peer.answer(request, "back")
+            assert (await asked).action == "back"
 
     run(test())
 
@@ -195,7 +195,7 @@ def test_a_quick_answer_is_never_measured(tmp_path: Path) -> None:
             asked = ask(it.session, question(), BUDGET_US)
             request = await peer.request()
             it.clock.jump(BUDGET_US // 4 - 1)
-            await peer.answer(request, "turn")
+            await peer.answer(request, "back")
             assert (await asked).us == BUDGET_US // 4 - 1
             assert not host.readings
 

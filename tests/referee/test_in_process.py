@@ -77,7 +77,7 @@ def test_a_crash_forfeits_as_it_does_for_a_process(tmp_path: Path) -> None:
     what = settings(bad, resolve("greedy"), resolve("cautious"))
     for ours, theirs in zip(here(what).games, with_processes(what).games, strict=True):
         assert ours.forfeits == theirs.forfeits != ()
-        assert (ours.scores, ours.placements) == (theirs.scores, theirs.placements)
+        assert (ours.points, ours.placements) == (theirs.points, theirs.placements)
         assert [f.came for f in ours.faults] == ["it raised ValueError: no idea"]
         assert ours.faults[0].forfeit
 

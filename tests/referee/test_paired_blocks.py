@@ -80,7 +80,7 @@ def test_games_of_a_block_share_their_seed_and_workers_share_the_blocks() -> Non
 
 
 def collected(
-    what: BlockSettings, enough: int, jobs: int = 1, in_process: bool = True
+    what: BlockSettings, enough: int, workers: int = 1, in_process: bool = True
 ) -> tuple[bool, Blocks]:
     found: Blocks = []
 
@@ -88,17 +88,17 @@ def collected(
         found.append((number, list(games)))
         return len(found) == enough
 
-    return play_blocks(what, on_block, jobs=jobs, in_process=in_process), found
+    return play_blocks(what, on_block, workers=workers, in_process=in_process), found
 
 
-@pytest.mark.parametrize(("jobs", "in_process"), [(2, True), (1, False), (2, False)])
+@pytest.mark.parametrize(("workers", "in_process"), [(2, True), (1, False), (2, False)])
 def test_the_same_blocks_come_in_the_same_order_however_they_are_played(
-    jobs: int, in_process: bool
+    workers: int, in_process: bool
 ) -> None:
     what = settings("greedy", "random", 3, 5)
     expected = collected(what, 3)
     assert [number for number, _ in expected[1]] == [0, 1, 2]
-    assert collected(what, 3, jobs, in_process) == expected
+    assert collected(what, 3, workers, in_process) == expected
 
 
 def test_all_blocks_are_played_if_none_is_enough() -> None:
@@ -111,7 +111,7 @@ def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_pat
     bad = program(tmp_path, "bad", first="1 / 0")
     what = settings(bad.command[1], "greedy", 2, 2)
     with pytest.raises(UserError, match="ZeroDivisionError"):
-        collected(what, 9, jobs=2)
+        collected(what, 9, workers=2)
     with pytest.raises(UserError, match="before it said hello"):
         collected(what, 9, in_process=False)
 
@@ -139,7 +139,7 @@ def test_blocks_wait_for_those_before_them_and_void_ones_are_left_out() -> None:
         came.append(number)
         return number == 4
 
-    in_order = _InOrder(settings("greedy", "random", 2, 6), on_block, jobs=2)
+    in_order = _InOrder(settings("greedy", "random", 2, 6), on_block, workers=2)
     # Worker 0 has blocks 0, 2, 4; worker 1 has 1, 3, 5.
     for number in (2, 3):
         in_order.add(1, game(number))

@@ -129,7 +129,7 @@ def test_seats_rotate_or_stay() -> None:
     assert [game.seats for game in rotated.games] == [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
     assert [seat.name for seat in records[1].seats] == ["greedy", "cautious", "random"]
     assert records[1].seats[0].digest == bots[1].digest
-    fixed = play(bots, games=2, seats="fixed")
+    fixed = play(bots, games=2, seating="fixed")
     assert [game.seats for game in fixed.games] == [(0, 1, 2)] * 2
     assert len({record.seed for record in records}) == 4
     assert len({record.game_id for record in records}) == 4

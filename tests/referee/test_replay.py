@@ -136,4 +136,4 @@ def test_seats_and_records_that_are_not_there() -> None:
     from dataclasses import replace
 
     with pytest.raises(InvalidRecord):
-        Replay(replace(record, scores=(1, 2)), 0)
+        Replay(replace(record, points=(1, 2)), 0)

@@ -53,7 +53,7 @@ def test_everything_is_in_it() -> None:
         "game_id": "g1",
         "record": "game-0001.json",
         "seats": [0, 1],
-        "scores": [10, 4],
+        "points": [10, 4],
         "placements": [1, 2],
         "forfeits": [{"seat": 1, "fault": "timeout", "decision": 2}],
         "faults": [
@@ -62,7 +62,7 @@ def test_everything_is_in_it() -> None:
                 "decision": 2,
                 "fault": "timeout",
                 "kind": "declare",
-                "legal": ["down", "turn"],
+                "legal": ["down", "back"],
                 "came": "it had 5 us for the decision",
                 "us": 7,
                 "played": "down",

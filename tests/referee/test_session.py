@@ -19,7 +19,7 @@ LIMIT_US = 100_000
 
 
 def question(game_id: str = "g") -> pb.DecisionRequest:
-    return pb.DecisionRequest(game_id=game_id, legal=["down", "turn"])
+    return pb.DecisionRequest(game_id=game_id, legal=["down", "back"])
 
 
 def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: Path) -> None:
@@ -28,8 +28,8 @@ def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: 
             asked = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
             it.clock.jump(1_234)
-            await peer.answer(request, "turn")
-            assert await asked == TimedAnswer("turn", 1_234)
+            await peer.answer(request, "back")
+            assert await asked == TimedAnswer("back", 1_234)
 
     run(test())
 
@@ -201,7 +201,7 @@ def test_a_late_answer_is_passed_over_and_never_taken_for_the_next_question(
             assert isinstance(first.exception(), BotFault)
             second = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
-            await peer.answer(late, "turn")
+            await peer.answer(late, "back")
             await peer.answer(request, "down")
             assert (await second).action == "down"
 
@@ -216,8 +216,8 @@ def test_an_answer_for_a_game_that_was_broken_off_is_passed_over(tmp_path: Path)
             broken_off.cancel()
             other = ask(it.session, question("other"), LIMIT_US)
             await peer.answer(request, "down")
-            await peer.answer(await peer.request(), "turn")
-            assert (await other).action == "turn"
+            await peer.answer(await peer.request(), "back")
+            assert (await other).action == "back"
 
     run(test())
 
@@ -408,9 +408,9 @@ def test_the_loops_own_stall_is_not_charged(tmp_path: Path) -> None:
             it.clock.jump(LIMIT_US + 500_000)
             alarm.ring()
             assert not asked.done()
-            await peer.answer(request, "turn")
+            await peer.answer(request, "back")
             answer = await asked
-            assert answer.action == "turn"
+            assert answer.action == "back"
             assert answer.us <= LIMIT_US
 
     run(test())

@@ -11,12 +11,12 @@ from helpers.results import FAULT, FORFEITED, VOID, empty, match
 def test_each_bot_has_its_own_numbers_wherever_it_sat() -> None:
     first, second = match().summaries()
     assert (first.name, first.games, first.wins) == ("a", 2, 2)
-    assert (first.mean_placement, first.mean_score) == (1.0, 8.5)
+    assert (first.mean_placement, first.mean_points) == (1.0, 8.5)
     assert (first.faults, first.forfeits) == (0, 0)
     assert (first.decisions, first.median_us, first.slowest_us) == (3, 20, 40)
     # A shared first place is a win for both.
     assert (second.name, second.games, second.wins) == ("b", 2, 1)
-    assert (second.mean_placement, second.mean_score) == (1.5, 5.5)
+    assert (second.mean_placement, second.mean_points) == (1.5, 5.5)
     assert (second.faults, second.forfeits) == (1, 1)
     assert (second.decisions, second.median_us, second.slowest_us) == (2, 30, 90)
 
@@ -25,7 +25,7 @@ def test_without_a_game_there_are_no_means() -> None:
     it = empty()
     row = it.summaries()[0]
     assert (row.games, row.wins, row.decisions) == (0, 0, 0)
-    assert (row.mean_placement, row.mean_score, row.median_us, row.slowest_us) == (None,) * 4
+    assert (row.mean_placement, row.mean_points, row.median_us, row.slowest_us) == (None,) * 4
     assert it.first_game is None
 
 

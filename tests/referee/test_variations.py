@@ -64,7 +64,7 @@ def test_another_choice_is_made_where_it_is_wanted() -> None:
     verify(done.record)
 
 
-@pytest.mark.parametrize("action", ["fly", "drop:4", "turn"])
+@pytest.mark.parametrize("action", ["fly", "drop:4", "back"])
 def test_a_choice_that_is_not_legal_there_is_refused(action: str) -> None:
     at = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
     with pytest.raises(UserError, match=f"--action at decision {at}"):

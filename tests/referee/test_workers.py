@@ -65,9 +65,9 @@ def samples(*names: str) -> list[BotSpec]:
     return [resolve(name) for name in names]
 
 
-def played(what: MatchSettings, jobs: int, *, inside: bool = True) -> tuple[Played, Listener]:
+def played(what: MatchSettings, workers: int, *, inside: bool = True) -> tuple[Played, Listener]:
     listener = Listener()
-    result = run_match(what, jobs, listener.on_game, listener.on_void, in_process=inside)
+    result = run_match(what, workers, listener.on_game, listener.on_void, in_process=inside)
     return listener.played(result), listener
 
 
@@ -90,7 +90,7 @@ def test_each_game_has_one_worker_and_each_worker_all_seatings(bots: int, worker
     assert sorted(number for share in shares for number in share.numbers()) == [*range(rounds)]
     for share in shares:
         assert next(share.numbers()) < workers  # nobody waits for the others' games
-        seatings = Counter(share.seating(number) for number in share.numbers())
+        seatings = Counter(share.line_up(number) for number in share.numbers())
         assert len(seatings) == bots
         assert max(seatings.values()) - min(seatings.values()) <= 1
         assert share.game_seed(5) == what.game_seed(5)
@@ -109,8 +109,8 @@ def test_records_and_results_are_those_of_one_worker() -> None:
     what = settings(samples("greedy", "random", "cautious"), 20)
     listener = Listener()
     alone = listener.played(in_process.run_match(what, listener.on_game))
-    for jobs in (2, 3):
-        shared, _ = played(what, jobs)
+    for workers in (2, 3):
+        shared, _ = played(what, workers)
         assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
         assert shared.games == alone.games
         assert results_json(shared) == results_json(alone)

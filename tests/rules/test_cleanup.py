@@ -25,7 +25,7 @@ FARTHEST = ("revised", "publisher")
 def test_everybody_boards_and_the_tank_is_full(preset: str) -> None:
     state = at("1 x 2 [12] 3 | Ah/4 *B2^:1 C4v Dh/3 | d1 a1", preset)
     turn(state, 2)
-    assert (state.dive, state.air, state.phase, state.quiet) == (2, 25, "turn", 0)
+    assert (state.dive, state.air, state.phase, state.quiet) == (2, 25, "declare", 0)
     assert state.place == [0, 0, 0, 0]
     assert state.homeward == [False] * 4
     assert state.barred == [False] * 4
@@ -364,7 +364,7 @@ def test_the_listed_orders_reach_every_outcome(preset: str) -> None:
 def test_nobody_is_asked_where_the_pickup_order_rules() -> None:
     state = at("1 1 | A1v:3,1,4,2 Bh | d1 a4", custom(drop_order="pickup_order"))
     turn(state, 2)
-    assert state.phase == "turn"
+    assert state.phase == "declare"
     assert trail(state) == "1 1 {314} {2}"
 
 
@@ -421,7 +421,7 @@ def test_an_empty_trail_ends_the_game(preset: str, dive: int) -> None:
     state = at(f"x x | *A1^:1=3 Bh/4=15 | d{dive} a9", preset)
     turn(state, 4)
     assert state.phase == "over"
-    assert tuple(state.result().scores) == (3, 15)
+    assert tuple(state.result().points) == (3, 15)
     assert choices(state) == []
 
 

@@ -81,7 +81,7 @@ def test_only_choices_are_asked(rules: RuleSet, count: int, salt: str, chooser: 
         assert len(question.legal) > 1
         assert question.seat == game.state.to_move
         assert tuple(question.legal) == tuple(game.state.legal_actions())
-        kinds = {"turn": "declare", "search": "search", "order": "order"}
+        kinds = {"declare": "declare", "search": "search", "order": "order"}
         assert question.kind == kinds[game.state.phase]
         assert game.view(question.seat).kind == question.kind
         assert game.view(question.seat).legal == tuple(question.legal)
@@ -115,7 +115,7 @@ def test_malformed_answers_change_nothing(action: str) -> None:
     assert game.decisions == []
 
 
-@pytest.mark.parametrize("action", ["down", "turn", "drop:1", "order:1,2"])
+@pytest.mark.parametrize("action", ["down", "back", "drop:1", "order:1,2"])
 def test_illegal_answers_change_nothing(action: str) -> None:
     game = new_game()
     question = game.pending()
@@ -187,7 +187,18 @@ def two_faces(seed: bytes, dive: int, seat: int, turn: int) -> list[int]:
 
 EVENT_KEYS = {
     "dive": ["event", "dive", "starter", "air", "trail"],
-    "turn": ["event", "dive", "seat", "declare", "dice", "from", "to", "home", "search", "air"],
+    "turn": [
+        "event",
+        "dive",
+        "seat",
+        "declare",
+        "dice",
+        "from_space",
+        "to_space",
+        "home",
+        "search",
+        "air",
+    ],
     "cleanup": ["event", "dive", "reason", "trail", "banked", "starter"],
     "end": ["event", "scores", "placements", "seed"],
 }
@@ -230,12 +241,12 @@ def test_the_events_tell_the_game(rules: RuleSet, count: int, salt: str, chooser
             turns[seat] += 1
             assert event["dive"] == dives
             assert event["dice"] == two_faces(seed, dives, seat, turns[seat])
-            assert event["from"] == place[seat]
+            assert event["from_space"] == place[seat]
             air -= load[seat]
             assert event["air"] == air
-            assert event["declare"] in ("down", "turn", None)
-            place[seat] = event["to"]
-            if event["to"] == 0:
+            assert event["declare"] in ("down", "back", None)
+            place[seat] = event["to_space"]
+            if event["to_space"] == 0:
                 assert event["search"] is None
                 load[seat] = 0
             else:
@@ -260,7 +271,7 @@ def test_the_events_tell_the_game(rules: RuleSet, count: int, salt: str, chooser
             starter = event["starter"]
         else:
             assert starter is None
-            assert event["scores"] == list(game.result().scores)
+            assert event["scores"] == list(game.result().points)
             assert event["placements"] == list(game.result().placements)
             assert event["seed"] == seed.hex()
     banked = [
@@ -305,11 +316,11 @@ def test_a_second_engine_comes_to_the_same_result_from_seed_and_decisions(
     assert next(decisions, None) is None
     result = game.result()
     scores, placements = model.result(game.state.values)
-    assert (list(result.scores), list(result.placements)) == (scores, placements)
+    assert (list(result.points), list(result.placements)) == (scores, placements)
 
 
 def test_declarations_in_events() -> None:
-    """ "turn" also where it was forced, "down" only where turning back was legal."""
+    """ "back" also where it was forced, "down" only where turning back was legal."""
     declared = defaultdict(set)
     for number in range(6):
         game = Game(PRESETS["guide"], 3, seed_from_text(f"declare {number}"))
@@ -318,15 +329,15 @@ def test_declarations_in_events() -> None:
             if event["event"] != "turn":
                 continue
             key = (event["dive"], event["seat"])
-            if event["from"] == 0:
+            if event["from_space"] == 0:
                 declared["aboard"].add(event["declare"])
             elif key in homeward:
                 declared["homeward"].add(event["declare"])
             else:
                 declared["below"].add(event["declare"])
-                if event["declare"] == "turn":
+                if event["declare"] == "back":
                     homeward.add(key)
-    assert declared == {"aboard": {None}, "homeward": {None}, "below": {"down", "turn"}}
+    assert declared == {"aboard": {None}, "homeward": {None}, "below": {"down", "back"}}
 
 
 def test_events_since_a_mark() -> None:
@@ -487,8 +498,8 @@ def test_a_forfeited_seat_goes_on_with_defaults(preset: str) -> None:
     assert len(events) > 3
     assert {event["search"] for event in events} <= {"leave", None}
     free = {event["declare"] for event in events}
-    assert free <= ({None, "down", "turn"} if preset == "guide" else {None, "down"})
-    assert game.result().scores[2] == 0
+    assert free <= ({None, "down", "back"} if preset == "guide" else {None, "down"})
+    assert game.result().points[2] == 0
     assert entry.decision == next(
         i for i, decision in enumerate(game.decisions) if decision.seat == 2
     )
@@ -534,7 +545,7 @@ def test_forfeits_rank_last_later_above_earlier(preset: str) -> None:
     game = play_with_faults(game, faults)
     assert [entry.seat for entry in game.forfeits] == [2, 0]
     result = game.result()
-    scores, placements = result.scores, result.placements
+    scores, placements = result.points, result.placements
     assert placements[2] == 4
     assert placements[0] == 3
     finishers = sorted((placements[1], placements[3]))
@@ -560,7 +571,7 @@ def test_points_do_not_save_a_forfeit() -> None:
             home = question.seat == 1 and "take" in legal
             game.decide("leave" if home else chooser.action(legal))
         result = game.result()
-        if game.forfeits and result.scores[0] > result.scores[1]:
+        if game.forfeits and result.points[0] > result.points[1]:
             assert tuple(result.placements) == (2, 1)
             return
     pytest.fail("no such game among the seeds")

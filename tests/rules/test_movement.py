@@ -66,7 +66,7 @@ SWIMS = [
 )
 def test_swims(text: str, roll: int, space: int, preset: str) -> None:
     state = at(text, preset)
-    if preset == "guide" and choices(state) == ["turn"]:
+    if preset == "guide" and choices(state) == ["back"]:
         pytest.skip("the guide makes this diver turn back")
     assert play(state, f"r{roll}").place[0] == space
 
@@ -111,7 +111,7 @@ def test_who_must_turn_back_turns_back_without_a_word() -> None:
 
 def test_no_declaration_after_the_declaration() -> None:
     state = play(at(f"{L32} | A4v B0v", "guide"), "down")
-    for action in ("down", "turn", "leave", "take"):
+    for action in ("down", "back", "leave", "take"):
         with pytest.raises(IllegalAction):
             state.apply(action)
 
@@ -127,7 +127,7 @@ class TestStayingAboard:
         assert state.place == [0, 1]
         assert tuple(state.home_order) == ()
         assert state.homeward[0] is False
-        assert (state.phase, state.to_move) == ("turn", 1)
+        assert (state.phase, state.to_move) == ("declare", 1)
 
     def test_leaves_when_a_space_is_free_again(self, preset: str) -> None:
         state = at("1 | A0v *B1^:2", preset)
@@ -144,14 +144,14 @@ class TestStayingAboard:
 
 
 def test_turning_back_happens_before_the_roll() -> None:
-    state = play(at(f"{opening(1)} | A6v:1 B0v"), "turn")
+    state = play(at(f"{opening(1)} | A6v:1 B0v"), "back")
     assert state.homeward[0] is True
     assert state.place[0] == 6
     assert play(state, "r4").place[0] == 3
 
 
 def test_turning_back_is_for_the_whole_dive() -> None:
-    state = play(at(f"{opening(1)} | A6v:1 B0v"), "turn", "r4", "leave")
+    state = play(at(f"{opening(1)} | A6v:1 B0v"), "back", "r4", "leave")
     turn(state, 6)  # B swims past
     assert not state.is_legal("down")
     assert play(state, "r3").place[0] == 1

@@ -53,21 +53,21 @@ def test_every_part() -> None:
 def test_without_a_clock() -> None:
     for text in ("1 2 | A0v B0v", "1 2 | A0v B0v |", "1 2 | A0v B0v | "):
         state = at(text)
-        assert (state.dive, state.air, state.phase, state.quiet) == (1, 25, "turn", 0)
+        assert (state.dive, state.air, state.phase, state.quiet) == (1, 25, "declare", 0)
 
 
 @pytest.mark.parametrize(
     ("clock", "expected"),
     [
-        ("d2", (2, 25, "turn", 0)),
-        ("a7", (1, 7, "turn", 0)),
-        ("d3 a1", (3, 1, "turn", 0)),
-        ("d3 a1 turn", (3, 1, "turn", 0)),
+        ("d2", (2, 25, "declare", 0)),
+        ("a7", (1, 7, "declare", 0)),
+        ("d3 a1", (3, 1, "declare", 0)),
+        ("d3 a1 declare", (3, 1, "declare", 0)),
         ("d3 a1 roll", (3, 1, "roll", 0)),
         ("search", (1, 25, "search", 0)),
         ("d1 a-3 search", (1, -3, "search", 0)),
         ("d1 a0 roll", (1, 0, "roll", 0)),
-        ("d1 a25 s1", (1, 25, "turn", 1)),
+        ("d1 a25 s1", (1, 25, "declare", 1)),
         ("d1 a25 s1 roll", (1, 25, "roll", 1)),
     ],
 )
@@ -203,7 +203,7 @@ def test_canonical_mark_of_a_diver_kept_out_for_the_dive() -> None:
     [
         ("1 2 | A0v B0v", "1 2 | *A0v B0v | d1 a25"),
         ("1 2 | Ah B0v", "1 2 | Ah1 *B0v | d1 a25"),
-        ("1 2 | A0v B0v | d1 a25 turn", "1 2 | *A0v B0v | d1 a25"),
+        ("1 2 | A0v B0v | d1 a25 declare", "1 2 | *A0v B0v | d1 a25"),
         ("1 2 | A1v B0v | search", "1 2 | *A1v B0v | d1 a25 search"),
     ],
 )
@@ -379,7 +379,7 @@ MALFORMED = {
     "air that is no number": "1 2 | A0v B0v | d1 ax",
     "unknown phase": "1 2 | A0v B0v | d1 a25 dive",
     "clock out of order": "1 2 | A0v B0v | a25 d1",
-    "clock with a rest": "1 2 | A0v B0v | d1 a25 turn now",
+    "clock with a rest": "1 2 | A0v B0v | d1 a25 declare now",
     "a word for a clock": "1 2 | A0v B0v | noon",
     "dive in another script": "1 2 | A0v B0v | d١ a25",
     "air in another script": "1 2 | A0v B0v | d1 a٢",

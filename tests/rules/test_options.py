@@ -214,7 +214,7 @@ def _starter_none_home(rules: RuleSet) -> object:
 def _tie(a: str, b: str) -> Callable[[RuleSet], object]:
     def probe(rules: RuleSet) -> object:
         result = at(f"1 1 | A0v/{a} B0v/{b} | d3 a0 over", rules).result()
-        assert result.scores[0] == result.scores[1]
+        assert result.points[0] == result.points[1]
         return tuple(result.placements)
 
     return probe
@@ -230,7 +230,7 @@ class Probe:
     needs: dict[str, Any] = field(default_factory=dict)  # rows that must hold for it to show
 
 
-BOTH, DOWN, TURN = ["down", "turn"], ["down"], ["turn"]
+BOTH, DOWN, BACK = ["down", "back"], ["down"], ["back"]
 BARRED = {"home_empty_handed": "barred"}
 A_WINS, B_WINS, SHARED = (1, 2), (2, 1), (1, 1)
 
@@ -242,10 +242,10 @@ PROBES = {
         "turn_needs_treasure", _turn_with_treasure_is_always_legal, {False: BOTH, True: BOTH}
     ),
     "at the last space": Probe(
-        "forced_turn", _at_the_last_space, {"never": BOTH, "when_cannot_advance": TURN}
+        "forced_turn", _at_the_last_space, {"never": BOTH, "when_cannot_advance": BACK}
     ),
     "all deeper spaces taken": Probe(
-        "forced_turn", _deeper_spaces_all_taken, {"never": BOTH, "when_cannot_advance": TURN}
+        "forced_turn", _deeper_spaces_all_taken, {"never": BOTH, "when_cannot_advance": BACK}
     ),
     "a deeper space is free": Probe(
         "forced_turn", _one_deeper_space_free, {"never": BOTH, "when_cannot_advance": BOTH}
@@ -313,7 +313,7 @@ PROBES = {
         _asked_for_an_order,
         {
             "owner_choice": ("order", "1 2 {123} {4}"),
-            "pickup_order": ("turn", "1 2 {123} {4}"),
+            "pickup_order": ("declare", "1 2 {123} {4}"),
         },
     ),
     "piles of earlier dives": Probe(

@@ -33,7 +33,7 @@ from helpers.model import Model
 from helpers.positions import CHIPS, HOME, at, chips_of, snapshot
 
 ACTIONS = (
-    "down", "turn", "leave", "take", "drop:1", "drop:2", "drop:3", "drop:4", "drop:[12]",
+    "down", "back", "leave", "take", "drop:1", "drop:2", "drop:3", "drop:4", "drop:[12]",
     "order:1,2", "order:4,3,2,1",
 )  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_a_state_is_always_in_order(
 ) -> None:
     air, dive = 25, 1
     for state in walk(opening_state(rules, count, salt), chooser):
-        assert state.phase in ("turn", "roll", "search", "order", "over")
+        assert state.phase in ("declare", "roll", "search", "order", "over")
         spaces = [place for place in state.place if place > 0]
         assert len(set(spaces)) == len(spaces)
         assert all(HOME <= place < len(state.trail) for place in state.place)
@@ -62,15 +62,15 @@ def test_a_state_is_always_in_order(
         assert sorted(state.home_order) == [s for s in range(count) if state.place[s] == HOME]
         out = [seat for seat in range(count) if state.place[seat] != HOME]
         assert 0 <= state.quiet <= len(out)
-        if state.phase == "turn":
+        if state.phase == "declare":
             assert state.quiet < len(out)
         assert {tuple(unit) for unit in state.laid} <= {tuple(unit) for unit in state.trail}
         for seat in range(count):
             if state.place[seat] in (0, HOME):
                 assert not state.cargo[seat]
-        if state.phase in ("turn", "roll", "search"):
+        if state.phase in ("declare", "roll", "search"):
             assert state.place[state.to_move] != HOME
-            assert (state.air > 0) or state.phase != "turn"
+            assert (state.air > 0) or state.phase != "declare"
         if state.phase == "search":
             assert state.place[state.to_move] > 0
         # What the moves kept is what is found anew.
@@ -94,7 +94,7 @@ def test_there_is_always_something_to_do(
         assert len(set(legal)) == len(legal)
         if state.phase in ("search", "order"):
             assert legal
-        elif state.phase == "turn":
+        elif state.phase == "declare":
             assert bool(legal) is not state.homeward[state.to_move]
         else:
             assert not legal
@@ -151,7 +151,7 @@ def test_every_game_ends_with_a_result(
 ) -> None:
     *_, state = walk(opening_state(rules, count, salt), chooser)
     result = state.result()
-    scores, placements = list(result.scores), list(result.placements)
+    scores, placements = list(result.points), list(result.placements)
     assert len(scores) == len(placements) == count
     assert min(placements) == 1
     for one in range(count):
@@ -180,7 +180,7 @@ class Timid(Chooser):
     """Turns back at once and takes only on the way home."""
 
     def action(self, legal: tuple[str, ...]) -> str:  # type: ignore[override]
-        return "turn" if "turn" in legal else self.pick(legal)
+        return "back" if "back" in legal else self.pick(legal)
 
 
 @given(rule_sets, players, salts, st.sampled_from([Stubborn, Fickle, Timid]))
@@ -204,7 +204,7 @@ def compare(state: GameState, model: Model) -> None:
     assert [tuple(bank) for bank in state.bank] == model.bank
     if model.phase == "over":
         result = state.result()
-        assert (list(result.scores), list(result.placements)) == model.result(state.values)
+        assert (list(result.points), list(result.placements)) == model.result(state.values)
         return
     assert state.air == model.air
     assert state.to_move == model.to_move
@@ -218,7 +218,7 @@ def compare(state: GameState, model: Model) -> None:
     out = [seat for seat in range(model.players) if model.place[seat] != HOME]
     assert [state.homeward[seat] for seat in out] == [model.homeward[seat] for seat in out]
     assert [state.barred[seat] for seat in out] == [model.kept_out[seat] for seat in out]
-    if model.phase == "turn":  # in a search the turn in hand is counted already
+    if model.phase == "declare":  # in a search the turn in hand is counted already
         assert state.quiet == model.quiet
     if model.phase != "order":
         assert list(state.legal_actions()) == model.legal()
@@ -227,7 +227,7 @@ def compare(state: GameState, model: Model) -> None:
 def side_by_side(state: GameState, model: Model, chooser: Chooser) -> None:
     options = state.rules.options()
     for _ in range(20_000):
-        if (state.phase, state.dive) == ("turn", model.dive) and len(model.open_starters) > 1:
+        if (state.phase, state.dive) == ("declare", model.dive) and len(model.open_starters) > 1:
             model.choose_starter(state.to_move)
             model.open_starters = []
         if model.phase != "order" or not _open_piles(options):
@@ -320,7 +320,7 @@ def test_states_are_equal_if_all_they_hold_is() -> None:
     assert state == at(text) == state.clone()
     assert state != text
     changed = {
-        "rules": PRESETS["guide"], "players": 2, "dive": 3, "air": 16, "phase": "turn",
+        "rules": PRESETS["guide"], "players": 2, "dive": 3, "air": 16, "phase": "declare",
         "to_move": 0, "quiet": 0, "trail": state.trail[:-1], "laid": frozenset(),
         "place": [1, 2, HOME], "homeward": [True, True, False], "barred": [True, False, False],
         "cargo": [(), (), ()], "bank": [(), (), ()], "hauled": (0, 0, 0), "home_order": (),

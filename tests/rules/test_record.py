@@ -81,7 +81,7 @@ def test_the_shape(preset: str) -> None:
     result = game.result()
     crashed = game.decisions[30].seat
     assert data["result"] == {
-        "scores": list(result.scores),
+        "scores": list(result.points),
         "placements": list(result.placements),
         "forfeits": [{"seat": crashed, "fault": "crash", "decision": 30}],
         "final": format_position(game.state, "all"),
@@ -103,7 +103,7 @@ def test_the_final_position_has_all_values() -> None:
     state = parse_position(data["result"]["final"], PRESETS["manual"])
     assert state.phase == "over"
     assert data["result"]["final"].count("=") == 32
-    assert tuple(state.result().scores) == tuple(data["result"]["scores"])
+    assert tuple(state.result().points) == tuple(data["result"]["scores"])
 
 
 def test_the_same_run_writes_the_same_bytes() -> None:

@@ -51,7 +51,7 @@ def test_moves(preset: str, text: str, roll: int, space: int, air: int) -> None:
     assert state.air == air
     if space == HOME:
         assert tuple(state.home_order) == (0,)
-        assert (state.phase, state.to_move) == ("turn", 1)
+        assert (state.phase, state.to_move) == ("declare", 1)
     else:
         assert (state.phase, state.to_move) == ("search", 0)
 
@@ -69,11 +69,11 @@ def test_m8_may_search_where_it_stays(preset: str) -> None:
 
 
 # id, position, what may be declared under guide, revised, manual, reference, publisher.
-BOTH, DOWN, TURN = ["down", "turn"], ["down"], ["turn"]
+BOTH, DOWN, BACK = ["down", "back"], ["down"], ["back"]
 DECLARATIONS = [
     ("D1", f"{L32} | A0v B0v", (DOWN, DOWN, DOWN, DOWN, DOWN)),
     ("D2", f"{L32} | A4v B0v", (BOTH, BOTH, DOWN, DOWN, BOTH)),
-    ("D5", f"{opening(25)} | A32v:4 B0v", (TURN, BOTH, BOTH, BOTH, BOTH)),
+    ("D5", f"{opening(25)} | A32v:4 B0v", (BACK, BOTH, BOTH, BOTH, BOTH)),
 ]
 
 
@@ -143,7 +143,7 @@ def test_a3_the_last_breath_is_played_to_its_end(preset: str) -> None:
     assert state.place[0] == 13
     assert choices(state) == ["leave", "take"]
     settle(play(state, "take"))
-    assert (state.dive, state.air, state.phase) == (2, 25, "turn")
+    assert (state.dive, state.air, state.phase) == (2, 25, "declare")
 
 
 @pytest.mark.parametrize("preset", ALL)
@@ -160,7 +160,7 @@ def test_a5_the_last_diver_home_ends_the_dive(preset: str) -> None:
     assert began["event"] == "dive"
     assert state.cargo[1] == ()
     assert [level(chip) for chip in state.bank[1]] == [2]
-    assert (state.dive, state.air, state.phase, state.to_move) == (2, 25, "turn", 1)
+    assert (state.dive, state.air, state.phase, state.to_move) == (2, 25, "declare", 1)
 
 
 @pytest.mark.parametrize("preset", ALL)
@@ -199,7 +199,7 @@ class TestOneSearchATurn:
     def test_r5_no_search_on_the_submarine(self, preset: str) -> None:
         state = play(at("1 1 1 1 | A1^:2,3 B3v", preset), "r6")
         assert state.place[0] == HOME
-        assert (state.phase, state.to_move) == ("turn", 1)
+        assert (state.phase, state.to_move) == ("declare", 1)
         assert [level(chip) for chip in state.bank[0]] == [2, 3]
 
 
@@ -273,7 +273,7 @@ def test_c12_the_last_one_home_starts(preset: str) -> None:
 @pytest.mark.parametrize("preset", ALL)
 def test_v1_one_deep_chip_beats_two_shallower_ones(preset: str) -> None:
     result = at("1 | A0v/4=15,1=3 B0v/3=8,3=8,1=2 | d3 a0 over", preset).result()
-    assert tuple(result.scores) == (18, 18)
+    assert tuple(result.points) == (18, 18)
     assert tuple(result.placements) == (1, 2)
 
 
@@ -283,7 +283,7 @@ def test_v5_chips_of_stacks_count_singly(preset: str) -> None:
     turn(state, 3)
     assert state.phase == "over"
     result = state.result()
-    assert tuple(result.scores) == (29, 29)
+    assert tuple(result.points) == (29, 29)
     assert tuple(result.placements) == (1, 2)
 
 

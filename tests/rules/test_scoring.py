@@ -40,7 +40,7 @@ def test_the_sum_of_what_was_brought_home(
     preset: str,
 ) -> None:
     result = at(over(*banks), preset).result()
-    assert tuple(result.scores) == scores
+    assert tuple(result.points) == scores
     if placements is not None:
         assert tuple(result.placements) == placements
 
@@ -49,7 +49,7 @@ def test_the_sum_of_what_was_brought_home(
 def test_cargo_that_was_not_brought_home_scores_nothing(preset: str) -> None:
     state = at("1 2 | A2v:4=15,4=14 Bh/1=0 | d3 a2", preset)
     turn(state, 2)
-    assert tuple(state.result().scores) == (0, 0)
+    assert tuple(state.result().points) == (0, 0)
 
 
 # hands of equal points, and the placements under top_level, lexicographic, level4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deepsea_rules.actions import DOWN, LEAVE, TAKE, TURN, drop, kind_of, order
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, kind_of, order
 from deepsea_rules.errors import IllegalAction, InvalidAction, RulesError
 from deepsea_rules.units import BLANK, Unit
 from helpers.positions import (
@@ -161,9 +161,9 @@ ILLEGAL = [
     ("drop on a chip", "1 2 3 | A2v:1,2 B0v | d1 a20 search", "drop:1"),
     ("take a blank", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "take"),
     ("declare after the move", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "down"),
-    ("turn after the move", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "turn"),
+    ("turn after the move", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "back"),
     ("order in a search", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "order:2,1"),
-    ("search before the declaration", "1 2 3 | A2v B0v | d1 a20 turn", "take"),
+    ("search before the declaration", "1 2 3 | A2v B0v | d1 a20 declare", "take"),
     ("search before the roll", "1 2 3 | A2v B0v | d1 a20 roll", "take"),
     ("leave before the roll", "1 2 3 | A2v B0v | d1 a20 roll", "leave"),
     ("search in an order", "1 | A1v:1,2,3,4 Bh | d1 a0 order", "leave"),
@@ -202,7 +202,7 @@ def test_the_message_names_action_and_position() -> None:
 
 
 def test_action_texts() -> None:
-    assert (DOWN, TURN, LEAVE, TAKE) == ("down", "turn", "leave", "take")
+    assert (DOWN, BACK, LEAVE, TAKE) == ("down", "back", "leave", "take")
     single, stack = Unit((9,)), Unit((1, 9, 32))
     assert (single.name, single.levels) == ("2", (2,))
     assert (stack.name, stack.levels) == ("[124]", (1, 2, 4))
@@ -216,7 +216,7 @@ def test_action_texts() -> None:
     ("action", "kind"),
     [
         ("down", "declare"),
-        ("turn", "declare"),
+        ("back", "declare"),
         ("leave", "search"),
         ("take", "search"),
         ("drop:3", "search"),

@@ -80,7 +80,7 @@ def test_breathing_alone_keeps_the_dive_going() -> None:
 def test_turning_round_on_the_spot_changes_nothing() -> None:
     """Facing is neither air nor position nor cargo: it does not hold off the stall."""
     state = at("1 1 1 | A2v B1^ Ch | d1 a25 s1", "publisher")
-    turn(state, 3, declare="turn")  # barred, and B is on 1: A stays where it is
+    turn(state, 3, declare="back")  # barred, and B is on 1: A stays where it is
     assert state.dive == 2
 
 

@@ -97,7 +97,13 @@ def test_everything_else_is_public(preset: str) -> None:
         assert view.seat == seat
         assert view.players == 5
         assert view.rules == PRESETS[preset]
-        assert (view.dive, view.air, view.phase, view.to_move, view.quiet) == (2, 17, "turn", 2, 0)
+        assert (view.dive, view.air, view.phase, view.to_move, view.quiet) == (
+            2,
+            17,
+            "declare",
+            2,
+            0,
+        )
         assert view.trail == tuple(state.trail)
         assert [unit.levels for unit in view.trail] == [(), (1,), (), (2, 3), (4, 4)]
         assert view.laid == frozenset({state.trail[3]})
@@ -422,6 +428,6 @@ def test_views_do_not_change_with_the_state() -> None:
     state = at("1 2 3 | A1v:4,1 B2v | d1 a20")
     view = view_for(state, 0)
     before = fields_of(view)
-    play(state, "turn", "r3")
+    play(state, "back", "r3")
     turn(state, 3)
     assert fields_of(view) == before

@@ -46,12 +46,12 @@ def test_a_bot_without_methods_of_its_own_chooses_the_default_action(text: str) 
 @pytest.mark.parametrize(
     ("answer", "action"),
     [
-        (True, "turn"),
+        (True, "back"),
         (False, "down"),
-        (1, "turn"),
+        (1, "back"),
         (0, "down"),
         ([], "down"),
-        ("turn", "turn"),
+        ("back", "back"),
         ("down", "down"),
         ("nonsense", "nonsense"),
         (None, "None"),  # a forgotten return: the referee counts it

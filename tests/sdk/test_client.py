@@ -137,7 +137,7 @@ def test_whole_games_at_once_over_one_stream(
         assert isinstance(end, GameEnd)
         assert (start.seat, start.rules, start.commitment) == (seat, game.rules, game.commitment)
         assert (end.seat, end.seed, end.values) == (seat, game.seed, game.state.values)
-        assert (end.scores, end.placements) == game.result()
+        assert (end.points, end.placements) == game.result()
         kinds = [entry["event"] for entry in diary.entries if isinstance(entry, dict)]
         assert kinds == [event["event"] for event in game.events_for(seat)]
 

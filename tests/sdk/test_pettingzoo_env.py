@@ -78,7 +78,7 @@ def test_rewards_are_placements_and_add_up_to_nothing() -> None:
             assert reward == 0
             found.step(int(np.flatnonzero(observation["action_mask"])[-1]))
     result = found.game.result()
-    assert [rewards[agent][1] for agent in found.possible_agents] == list(result.scores)
+    assert [rewards[agent][1] for agent in found.possible_agents] == list(result.points)
     assert sum(reward for reward, _ in rewards.values()) == pytest.approx(0)
     best = result.placements.index(1)
     assert max(reward for reward, _ in rewards.values()) == rewards[f"seat_{'ABCD'[best]}"][0]

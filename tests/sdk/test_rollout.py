@@ -37,7 +37,7 @@ class Checked(GameState):
     __slots__ = ()
 
     def declare(self, action: str | None) -> None:
-        assert self.phase == "turn"
+        assert self.phase == "declare"
         assert action in self.legal or (action is None and not self.legal)
         super().declare(action)
 
@@ -101,6 +101,6 @@ def test_all_rolls_and_actions_come_up() -> None:
     assert len(rolls) == 9
     assert min(rolls.values()) > 0.8 * len(turns) / 9
     declared = Counter(turn.declare for turn in turns if turn.declare)
-    assert 0.8 < declared["down"] / declared["turn"] < 1.25
+    assert 0.8 < declared["down"] / declared["back"] < 1.25
     kinds = Counter(turn.search and turn.search[:4] for turn in turns)
     assert set(kinds) == {None, "leav", "take", "drop"}

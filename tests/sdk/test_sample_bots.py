@@ -94,7 +94,7 @@ def test_a_plan_is_better_than_none(preset: str) -> None:
     points = dict.fromkeys(line_up, 0)
     for i in range(12):
         seats = line_up[i % 3 :] + line_up[: i % 3]
-        scores = play(seats, preset, f"points/{i}").result().scores
+        scores = play(seats, preset, f"points/{i}").result().points
         for bot, score in zip(seats, scores, strict=True):
             points[bot] += score
     assert min(points[Greedy], points[Cautious]) > points[Random]
@@ -113,8 +113,8 @@ def test_a_plan_is_better_than_none(preset: str) -> None:
         ("1 1 1 x 1 1 | *A4^:1,1 B0v | d1 a20 search", "leave"),
         ("1 1 1 1 1 1 1 x | *A8^:1,2 B0v | d1 a5 search", "drop:1"),
         ("1 1 1 x | *A4v:1 B0v | d1 a25", "down"),
-        ("1 1 1 x | *A4v:1,1 B0v | d1 a25", "turn"),
-        ("1 1 1 1 1 1 1 x | *A8v:1 B0v | d1 a5", "turn"),
+        ("1 1 1 x | *A4v:1,1 B0v | d1 a25", "back"),
+        ("1 1 1 1 1 1 1 x | *A8v:1 B0v | d1 a5", "back"),
     ],
 )
 def test_cautious(text: str, action: str) -> None:
@@ -127,7 +127,7 @@ def test_cautious(text: str, action: str) -> None:
         ("1 1 1 1 | *A3v:1,1 B0v | d1 a25 search", "take"),
         ("1 1 1 1 2 2 2 2 | *A8v:1,1 B0v | d1 a13 search", "leave"),
         ("1 1 1 1 1 2 2 x 2 | *A8^:2,1 B0v | d1 a5 search", "drop:1"),
-        ("1 x x x x x x 1 1 | *A8v:1 B9v:1,1,1,1 | d1 a12", "turn"),
+        ("1 x x x x x x 1 1 | *A8v:1 B9v:1,1,1,1 | d1 a12", "back"),
         ("1 x x x x x x 1 1 | *A8v:1 B0v | d1 a12", "down"),
         ("4 x x x x x | *A5^:4,3,2,1 Bh1 | d1 a0 order", "order:1,2,3,4"),
     ],
@@ -158,7 +158,7 @@ def test_the_chance_to_get_home(distance: int, load: int, turns: int, chance: fl
         ("1 1 1 1 2 2 3 3 | *A7v:1 B0v | d1 a25 search", "take"),
         ("1 1 1 1 2 2 2 2 | *A8v:1,1 B0v | d1 a4 search", "leave"),
         ("1 1 1 1 1 2 2 x 2 | *A8^:2,1 B0v | d1 a7 search", "drop:1"),
-        ("1 1 1 1 1 2 2 x 2 | *A8v:1 B0v | d1 a5", "turn"),
+        ("1 1 1 1 1 2 2 x 2 | *A8v:1 B0v | d1 a5", "back"),
         ("1 1 1 x 2 2 3 3 4 4 | *A4v:1 B0v | d1 a25", "down"),
         ("4 x x x x x | *A5^:4,3,2,1 Bh1 | d1 a0 order", "order:1,2,3,4"),
     ],

@@ -98,7 +98,7 @@ def test_a_bot_hears_of_the_game_its_events_and_its_end() -> None:
         assert isinstance(end, GameEnd)
         assert (info.game_id, info.seat, info.players) == ("a game", seat, 2)
         assert (info.rules, info.commitment) == (PRESETS["guide"], game.commitment)
-        assert (end.scores, end.placements) == tuple(game.result())
+        assert (end.points, end.placements) == tuple(game.result())
         assert (end.seat, end.seed, end.values, end.void) == (
             seat,
             game.seed,

@@ -140,8 +140,8 @@ def test_an_event_whose_beginning_is_unknown() -> None:
         "seat": 0,
         "declare": None,
         "dice": None,
-        "from": None,
-        "to": 4,
+        "from_space": None,
+        "to_space": 4,
         "home": False,
         "search": "leave",
         "air": -1,
@@ -304,7 +304,7 @@ def test_nothing_is_asked_where_nothing_is_to_be_decided() -> None:
 
 
 def replace_legal(view: View) -> View:
-    view.legal = ("down", "turn")
+    view.legal = ("down", "back")
     return view
 
 

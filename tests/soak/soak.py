@@ -131,7 +131,7 @@ def _is_untouched(result: GameResult, record: GameRecord, seed: bytes) -> None:
     assert {report.seat for report in result.faults} <= {seat}, result.faults
     others = [(one.seat, one.action) for one in record.decisions if one.seat != seat]
     assert others == [(one.seat, one.action) for one in expected.decisions if one.seat != seat]
-    assert result.scores == expected.result().scores
+    assert result.points == expected.result().points
 
 
 def _is_flat(seen: Soak) -> None:

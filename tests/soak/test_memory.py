@@ -12,7 +12,7 @@ BENCH = Path(__file__).parents[2] / "bench" / "memory.py"
 
 
 def test_it_tells_the_peaks_of_each_way() -> None:
-    words = ["--few", "2", "--many", "4", "--way", "json", "--way", "jobs"]
+    words = ["--few", "2", "--many", "4", "--way", "json", "--way", "workers"]
     paths = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         [sys.executable, str(BENCH), *words],
@@ -23,7 +23,7 @@ def test_it_tells_the_peaks_of_each_way() -> None:
     )
     figures = json.loads(done.stdout)
     assert (figures["few"], figures["many"]) == (2, 4)
-    assert [row["way"] for row in figures["rows"]] == ["json", "jobs"]
+    assert [row["way"] for row in figures["rows"]] == ["json", "workers"]
     for row in figures["rows"]:
         assert row["few_kib"] > 1_000
         assert row["ratio"] == round(row["many_kib"] / row["few_kib"], 3)

@@ -77,7 +77,7 @@ def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
     return [
         SeatResult(
             lineup[seat],
-            record.scores[seat],
+            record.points[seat],
             record.placements[seat],
             decisions[seat],
             faults[seat],

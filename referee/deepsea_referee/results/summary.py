@@ -69,7 +69,7 @@ class GameResult:
     game_id: str
     seats: tuple[int, ...]
     """The index of the bot in each seat."""
-    scores: tuple[int, ...]
+    points: tuple[int, ...]
     placements: tuple[int, ...]
     forfeits: tuple[Forfeit, ...]
     faults: tuple[FaultReport, ...]
@@ -105,7 +105,7 @@ class BotSummary:
     wins: int
     """Games in placement 1, shared ones too."""
     mean_placement: float | None
-    mean_score: float | None
+    mean_points: float | None
     faults: int
     forfeits: int
     decisions: int
@@ -142,7 +142,7 @@ class _Tally:
         self.games = 0
         self.wins = 0
         self.placements = 0
-        self.scores = 0
+        self.points = 0
         self.faults = 0
         self.forfeits = 0
         self.times = LatencyHistogram()
@@ -186,7 +186,7 @@ class MatchResult:
             tally.games += 1
             tally.wins += result.placements[seat] == 1
             tally.placements += result.placements[seat]
-            tally.scores += result.scores[seat]
+            tally.points += result.points[seat]
             tally.times.add(times[seat])
         for report in result.faults:
             self._tallies[result.seats[report.seat]].faults += 1
@@ -214,7 +214,7 @@ class MatchResult:
                 games=tally.games,
                 wins=tally.wins,
                 mean_placement=tally.placements / tally.games if tally.games else None,
-                mean_score=tally.scores / tally.games if tally.games else None,
+                mean_points=tally.points / tally.games if tally.games else None,
                 faults=tally.faults,
                 forfeits=tally.forfeits,
                 decisions=tally.times.count,

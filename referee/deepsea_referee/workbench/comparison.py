@@ -75,7 +75,7 @@ class Comparison:
             for side, bots in enumerate(self._sides):
                 seats = [seat for seat, bot in enumerate(game.seats) if bot in bots]
                 values[side].extend(scores[seat] for seat in seats)
-                values[2 + side].extend(game.scores[seat] for seat in seats)
+                values[2 + side].extend(game.points[seat] for seat in seats)
                 faults = [fault for fault in game.faults if fault.seat in seats]
                 kinds = [str(fault.fault) for fault in faults]
                 if faults and self.first_faults[side] is None:

@@ -53,7 +53,7 @@ class BlockSettings(MatchSettings):
         for block in range(self.first, self.games // size, self.step):
             yield from range(block * size, (block + 1) * size)
 
-    def seating(self, game: int) -> tuple[int, ...]:
+    def line_up(self, game: int) -> tuple[int, ...]:
         return self.line_ups[game % len(self.line_ups)]
 
     def game_seed(self, game: int) -> bytes:
@@ -90,22 +90,22 @@ def seated(
 
 
 def play_blocks(
-    settings: BlockSettings, on_block: OnBlock, *, jobs: int = 1, in_process: bool = False
+    settings: BlockSettings, on_block: OnBlock, *, workers: int = 1, in_process: bool = False
 ) -> bool:
     """Play until the blocks are used up or one is enough; whether Ctrl-C ended it before.
 
     Raises UserError for a bot that cannot be started or imported.
     """
     if not in_process:
-        return asyncio.run(_play_with_processes(settings, on_block, jobs))
+        return asyncio.run(_play_with_processes(settings, on_block, workers))
     players = [load(bot) for bot in settings.bots]
     try:
-        if jobs == 1:
+        if workers == 1:
             for block in _blocks(settings):
                 if on_block(block, _play_block(settings, block, players)):
                     break
         else:
-            _play_with_workers(settings, on_block, jobs)
+            _play_with_workers(settings, on_block, workers)
     except KeyboardInterrupt:
         return True
     return False
@@ -126,14 +126,14 @@ def _play_block(settings: BlockSettings, block: int, players: Sequence[Player]) 
 # Several processes, each with bots of its own
 
 
-def _play_with_workers(settings: BlockSettings, on_block: OnBlock, jobs: int) -> None:
+def _play_with_workers(settings: BlockSettings, on_block: OnBlock, workers: int) -> None:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _begin_worker, (settings,)) as pool:
+    with ProcessPoolExecutor(workers, context, _begin_worker, (settings,)) as pool:
         waiting: deque[tuple[int, Future[list[GameResult]]]] = deque()
         blocks = iter(_blocks(settings))
         try:
             while True:
-                while len(waiting) < jobs * _AHEAD and (block := next(blocks, None)) is not None:
+                while len(waiting) < workers * _AHEAD and (block := next(blocks, None)) is not None:
                     waiting.append((block, pool.submit(_work, block)))
                 if not waiting:
                     return
@@ -161,16 +161,16 @@ def _work(block: int) -> list[GameResult]:
 # Bots as processes: several line-ups under one event loop
 
 
-async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, jobs: int) -> bool:
+async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, workers: int) -> bool:
     stop = asyncio.Event()
-    in_order = _InOrder(settings, on_block, jobs)
+    in_order = _InOrder(settings, on_block, workers)
 
     async def line_up(first: int) -> None:
         def on_game(result: GameResult, _record: GameRecord) -> None:
             if in_order.add(first, result):
                 stop.set()
 
-        own = replace(settings, first=first, step=jobs)
+        own = replace(settings, first=first, step=workers)
         if first < len(_blocks(settings)):
             await play_match(own, on_game, interrupt=stop)
         if in_order.close(first):
@@ -179,7 +179,7 @@ async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, jobs:
     with _signals_to(stop) as interrupted:
         try:
             async with asyncio.TaskGroup() as tasks:
-                for first in range(jobs):
+                for first in range(workers):
                     tasks.create_task(line_up(first))
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
@@ -213,11 +213,11 @@ class _InOrder:
     begins has a void game. Such a block does not count.
     """
 
-    def __init__(self, settings: BlockSettings, on_block: OnBlock, jobs: int) -> None:
+    def __init__(self, settings: BlockSettings, on_block: OnBlock, workers: int) -> None:
         self._size = len(settings.line_ups)
         self._total = len(_blocks(settings))
         self._on_block = on_block
-        self._reached = [-1] * jobs
+        self._reached = [-1] * workers
         self._games: dict[int, list[GameResult]] = {}
         self._next = 0
         self._enough = False

@@ -96,7 +96,7 @@ class Replay:
         return GameEnd(
             game_id=self.record.game_id,
             seat=self.seat,
-            scores=result.scores,
+            points=result.points,
             placements=result.placements,
             seed=self.game.seed,
             values=self.game.state.values,

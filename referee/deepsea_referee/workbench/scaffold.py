@@ -68,7 +68,7 @@ class {class_name}Test(unittest.TestCase):
                 self.assertEqual(faults, [], f"{{preset}}, {{seats}} seats")
 
     def test_it_beats_a_bot_that_only_dives(self) -> None:
-        points = [play([{class_name}, Bot], seed=f"game {{i}}").result().scores for i in range(20)]
+        points = [play([{class_name}, Bot], seed=f"game {{i}}").result().points for i in range(20)]
         self.assertGreater(sum(own for own, _ in points), sum(other for _, other in points))
 
     def test_it_takes_treasure_that_lies_near(self) -> None:

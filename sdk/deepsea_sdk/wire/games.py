@@ -89,7 +89,7 @@ def over_to_wire(end: GameEnd, events: Iterable[Event]) -> pb.GameOver:
     return pb.GameOver(
         game_id=end.game_id,
         events=map(event_to_wire, events),
-        scores=end.scores,
+        scores=end.points,
         placements=end.placements,
         seed=end.seed,
         values=end.values[1:],
@@ -106,7 +106,7 @@ def over_from_wire(message: pb.GameOver, seat: int) -> GameEnd:
     return GameEnd(
         game_id=message.game_id,
         seat=seat,
-        scores=tuple(message.scores),
+        points=tuple(message.scores),
         placements=tuple(message.placements),
         seed=message.seed,
         values=(0, *message.values) if message.values else (),

@@ -14,7 +14,7 @@ from deepsea_sdk.errors import WireError
 PROTOCOL_VERSION: Final = 1
 
 PHASES: Final[dict[Phase, pb.Phase.ValueType]] = {
-    "turn": pb.PHASE_TURN,
+    "declare": pb.PHASE_TURN,
     "roll": pb.PHASE_ROLL,
     "search": pb.PHASE_SEARCH,
     "order": pb.PHASE_ORDER,

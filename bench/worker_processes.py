@@ -1,4 +1,4 @@
-"""`match --jobs N`: does the throughput grow with the cores?
+"""`match --workers N`: does the throughput grow with the cores?
 
 Laws: trusted bots in the workers' own processes, so that a job keeps one core busy; the rate is
 that of games as they reach the process that counts them. With bots as processes one job keeps two
@@ -14,7 +14,7 @@ from deepsea_referee.workers import run_match
 from figures import Row, Scale, at_least, beside
 from real import Pace, settings
 
-JOBS: Final[dict[Scale, tuple[int, ...]]] = {"tiny": (1, 2), "full": (1, 2, 4)}
+WORKERS: Final[dict[Scale, tuple[int, ...]]] = {"tiny": (1, 2), "full": (1, 2, 4)}
 GAMES: Final[dict[Scale, int]] = {"tiny": 12, "full": 6000}
 REAL_GAMES: Final[dict[Scale, int]] = {"tiny": 12, "full": 1500}
 TABLES: Final = 16
@@ -26,22 +26,22 @@ def measure(scale: Scale) -> list[Row]:
     """The rows of this goal."""
     games, real = GAMES[scale], REAL_GAMES[scale]
     cores = len(os.sched_getaffinity(0))
-    rates = {jobs: _per_second(jobs, games, in_process=True) for jobs in JOBS[scale]}
+    rates = {workers: _per_second(workers, games, in_process=True) for workers in WORKERS[scale]}
     rows = [
         at_least(
-            f"match --in-process --jobs {jobs}: decisions, for each core in use, against one job",
-            f"{rates[jobs]:,.0f}/s, {rates[1]:,.0f}/s",
-            rates[jobs] / rates[1] / min(jobs, cores),
+            f"match --in-process --workers {workers}: decisions for each core, against one worker",
+            f"{rates[workers]:,.0f}/s, {rates[1]:,.0f}/s",
+            rates[workers] / rates[1] / min(workers, cores),
             SHARE,
-            per_second=rates[jobs],
+            per_second=rates[workers],
         )
-        for jobs in JOBS[scale][1:]
+        for workers in WORKERS[scale][1:]
     ]
-    for jobs in JOBS[scale]:
-        per_second = _per_second(jobs, real, in_process=False)
+    for workers in WORKERS[scale]:
+        per_second = _per_second(workers, real, in_process=False)
         rows.append(
             beside(
-                f"match --jobs {jobs} --tables {TABLES}",
+                f"match --workers {workers} --tables {TABLES}",
                 f"{per_second:,.0f} decisions/s",
                 per_second=per_second,
             )
@@ -49,7 +49,7 @@ def measure(scale: Scale) -> list[Row]:
     return rows
 
 
-def _per_second(jobs: int, games: int, *, in_process: bool) -> float:
+def _per_second(workers: int, games: int, *, in_process: bool) -> float:
     pace = Pace()
-    run_match(settings(games, TABLES), jobs, pace.note, in_process=in_process)
+    run_match(settings(games, TABLES), workers, pace.note, in_process=in_process)
     return pace.per_second()
