@@ -44,8 +44,8 @@ def command(
     play, if they are sample bots. They run in this process and no clock runs. The dice stay those
     of the game's seed: every diver rolls what it would have rolled.
     """
+    from deepsea_bundle.atomic import write_atomically
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.results.folder import write_atomically
     from deepsea_referee.workbench.variations import branch, original_bots
 
     original = load_record(record)

@@ -7,13 +7,13 @@ never touches a ladder that is there.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from deepsea_bundle.atomic import put_in_place
 from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.store import Store
 from deepsea_ladder.store import copy as copying
@@ -117,14 +117,4 @@ def _new_file(target: Path) -> Iterator[Path]:
     with folder as name:
         scratch = Path(name, "ladder.db")
         yield scratch
-        _sync(scratch)
-        scratch.rename(target)
-        _sync(target.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        put_in_place(scratch, target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import ResultsFolder, write_atomically
+from deepsea_referee.results.folder import ResultsFolder
 from deepsea_rules.record import GameRecord
 from helpers.results import FORFEITED, SHARED, VOID, match, record
 
@@ -56,24 +55,6 @@ def test_a_match_that_is_broken_off_leaves_what_was_handed_over(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["game-0001.json"]
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "results.json"
-    write_atomically(path, "old\n")
-
-    def fail(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, "new\n")
-    assert path.read_text() == "old\n"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["results.json"]
-    monkeypatch.undo()
-    write_atomically(path, "new\n")
-    assert path.read_text() == "new\n"
-    assert path.stat().st_mode & 0o777 == 0o644
-
-
 def test_a_record_that_cannot_be_written_is_not_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,14 +72,3 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_match(tmp_path: P
     for folder in (file, file / "below"):
         with pytest.raises(UserError, match="cannot write to the folder"):
             ResultsFolder(folder)
-
-
-def test_a_disk_that_is_full_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left") as caught:
-        write_atomically(tmp_path / "game-0001.json", "{}")
-    assert caught.value.filename == str(tmp_path / "game-0001.json")
-    assert list(tmp_path.iterdir()) == []

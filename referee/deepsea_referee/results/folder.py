@@ -6,16 +6,13 @@ results.json comes last; a folder holds one match, what an earlier one left is n
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import tempfile
-from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.results_json import ResultsJson
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, log_name, record_name
@@ -80,30 +77,3 @@ class ResultsFolder:
     def _write_game(self, result: GameResult, record: str) -> None:
         write_atomically(self._folder / record_name(result.game), record)
         self.document.add(result)
-
-
-def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Write a text, or pieces of it, to a file that is there whole or not at all.
-
-    That holds after a power cut too.
-    """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines((text,) if isinstance(text, str) else text)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):  # a full disk, say, which does not tell where
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
