@@ -27,25 +27,23 @@ PACKAGES = {
 # What each package may import beside itself and the standard library.
 ARROWS = {
     "deepsea_rules": set[str](),
-    "deepsea_sdk": {"deepsea_rules", "grpc", "google"},
-    "deepsea_ladder": {"deepsea_rules", "alembic", "sqlalchemy", "trueskill"},
+    "deepsea_bundle": {"deepsea_rules"},
+    # numpy and pettingzoo: behind the extra `pettingzoo`.
+    "deepsea_sdk": {"deepsea_rules", "grpc", "google", "gymnasium", "numpy", "pettingzoo"},
     "deepsea_bots": {"deepsea_rules", "deepsea_sdk"},
+    "deepsea_ladder": {"deepsea_bundle", "deepsea_rules", "alembic", "sqlalchemy", "trueskill"},
     "deepsea_referee": {
-        "deepsea_ladder",
-        "deepsea_rules",
-        "deepsea_sdk",
-        "click",
-        "google",
-        "grpc",
-        "grpc_health",
-        "grpc_reflection",
-        "rich",
+        *("deepsea_bundle", "deepsea_rules", "deepsea_sdk"),
+        *("google", "grpc", "grpc_health", "grpc_reflection"),
+    },
+    "deepsea_arena": {
+        *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
         # Behind the extra `cluster`.
         "distributed",
-        # Behind the extra `pettingzoo`.
-        "gymnasium",
-        "numpy",
-        "pettingzoo",
+    },
+    "deepsea_cli": {
+        *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
+        *("deepsea_arena", "click", "rich"),
     },
 }
 
@@ -147,7 +145,9 @@ def content(wheel: Path) -> dict[str, int]:
 def test_wheels_use_no_names_but_their_own(wheels: tuple[Path, Path]) -> None:
     whole, slim = map(content, wheels)
     assert {path.partition("/")[0] for path in whole} == set(PACKAGES)
-    assert {path.partition("/")[0] for path in slim} == {"deepsea_rules", "deepsea_sdk"}
+    assert {path.partition("/")[0] for path in slim} == {
+        *("deepsea_rules", "deepsea_bundle", "deepsea_sdk")
+    }
     assert slim.items() < whole.items()
 
 

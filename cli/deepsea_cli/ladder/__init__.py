@@ -32,9 +32,9 @@ COMMANDS: Final = {
     "refold": ("refold", "Make the ratings again from the games, and compare."),
     "status": ("status", "Show the queue, who plays, and what went wrong."),
     "requeue": ("status", "Try a game again that was set aside."),
-    "backup": ("keeping", "Copy the ladder while it runs."),
-    "restore": ("keeping", "Make a ladder from a backup."),
-    "upgrade": ("keeping", "Bring a ladder of an older program up to this one."),
+    "backup": ("backup_commands", "Copy the ladder while it runs."),
+    "restore": ("backup_commands", "Make a ladder from a backup."),
+    "upgrade": ("backup_commands", "Bring a ladder of an older program up to this one."),
 }
 """The commands in the order of help: the module that each is in, and what help says about it."""
 
