@@ -1,8 +1,6 @@
-"""`deepsea-referee ladder`: where the ladder and the referee are put together.
+"""`deepsea-referee ladder`: arguments in, tables or JSON out; the arena does the work.
 
-Laws: the ladder decides who plays and what it is worth, the referee plays, and only here does one
-know of the other; a command is an attribute of the module that is named beside it; whatever a
-command prints comes from the store, so that it can be asked for again.
+Law: a command is an attribute of the module that is named beside it, and imports no other command.
 """
 
 from __future__ import annotations

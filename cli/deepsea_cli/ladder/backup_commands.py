@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import count, open_store, store_option
+from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.tables import count
 from deepsea_cli.output import say
 
 

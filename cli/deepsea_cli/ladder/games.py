@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import day, open_store, store_option
+from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.tables import minute
 from deepsea_cli.output import print_json
 from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model import StoredGame
+    from deepsea_arena.games import GameLine
 
 
 @click.command("games")
@@ -31,50 +32,29 @@ def games(
     *, store_text: str, season_name: str | None, bot: str | None, limit: int, as_json: bool
 ) -> None:
     """List the newest games, newest first: who placed where, with how many points."""
+    from deepsea_arena.games import newest_games
+    from deepsea_arena.wire.json import to_json
+
     with open_store(store_text) as store:
-        season = None if season_name is None else store.seasons.get(season_name)
-        name = None if bot is None else store.bots.get(bot).name
-        found = store.history.latest(limit, season, name)
+        page = newest_games(store, limit, season_name, bot)
     if as_json:
-        print_json({"games": [_document(game) for game in found]})
+        print_json(to_json(page))
         return
     grid(
         [
-            Column("game", [game.game_id for game in found]),
-            Column("played", [day(game.played_at) for game in found], spare=1),
-            Column("result", [result(game) for game in found], text=True),
+            Column("game", [game.game_id for game in page.games]),
+            Column("played", [minute(game.played_at) for game in page.games], spare=1),
+            Column("result", [_result(game) for game in page.games], text=True),
         ]
     )
 
 
-def result(game: StoredGame) -> str:
+def _result(game: GameLine) -> str:
     """Who placed where: the best first, `!` behind those who forfeited."""
-    ordered = sorted(game.seats, key=lambda seat: seat.result.placement)
     return ", ".join(
-        f"{seat.result.placement} {seat.version.bot} {seat.result.score}"
-        f"{'!' if seat.result.forfeit else ''}"
-        for seat in ordered
+        f"{seat.placement} {seat.bot} {seat.points}{'!' if seat.forfeit else ''}"
+        for seat in game.by_placement()
     )
-
-
-def _document(game: StoredGame) -> dict[str, object]:
-    return {
-        "game_id": game.game_id,
-        "seq": game.seq,
-        "season": game.season,
-        "played_at": game.played_at,
-        "seats": [
-            {
-                "bot": seat.version.bot,
-                "version": seat.version.number,
-                "score": seat.result.score,
-                "placement": seat.result.placement,
-                "faults": seat.result.faults,
-                "forfeit": seat.result.forfeit,
-            }
-            for seat in game.seats
-        ],
-    }
 
 
 @click.command("record")
@@ -93,9 +73,8 @@ def record(*, store_text: str, game_id: str) -> None:
 @store_option
 def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
     """Print every game of all seasons, or of one, as JSON Lines; docs/ladder.md has the keys."""
-    from deepsea_ladder.export import csv_lines, json_lines
+    from deepsea_arena.games import csv_lines, json_lines
 
     with open_store(store_text) as store:
-        season = None if season_name is None else store.seasons.get(season_name)
-        for line in (csv_lines if as_csv else json_lines)(store, season):
+        for line in (csv_lines if as_csv else json_lines)(store, season_name):
             click.echo(line, nl=False)

@@ -1,4 +1,4 @@
-"""What the commands of the ladder share: which store, which season, and how numbers look.
+"""Arguments that the commands of the ladder share.
 
 Law: what a text on the command line stands for is decided here alone.
 """
@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from deepsea_cli.options import RULES_HELP
-from deepsea_ladder.errors import StoreError
-from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import DEFAULT
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model import StoredSeason
     from deepsea_ladder.store import Store
 
 VARIABLE: Final = "DEEPSEA_LADDER"
@@ -103,38 +99,3 @@ def open_store(text: str) -> Store:
     from deepsea_ladder.store import Store
 
     return Store.open(text)
-
-
-def chosen_season(store: Store, name: str | None) -> StoredSeason:
-    """The season of that name, else the open one, else the newest."""
-    if name is not None:
-        return store.seasons.get(name)
-    seasons = store.seasons.all()
-    if not seasons:
-        raise StoreError("this ladder has no season: open one with `ladder season NAME`")
-    opened = [season for season in seasons if season.closed_at is None]
-    if len(opened) > 1:
-        names = ", ".join(season.name for season in opened)
-        raise UserError(f"several seasons are open: name one of {names} with --season")
-    return (opened or seasons)[-1]
-
-
-def day(ms: int | None) -> str:
-    """A moment of the database's clock, to the minute."""
-    if ms is None:
-        return "-"
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
-    """A number, or `-` where there is none."""
-    if value is None:
-        return "-"
-    text = f"{value:{'+' if sign else ''}.{digits}f}"
-    # What is rounded to nothing has no sign.
-    return text if float(text) else f"{0.0:.{digits}f}"
-
-
-def count(number: int, what: str) -> str:
-    """`1 game`, `2 games`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,35 +1,21 @@
-"""`ladder refold`: ratings made again from the games.
-
-Laws: a check compares bit for bit; a what-if changes nothing; only --rewrite writes.
-"""
+"""`ladder refold`: ratings made again from the games."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import (
-    chosen_season,
-    count,
-    number,
-    open_store,
-    season_option,
-    store_option,
-)
+from deepsea_cli.ladder.options import open_store, season_option, store_option
+from deepsea_cli.ladder.tables import count, number, skill, whole
 from deepsea_cli.output import say
 from deepsea_cli.text_table import Column, grid
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from deepsea_ladder.model import StoredSeason
-    from deepsea_ladder.rating.trueskill_fold import RatingParameters
-    from deepsea_ladder.standings import Standing
-    from deepsea_ladder.store import Store
+    from deepsea_arena.refold import SeasonCheck, WhatIf
 
 
 @click.command("refold")
@@ -63,64 +49,47 @@ def refold(
     given = {name: value for name, value in parameters.items() if value is not None}
     if bool(given) + (check or records) + rewrite > 1:
         raise UserError("a check, --rewrite and other parameters exclude each other")
+    from deepsea_arena.refold import check_ratings, rewrite_ratings, what_if
+
     with open_store(store_text) as store:
         if given:
-            season = chosen_season(store, season_name)
-            _what_if(store, season, replace(season.season.rating, **given))
+            _show_what_if(what_if(store, season_name, given))
         elif rewrite:
-            season = chosen_season(store, season_name)
-            games = store.ratings.rewrite(season)
-            say(f"season {season.name}: the ratings of {count(games, 'game')} were made again")
-        elif not _check(store, season_name, records=records):
-            ctx.exit(NEGATIVE)
-
-
-def _check(store: Store, name: str | None, *, records: bool) -> bool:
-    """Compare; whether all agrees."""
-    sound = True
-    for season in store.seasons.all() if name is None else [store.seasons.get(name)]:
-        found = store.ratings.differences(season, records=records)
-        games = store.queue.counts(season).done
-        if found:
-            sound = False
-            say(f"season {season.name}: the stored ratings are not those of its games")
-            for line in found:
-                say(f"  {line}")
+            done = rewrite_ratings(store, season_name)
+            say(f"season {done.season}: the ratings of {count(done.games, 'game')} were made again")
         else:
-            again = ", every record played again" if records else ""
-            say(f"season {season.name}: {count(games, 'game')}, the same to the last bit{again}")
-    return sound
+            checks = check_ratings(store, season_name, records=records)
+            for season in checks:
+                _show_check(season, records=records)
+            if not all(season.sound for season in checks):
+                ctx.exit(NEGATIVE)
 
 
-def _what_if(store: Store, season: StoredSeason, parameters: RatingParameters) -> None:
-    from deepsea_cli.ladder.standings import plays
-    from deepsea_ladder.rating.totals import RatingTotals
-    from deepsea_ladder.standings import StandingRow, standings
+def _show_check(season: SeasonCheck, *, records: bool) -> None:
+    if season.sound:
+        again = ", every record played again" if records else ""
+        games = count(season.games, "game")
+        say(f"season {season.season}: {games}, the same to the last bit{again}")
+        return
+    say(f"season {season.season}: the stored ratings are not those of its games")
+    for line in season.differences:
+        say(f"  {line}")
 
-    entries = [entry for entry in store.ratings.entries(season) if plays(entry)]
-    folded = store.ratings.refold(season, parameters)
-    newcomer = RatingTotals(parameters.newcomer)
 
-    def lines(tallies: Sequence[RatingTotals]) -> list[Standing]:
-        return standings(
-            StandingRow(entry.version.bot, entry.version.author, entry.version.number, tally)
-            for entry, tally in zip(entries, tallies, strict=True)
-        )
-
-    now = {line.bot: line for line in lines([entry.tally for entry in entries])}
-    then = lines([folded.get(entry.version.id, newcomer) for entry in entries])
-    words = ", ".join(f"{name} {value:.6g}" for name, value in asdict(parameters).items())
-    say(f"season {season.name}, if it had {words}")
+def _show_what_if(found: WhatIf) -> None:
+    lines = found.standings
+    words = ", ".join(f"{name} {value:.6g}" for name, value in asdict(found.parameters).items())
+    say(f"season {found.season}, if it had {words}")
     click.echo()
     grid(
         [
-            Column("rank", ["-" if line.rank is None else str(line.rank) for line in then]),
-            Column("now", [str(now[line.bot].rank or "-") for line in then]),
-            Column("bot", [line.bot for line in then], text=True),
-            Column("rating", [number(line.rating) for line in then]),
-            Column("now", [number(now[line.bot].rating) for line in then]),
-            Column("skill", [f"{line.mu:.1f} ±{line.high - line.mu:4.1f}" for line in then]),
-            Column("games", [str(line.games) for line in then], spare=1),
+            Column("rank", [whole(line.rank) for line in lines]),
+            Column("now", [whole(line.rank_now) for line in lines]),
+            Column("bot", [line.bot for line in lines], text=True),
+            Column("rating", [number(line.rating) for line in lines]),
+            Column("now", [number(line.rating_now) for line in lines]),
+            Column("skill", [skill(line.mu, line.high) for line in lines]),
+            Column("games", [str(line.games) for line in lines], spare=1),
         ]
     )
     click.echo()

@@ -14,12 +14,11 @@ import click
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
-    chosen_season,
-    count,
     open_store,
     season_option,
     store_option,
 )
+from deepsea_cli.ladder.tables import count
 from deepsea_cli.output import say, shown
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -91,10 +90,11 @@ def run(
     if cluster is not None and jobs is not None:
         raise UserError("a cluster plays as many games as its workers have threads: omit --jobs")
     from deepsea_arena.runner import RunGoal
+    from deepsea_arena.seasons import find_season
     from deepsea_ladder.scheduling.matchmaker import Matchmaker
 
     with open_store(store_text) as store:
-        season = chosen_season(store, season_name)
+        season = find_season(store, season_name)
         settled = Settled(store, season, confidence)
         if games is not None:
             goal = RunGoal(games=games)

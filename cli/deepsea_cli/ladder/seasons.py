@@ -6,7 +6,6 @@ play in every season.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +21,9 @@ from deepsea_cli.ladder.options import (
 from deepsea_cli.options import load_rules
 from deepsea_cli.output import say
 from deepsea_referee.errors import UserError
-from deepsea_rules.ruleset import PRESETS, RuleSet
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model import StoredSeason
+    from deepsea_arena.seasons import SeasonInfo
     from deepsea_ladder.season import Isolation, Season
 
 
@@ -50,16 +48,16 @@ def init(
 
     Nothing that is there is touched.
     """
-    season = made(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
+    season = _settings(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
+    from deepsea_arena.seasons import open_season
     from deepsea_ladder.store import Store
-    from deepsea_referee.random import fresh_seed
 
     if store_text == default_store():
         Path(store_text).parent.mkdir(parents=True, exist_ok=True)
     with Store.create(store_text) as store:
-        stored = store.seasons.open(season, fresh_seed())
+        opened = open_season(store, season)
         say(f"a ladder at {store.database}")
-    _say_season(stored)
+    _say_season(opened)
     if store_text != default_store():
         say(f"name it to every command with --store, or in the variable {VARIABLE}")
 
@@ -80,11 +78,11 @@ def season(
     beta: float | None,
 ) -> None:
     """Open the season NAME, in which every bot begins anew."""
-    settings = made(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
-    from deepsea_referee.random import fresh_seed
+    settings = _settings(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
+    from deepsea_arena.seasons import open_season
 
     with open_store(store_text) as store:
-        _say_season(store.seasons.open(settings, fresh_seed()))
+        _say_season(open_season(store, settings))
 
 
 @click.command("close")
@@ -95,12 +93,14 @@ def close(*, store_text: str, name: str) -> None:
 
     What is being played is played. The seed is what the season committed to when it was opened.
     """
+    from deepsea_arena.seasons import close_season
+
     with open_store(store_text) as store:
-        seed = store.seasons.close(name)
-        say(f"season {name} is closed; seed {seed}")
+        closed = close_season(store, name)
+    say(f"season {closed.season} is closed; seed {closed.seed}")
 
 
-def made(
+def _settings(
     name: str,
     rules_text: str,
     seats_text: str,
@@ -111,50 +111,35 @@ def made(
     beta: float | None,
 ) -> Season:
     """The season that the options describe."""
-    from deepsea_ladder.rating.trueskill_fold import RatingParameters
-    from deepsea_ladder.season import Season
-    from deepsea_referee.timing.clock import TimeControl
+    from deepsea_arena.seasons import season_settings
 
     try:
-        seats = tuple(int(part) for part in seats_text.split(","))
+        seats = [int(part) for part in seats_text.split(",")]
     except ValueError:
         raise UserError(f"--seats {seats_text!r}: write numbers such as 4 or 2,3,4") from None
-    return Season(
-        name=name,
-        rules=balanced(load_rules(rules_text)),
+    return season_settings(
+        name,
+        rules=load_rules(rules_text),
         seats=seats,
-        clock=TimeControl.parse(clock).format(),
+        clock=clock,
         isolation="process" if trusted else isolation,
-        rating=RatingParameters() if beta is None else RatingParameters(beta=beta),
+        beta=beta,
     )
 
 
-def balanced(rules: RuleSet) -> RuleSet:
-    """The same rules, with seat A beginning: every bot of a block sits there once.
+def _say_season(season: SeasonInfo) -> None:
+    from deepsea_arena.seasons import missing_sandbox
 
-    A roll-off would only add luck. Records say so with the name of the rules.
-    """
-    if rules.first_player == "seat_a":
-        return rules
-    name = f"{rules.name}, seat A begins" if rules.name in PRESETS else rules.name
-    return replace(rules, name=name, first_player="seat_a")
-
-
-def _say_season(stored: StoredSeason) -> None:
-    settings = stored.season
-    seats = " or ".join(map(str, settings.seats))
+    seats = " or ".join(map(str, season.seats))
     say(
-        f"season {settings.name}: rules {settings.rules.name!r}, {seats} seats, "
-        f"clock {settings.clock}, isolation {settings.isolation}"
+        f"season {season.name}: rules {season.rules!r}, {seats} seats, "
+        f"clock {season.clock}, isolation {season.isolation}"
     )
-    say(f"its games' chance is committed to: {stored.commitment}")
-    if settings.isolation == "process":
+    say(f"its games' chance is committed to: {season.commitment}")
+    if season.isolation == "process":
         say("its bots are trusted: they run as plain processes with your rights")
-        return
-    from deepsea_referee.sandbox.probe import sandbox_trouble
-
-    if trouble := sandbox_trouble():
+    if trouble := missing_sandbox(season.isolation):
         say(
-            f"note: there is no sandbox here to play it in: {trouble.found or trouble.name}. "
-            f"{trouble.remedy}; or open a season with --trusted"
+            f"note: there is no sandbox here to play it in: {trouble}; "
+            "or open a season with --trusted"
         )

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from deepsea_cli.ladder.options import (
-    chosen_season,
-    count,
-    number,
     open_store,
     store_option,
 )
 from deepsea_cli.ladder.run import play, report
+from deepsea_cli.ladder.tables import count, number
 from deepsea_cli.output import print_json, say
 from deepsea_cli.text_table import Column, grid
 from deepsea_ladder.errors import PairingError
@@ -160,13 +158,14 @@ class Field:
 
     def begin(self, name: str, like: str | None, kind: Kind, seats: int) -> None:
         """Open the tournament's season, or find the one that was begun."""
+        from deepsea_arena.seasons import find_season
         from deepsea_referee.random import fresh_seed
 
         found = [season for season in self._store.seasons.all() if season.name == name]
         if found and found[0].closed_at is not None:
             raise UserError(f"season {name!r} is closed; choose another name")
         if not found:
-            settings = chosen_season(self._store, like).season
+            settings = find_season(self._store, like).season
             # The last tables of an elimination may be smaller.
             sizes = tuple(range(2, seats + 1)) if kind == "elimination" else (seats,)
             opened = replace(settings, name=name, seats=sizes)

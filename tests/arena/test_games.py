@@ -1,4 +1,4 @@
-"""Exports: every game once, in order, and readable by other programs."""
+"""Lists of games and exports: every game once, in order, and readable by other programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from deepsea_ladder import export
+from deepsea_arena import games as arena_games
 from deepsea_ladder.store import Store, history
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
@@ -17,13 +17,13 @@ def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
     ladder.play_all(store, season)
-    lines = list(export.json_lines(store, season))
+    lines = list(arena_games.json_lines(store, season.name))
     assert all(line.count("\n") == 1 for line in lines)
     games = [json.loads(line) for line in lines]
-    assert [game["seq"] for game in games] == [1, 2, 3]
+    assert [game["seq"] for game in games] == ["1", "2", "3"]
     for game in games:
         verify(GameRecord.from_json(json.dumps(game["record"])))
-        assert [seat["score"] for seat in game["seats"]] == game["record"]["result"]["scores"]
+        assert [seat["points"] for seat in game["seats"]] == game["record"]["result"]["scores"]
     last = {seat["bot"]: seat["mu"] for seat in games[-1]["seats"]}
     for entry in store.ratings.entries(season):
         assert last[entry.version.bot] == entry.tally.rating.mu
@@ -33,7 +33,7 @@ def test_csv_has_a_line_for_each_seat(store: Store) -> None:
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
     ladder.play_all(store, season, {"s1-2": {"dan"}})
-    rows = list(csv.DictReader(export.csv_lines(store)))
+    rows = list(csv.DictReader(arena_games.csv_lines(store)))
     assert len(rows) == 8
     assert [row["seat"] for row in rows[:4]] == ["0", "1", "2", "3"]
     assert {row["bot"]: row["forfeit"] for row in rows[4:]} == {

@@ -1,0 +1,216 @@
+"""The page of a bot: everything about one of its versions in one season."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from deepsea_arena.seasons import SeasonInfo, find_season, season_info
+from deepsea_arena.standings import StandingLine, is_listed, standing_lines
+from deepsea_arena.wire.json import Int64, utc_time
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.model import BotState, BotVersion, RatedVersion, StoredGame, StoredSeason
+from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.standings import HeadToHead, SeatLine, by_seat, head_to_head
+from deepsea_ladder.store import Store
+from deepsea_rules.record import GameRecord
+
+FAULTS: Final = 100
+"""How many games with faults a page lists unless asked for fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLine:
+    """A version that was submitted."""
+
+    version: int
+    digest: str
+    submitted_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoursePoint:
+    """A rating after one game."""
+
+    games: int
+    """How many games of the season the version had played then."""
+    seq: Int64
+    """The game's place in the order in which games are rated."""
+    rating: float
+    """mu - 3 sigma."""
+    mu: float
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpponentLine:
+    """How a bot stood to another version in the games that both played."""
+
+    bot: str
+    version: int
+    games: int
+    better: int
+    level: int
+    worse: int
+    share: float
+    """How often it was better, level counting half."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultLine:
+    """The first fault of a bot in a game in which it had one."""
+
+    game_id: str
+    seat: int
+    decision: int
+    """The index of the decision in the game's record."""
+    fault: str
+    detail: str | None
+    """What the bot did instead."""
+    faults: int
+    """How many it had in the game."""
+    forfeit: str | None
+    """The fault that forfeited the seat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotPage:
+    """A bot, and how one of its versions does in a season."""
+
+    bot: str
+    author: str
+    state: BotState
+    reason: str | None
+    """Why it is not active."""
+    versions: tuple[VersionLine, ...]
+    """The oldest first."""
+    season: SeasonInfo
+    version: int
+    """The version that the rest is about."""
+    standing: StandingLine | None
+    """None for a former version that has not played in the season."""
+    course: tuple[CoursePoint, ...]
+    """The rating after each of its games."""
+    opponents: tuple[OpponentLine, ...]
+    """Whom it met most often first."""
+    seats: tuple[SeatLine, ...]
+    faulty_games: int
+    """How many games have faults of its own."""
+    faults: tuple[FaultLine, ...]
+    """One for each of the newest of these games, the newest first."""
+
+
+def bot_page(
+    store: Store,
+    name: str,
+    *,
+    version: int | None = None,
+    season_name: str | None = None,
+    faults: int = FAULTS,
+) -> BotPage:
+    """The page of a bot; of its newest version in the open season unless others are named."""
+    season = find_season(store, season_name)
+    bot = store.bots.get(name)
+    versions = store.bots.versions(name)
+    chosen = bot.current if version is None else _version(versions, version)
+    entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
+    games = list(store.history.results_of(season, chosen.id))
+    faulty, newest = store.history.faulty(season, chosen.id, faults)
+    return BotPage(
+        bot=bot.name,
+        author=bot.author,
+        state=bot.state,
+        reason=bot.reason,
+        versions=tuple(
+            VersionLine(one.number, one.digest, utc_time(one.created_at)) for one in versions
+        ),
+        season=season_info(season),
+        version=chosen.number,
+        standing=_standing(store, season, entries, chosen),
+        course=_course(store.ratings.course(season, chosen.id)),
+        opponents=_opponents(head_to_head(chosen.id, games), entries),
+        seats=tuple(by_seat(chosen.id, games)),
+        faulty_games=faulty,
+        faults=tuple(_fault(game, chosen) for game in newest),
+    )
+
+
+def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
+    """Some points of a course, evenly spread, with the last one."""
+    games = len(course)
+    chosen = {max(1, games * step // points) for step in range(1, points + 1)} if games else set()
+    return [course[game - 1] for game in sorted(chosen)]
+
+
+def _version(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
+    for version in versions:
+        if version.number == wanted:
+            return version
+    raise StoreError(f"{versions[0].bot} has the versions 1 to {len(versions)}, not {wanted}")
+
+
+def _standing(
+    store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
+) -> StandingLine | None:
+    """Its line in the standings; without a rank if it is not listed there."""
+    entry = entries.get(version.id)
+    if entry is None:
+        return None
+    if not is_listed(entry):
+        (line,) = standing_lines(store, season, [entry])
+        return replace(line, rank=None)
+    listed = [other for other in entries.values() if is_listed(other)]
+    lines = standing_lines(store, season, listed)
+    return next(line for line in lines if line.bot == version.bot)
+
+
+def _course(course: Sequence[tuple[int, Rating]]) -> tuple[CoursePoint, ...]:
+    return tuple(
+        CoursePoint(
+            games=games,
+            seq=Int64(seq),
+            rating=rating.conservative,
+            mu=rating.mu,
+            sigma=rating.sigma,
+        )
+        for games, (seq, rating) in enumerate(course, 1)
+    )
+
+
+def _opponents(
+    rivals: dict[int, HeadToHead], entries: dict[int, RatedVersion]
+) -> tuple[OpponentLine, ...]:
+    lines = [
+        OpponentLine(
+            bot=entries[key].version.bot,
+            version=entries[key].version.number,
+            games=rival.games,
+            better=rival.better,
+            level=rival.level,
+            worse=rival.worse,
+            share=rival.share,
+        )
+        for key, rival in rivals.items()
+    ]
+    return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
+
+
+def _fault(game: StoredGame, version: BotVersion) -> FaultLine:
+    (seat,) = (seat for seat, played in enumerate(game.seats) if played.version.id == version.id)
+    index, first = next(
+        (index, decision)
+        for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
+        if decision.seat == seat and decision.fault is not None
+    )
+    result = game.seats[seat].result
+    return FaultLine(
+        game_id=game.game_id,
+        seat=seat,
+        decision=index,
+        fault=str(first.fault),
+        detail=first.came,
+        faults=result.faults,
+        forfeit=result.forfeit,
+    )

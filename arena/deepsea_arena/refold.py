@@ -1,0 +1,125 @@
+"""Ratings made again from the games: compared, replaced, or made with other parameters.
+
+Invariants: a check compares bit for bit; a what-if changes nothing; only `rewrite` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from deepsea_arena.seasons import find_season
+from deepsea_arena.standings import is_listed
+from deepsea_ladder.rating.totals import RatingTotals
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.standings import Standing, StandingRow, standings
+from deepsea_ladder.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeasonCheck:
+    """A season's stored ratings, compared with those that follow from its games."""
+
+    season: str
+    games: int
+    sound: bool
+    differences: tuple[str, ...]
+    """The first differences, one line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenSeason:
+    """A season with ratings made again."""
+
+    season: str
+    games: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfLine:
+    """One bot in standings as they would be; `_now` is what they are."""
+
+    rank: int | None
+    rank_now: int | None
+    bot: str
+    author: str
+    version: int
+    rating: float
+    rating_now: float
+    mu: float
+    low: float
+    high: float
+    games: int
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The standings of a season as they would be with these parameters."""
+
+    season: str
+    parameters: RatingParameters
+    standings: tuple[WhatIfLine, ...]
+
+
+def check_ratings(
+    store: Store, season_name: str | None = None, *, records: bool = False
+) -> tuple[SeasonCheck, ...]:
+    """Compare one season or all; `records` plays every record again too."""
+    seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
+    checks = []
+    for season in seasons:
+        found = tuple(store.ratings.differences(season, records=records))
+        games = store.queue.counts(season).done
+        checks.append(
+            SeasonCheck(season=season.name, games=games, sound=not found, differences=found)
+        )
+    return tuple(checks)
+
+
+def rewrite_ratings(store: Store, season_name: str | None = None) -> RewrittenSeason:
+    """Replace the stored ratings of a season by those that follow from its games."""
+    season = find_season(store, season_name)
+    return RewrittenSeason(season.name, store.ratings.rewrite(season))
+
+
+def what_if(
+    store: Store, season_name: str | None = None, changes: Mapping[str, float] | None = None
+) -> WhatIf:
+    """The standings as they would be with some parameters of the rating changed."""
+    season = find_season(store, season_name)
+    parameters = replace(season.season.rating, **(changes or {}))
+    folded = store.ratings.refold(season, parameters)
+    newcomer = RatingTotals(parameters.newcomer)
+    entries = [entry for entry in store.ratings.entries(season) if is_listed(entry)]
+
+    def lines(totals: Mapping[int, RatingTotals]) -> list[Standing]:
+        return standings(
+            StandingRow(
+                entry.version.bot,
+                entry.version.author,
+                entry.version.number,
+                totals.get(entry.version.id, newcomer),
+            )
+            for entry in entries
+        )
+
+    now = {line.bot: line for line in lines({e.version.id: e.tally for e in entries})}
+    return WhatIf(
+        season.name, parameters, tuple(_line(line, now[line.bot]) for line in lines(folded))
+    )
+
+
+def _line(then: Standing, now: Standing) -> WhatIfLine:
+    return WhatIfLine(
+        rank=then.rank,
+        rank_now=now.rank,
+        bot=then.bot,
+        author=then.author,
+        version=then.version,
+        rating=then.rating,
+        rating_now=now.rating,
+        mu=then.mu,
+        low=then.low,
+        high=then.high,
+        games=then.games,
+    )

@@ -1,0 +1,129 @@
+"""Seasons: opening and closing them, and which one is meant.
+
+Invariants: a season's settings never change, other settings are another season; seat A begins in
+every season, since its games rotate the seats; the clock is one that the referee can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from deepsea_arena.wire.json import utc_time
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.season import Isolation, Season
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
+from deepsea_referee.random import fresh_seed
+from deepsea_referee.sandbox.probe import sandbox_trouble
+from deepsea_referee.timing.clock import TimeControl
+from deepsea_rules.ruleset import PRESETS, RuleSet
+
+FreshSeed = Callable[[], bytes]
+"""Draws the 32 bytes that a season's chance follows from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeasonInfo:
+    """A season as people see it."""
+
+    name: str
+    rules: str
+    """The name of its rule set."""
+    seats: tuple[int, ...]
+    """How many bots sit at a table; several numbers mix them."""
+    clock: str
+    isolation: Isolation
+    commitment: str
+    """SHA-256 of the season's seed, in hex."""
+    opened_at: datetime
+    closed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedSeason:
+    """A season that gets no more games."""
+
+    season: str
+    seed: str
+    """In hex; the seeds of its games follow from it."""
+
+
+def season_info(stored: StoredSeason) -> SeasonInfo:
+    """What people see of a stored season."""
+    season = stored.season
+    return SeasonInfo(
+        name=season.name,
+        rules=season.rules.name,
+        seats=season.seats,
+        clock=season.clock,
+        isolation=season.isolation,
+        commitment=stored.commitment,
+        opened_at=utc_time(stored.created_at),
+        closed_at=None if stored.closed_at is None else utc_time(stored.closed_at),
+    )
+
+
+def find_season(store: Store, name: str | None) -> StoredSeason:
+    """The season of that name; without a name the open one, or the newest if none is open."""
+    if name is not None:
+        return store.seasons.get(name)
+    seasons = store.seasons.all()
+    if not seasons:
+        raise StoreError("this ladder has no season: open one with `ladder season NAME`")
+    opened = [season for season in seasons if season.closed_at is None]
+    if len(opened) > 1:
+        names = ", ".join(season.name for season in opened)
+        raise UserError(f"several seasons are open: name one of {names} with --season")
+    return (opened or seasons)[-1]
+
+
+def season_settings(
+    name: str,
+    *,
+    rules: RuleSet,
+    seats: Sequence[int],
+    clock: str,
+    isolation: Isolation,
+    beta: float | None = None,
+) -> Season:
+    """A season of rated games; `beta` is the luck in a game, None for the default."""
+    return Season(
+        name=name,
+        rules=seat_a_begins(rules),
+        seats=tuple(seats),
+        clock=TimeControl.parse(clock).format(),
+        isolation=isolation,
+        rating=RatingParameters() if beta is None else RatingParameters(beta=beta),
+    )
+
+
+def seat_a_begins(rules: RuleSet) -> RuleSet:
+    """The same rules, with seat A beginning: every bot of a rotation sits there once.
+
+    A roll-off would only add luck. Records say so with the name of the rules.
+    """
+    if rules.first_player == "seat_a":
+        return rules
+    name = f"{rules.name}, seat A begins" if rules.name in PRESETS else rules.name
+    return replace(rules, name=name, first_player="seat_a")
+
+
+def open_season(store: Store, settings: Season, fresh: FreshSeed = fresh_seed) -> SeasonInfo:
+    """Open another season."""
+    return season_info(store.seasons.open(settings, fresh()))
+
+
+def close_season(store: Store, name: str) -> ClosedSeason:
+    """Give a season no more games. Those that are being played still count."""
+    return ClosedSeason(name, store.seasons.close(name))
+
+
+def missing_sandbox(isolation: Isolation) -> str | None:
+    """Why this machine cannot play a season of this isolation, and what to do; None if it can."""
+    if isolation == "process" or not (trouble := sandbox_trouble()):
+        return None
+    return f"{trouble.found or trouble.name}. {trouble.remedy}"

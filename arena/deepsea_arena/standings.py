@@ -1,0 +1,122 @@
+"""The standings of a season.
+
+Invariants: the ladder orders them; who is listed is decided here: the newest versions of bots that
+get games, or all versions that have played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from deepsea_arena.seasons import SeasonInfo, find_season, season_info
+from deepsea_arena.wire.json import utc_time
+from deepsea_ladder.model import BotState, RatedVersion, StoredSeason
+from deepsea_ladder.standings import TREND_GAMES, Standing, StandingRow, standings
+from deepsea_ladder.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingLine:
+    """One bot version in the standings. What needs games is None before the first."""
+
+    rank: int | None
+    bot: str
+    author: str
+    version: int
+    state: BotState
+    is_current: bool
+    """Whether it is the bot's newest version."""
+    rating: float
+    """mu - 3 sigma; it sets the rank."""
+    mu: float
+    low: float
+    """mu - 2 sigma; the skill lies between this and `high` with a probability of 95 %."""
+    high: float
+    games: int
+    wins: int
+    """First places, shared ones too."""
+    mean_placement: float | None
+    mean_points: float | None
+    fault_rate: float | None
+    """Faults per decision."""
+    forfeits: int
+    trend: float | None
+    """The change of mu over its last games; None if it has played too few."""
+    last_played_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standings:
+    """Who stands where in a season."""
+
+    season: SeasonInfo
+    games: int
+    """How many were played in the season."""
+    standings: tuple[StandingLine, ...]
+    not_listed: int
+    """Bots that are not listed because they were taken out."""
+
+
+def show_standings(
+    store: Store, season_name: str | None = None, *, everybody: bool = False
+) -> Standings:
+    """The standings, of former versions and of bots that were taken out too if `everybody`."""
+    season = find_season(store, season_name)
+    entries = store.ratings.entries(season)
+    listed = [entry for entry in entries if everybody or is_listed(entry)]
+    out = [entry for entry in entries if entry.is_current and not is_listed(entry)]
+    return Standings(
+        season=season_info(season),
+        games=store.queue.counts(season).done,
+        standings=tuple(standing_lines(store, season, listed)),
+        not_listed=0 if everybody else len(out),
+    )
+
+
+def is_listed(entry: RatedVersion) -> bool:
+    """Whether it is a bot's newest version, and gets games."""
+    return entry.is_current and entry.state is BotState.ACTIVE
+
+
+def standing_lines(
+    store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
+) -> list[StandingLine]:
+    """The lines of these versions, the best first."""
+    earlier = store.ratings.earlier(season, TREND_GAMES)
+    known = {(entry.version.bot, entry.version.number): entry for entry in entries}
+    rows = (
+        StandingRow(
+            entry.version.bot,
+            entry.version.author,
+            entry.version.number,
+            entry.tally,
+            earlier.get(entry.version.id),
+        )
+        for entry in entries
+    )
+    return [_line(line, known[line.bot, line.version]) for line in standings(rows)]
+
+
+def _line(line: Standing, entry: RatedVersion) -> StandingLine:
+    return StandingLine(
+        rank=line.rank,
+        bot=line.bot,
+        author=line.author,
+        version=line.version,
+        state=entry.state,
+        is_current=entry.is_current,
+        rating=line.rating,
+        mu=line.mu,
+        low=line.low,
+        high=line.high,
+        games=line.games,
+        wins=line.wins,
+        mean_placement=line.mean_placement,
+        mean_points=line.mean_points,
+        fault_rate=line.fault_rate,
+        forfeits=line.forfeits,
+        trend=line.trend,
+        last_played_at=None if line.last_played is None else utc_time(line.last_played),
+    )

@@ -1,0 +1,152 @@
+"""How a ladder works at the moment, for whoever keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from deepsea_arena.seasons import SeasonInfo, season_info
+from deepsea_arena.wire.json import Int64, utc_time
+from deepsea_ladder.model import (
+    AuditEntry,
+    AuditKind,
+    BotState,
+    JobInfo,
+    JobStatus,
+    StoredGame,
+    StoredSeason,
+)
+from deepsea_ladder.store import Store
+
+RATE_GAMES: Final = 100
+"""Over how many of the newest games the rate of games is counted."""
+AUDIT_ENTRIES: Final = 10
+"""How many entries of the audit log are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """A job that is being played, or was set aside."""
+
+    game_id: str
+    line_up: tuple[str, ...]
+    """The names of the bots in records, by seat."""
+    attempt: int
+    failures: int
+    owner: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeasonStatus:
+    """A season's queue."""
+
+    season: SeasonInfo
+    waiting: int
+    leased: int
+    expired: int
+    """Leases that ran out, and that nobody has taken over yet."""
+    done: int
+    cancelled: int
+    oldest_wait_seconds: float
+    games_per_second: float | None
+    """Over the newest games; None if there are too few to tell."""
+    last_game_at: datetime | None
+    leases: tuple[JobLine, ...]
+    quarantined: tuple[JobLine, ...]
+    """Games that failed too often; each waits for somebody to look at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOutBot:
+    """A bot that gets no games."""
+
+    bot: str
+    state: BotState
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditLine:
+    """One entry of the audit log."""
+
+    id: Int64
+    at: datetime
+    kind: AuditKind
+    subject: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderStatus:
+    """A ladder at this moment."""
+
+    store: str
+    bots: int
+    taken_out: tuple[TakenOutBot, ...]
+    seasons: tuple[SeasonStatus, ...]
+    audit: tuple[AuditLine, ...]
+    """The newest entries, newest first."""
+
+
+def ladder_status(store: Store) -> LadderStatus:
+    """The queues, leases and troubles of a ladder."""
+    bots = store.bots.all()
+    return LadderStatus(
+        store=str(store.database),
+        bots=len(bots),
+        taken_out=tuple(
+            TakenOutBot(bot.name, bot.state, bot.reason)
+            for bot in bots
+            if bot.state is not BotState.ACTIVE
+        ),
+        seasons=tuple(_season(store, season) for season in store.seasons.all()),
+        audit=tuple(map(_audit, store.audit.latest(AUDIT_ENTRIES))),
+    )
+
+
+def games_per_second(newest: Sequence[StoredGame]) -> float | None:
+    """The rate of these games, the newest first; None if they took no time."""
+    span = newest[0].played_at - newest[-1].played_at if newest else 0
+    return (len(newest) - 1) * 1000 / span if span > 0 else None
+
+
+def _season(store: Store, season: StoredSeason) -> SeasonStatus:
+    counts = store.queue.counts(season)
+    newest = store.history.latest(RATE_GAMES, season)
+    return SeasonStatus(
+        season=season_info(season),
+        waiting=counts.todo,
+        leased=counts.leased,
+        expired=counts.expired,
+        done=counts.done,
+        cancelled=counts.cancelled,
+        oldest_wait_seconds=counts.oldest_wait_ms / 1000,
+        games_per_second=games_per_second(newest),
+        last_game_at=utc_time(newest[0].played_at) if newest else None,
+        leases=tuple(map(_job, store.queue.listed(season, JobStatus.LEASED))),
+        quarantined=tuple(map(_job, store.queue.listed(season, JobStatus.QUARANTINED))),
+    )
+
+
+def _job(job: JobInfo) -> JobLine:
+    return JobLine(
+        game_id=job.game_id,
+        line_up=job.lineup,
+        attempt=job.attempt,
+        failures=job.failures,
+        owner=job.owner,
+        note=job.note,
+    )
+
+
+def _audit(entry: AuditEntry) -> AuditLine:
+    return AuditLine(
+        id=Int64(entry.id),
+        at=utc_time(entry.at),
+        kind=entry.kind,
+        subject=entry.subject,
+        note=entry.note,
+    )

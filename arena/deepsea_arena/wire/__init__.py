@@ -1,0 +1,1 @@
+"""What the arena's dataclasses are on the wire."""

@@ -1,0 +1,69 @@
+"""How the commands of the ladder write numbers, times and standings.
+
+Law: rounding, units and widths only; what is shown, and in which order, comes from the arena.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepsea_cli.text_table import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from deepsea_arena.standings import StandingLine
+
+
+def minute(time: datetime | None) -> str:
+    """A time in UTC, to the minute."""
+    return "-" if time is None else time.strftime("%Y-%m-%d %H:%M")
+
+
+def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
+    """A number, or `-` where there is none."""
+    if value is None:
+        return "-"
+    text = f"{value:{'+' if sign else ''}.{digits}f}"
+    # What is rounded to nothing has no sign.
+    return text if float(text) else f"{0.0:.{digits}f}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of one, in percent."""
+    return "-" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def whole(value: int | None) -> str:
+    """A whole number, or `-` where there is none."""
+    return "-" if value is None else str(value)
+
+
+def count(number: int, what: str) -> str:
+    """`1 game`, `2 games`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def skill(mu: float, high: float) -> str:
+    """A skill, and how far it may lie from that."""
+    return f"{mu:.1f} ±{high - mu:4.1f}"
+
+
+def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
+    """The table; what is not needed to see who stands where goes first if it is too wide."""
+    return [
+        Column("rank", [whole(line.rank) for line in lines]),
+        Column("bot", [line.bot for line in lines], text=True),
+        Column("ver", [str(line.version) for line in lines], spare=7),
+        Column("author", [line.author for line in lines], text=True, spare=8),
+        Column("rating", [number(line.rating) for line in lines]),
+        Column("skill", [skill(line.mu, line.high) for line in lines], spare=3),
+        Column("games", [str(line.games) for line in lines], spare=1),
+        Column("wins", [str(line.wins) for line in lines], spare=5),
+        Column("placement", [number(line.mean_placement, 2) for line in lines], spare=2),
+        Column("points", [number(line.mean_points) for line in lines], spare=4),
+        Column("faults", [percent(line.fault_rate, 1) for line in lines], spare=6),
+        Column("trend", [number(line.trend, sign=True) for line in lines], spare=9),
+        Column("last game", [minute(line.last_played_at) for line in lines], spare=10),
+    ]

@@ -1,0 +1,32 @@
+"""A ladder in a file, to be looked at by the arena's use cases."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deepsea_ladder.store import Store
+from helpers import ladder
+
+
+@pytest.fixture(scope="session")
+def played_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ladder with a season of eight games between four bots; ben crashed in two of them."""
+    path = tmp_path_factory.mktemp("played") / "ladder.db"
+    with Store.create(path) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 2)
+        ladder.play_all(store, season, {"s1-2": ["ben"], "s1-5": ["ben"]})
+    return path
+
+
+@pytest.fixture
+def played(played_file: Path, tmp_path: Path) -> Iterator[Store]:
+    """That ladder, for one test."""
+    path = tmp_path / "ladder.db"
+    shutil.copy(played_file, path)
+    with Store.open(path) as store:
+        yield store

@@ -1,0 +1,177 @@
+"""Standings, bots, status and refolds as data: what is listed, in which order, and as of when."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deepsea_arena.bots import bot_page, spread
+from deepsea_arena.games import newest_games
+from deepsea_arena.refold import check_ratings, rewrite_ratings, what_if
+from deepsea_arena.standings import show_standings
+from deepsea_arena.status import ladder_status
+from deepsea_arena.wire.json import to_json
+from deepsea_ladder.errors import RatingError, StoreError
+from deepsea_ladder.model import BotState
+from deepsea_ladder.store import Store
+from helpers import ladder
+
+
+def test_standings_have_the_bots_that_play_the_best_first(played: Store) -> None:
+    page = show_standings(played)
+    assert (page.season.name, page.games, page.not_listed) == ("s1", 8, 0)
+    assert [line.rank for line in page.standings] == [1, 2, 3, 4]
+    ratings = [line.rating for line in page.standings]
+    assert ratings == sorted(ratings, reverse=True)
+    (newest,) = newest_games(played, 1).games
+    assert {line.last_played_at for line in page.standings} == {newest.played_at}
+
+
+def test_who_was_taken_out_is_counted_and_listed_on_request(played: Store) -> None:
+    played.bots.withdraw("anna")
+    ladder.submit(played, "ben", "better", "ben senior")
+    page = show_standings(played)
+    assert [line.bot for line in page.standings][-1] == "ben"  # its new version has no games
+    assert ({line.bot for line in page.standings}, page.not_listed) == ({"ben", "cleo", "dan"}, 1)
+    everybody = show_standings(played, everybody=True)
+    assert everybody.not_listed == 0
+    states = {
+        (line.bot, line.version): (line.state, line.is_current) for line in everybody.standings
+    }
+    assert states == {
+        ("anna", 1): (BotState.WITHDRAWN, True),
+        ("ben", 1): (BotState.ACTIVE, False),
+        ("ben", 2): (BotState.ACTIVE, True),
+        ("cleo", 1): (BotState.ACTIVE, True),
+        ("dan", 1): (BotState.ACTIVE, True),
+    }
+
+
+def test_a_bots_page_has_its_course_opponents_seats_and_faults(played: Store) -> None:
+    page = bot_page(played, "Ben")
+    assert (page.bot, page.author, page.version) == ("ben", "ben senior", 1)
+    assert page.standing in show_standings(played).standings
+    assert [point.games for point in page.course] == list(range(1, 9))
+    assert page.standing is not None
+    assert page.course[-1].rating == page.standing.rating
+    assert [(line.bot, line.games) for line in page.opponents] == [
+        ("anna", 8),
+        ("cleo", 8),
+        ("dan", 8),
+    ]
+    assert [line.games for line in page.seats] == [8, 2, 2, 2, 2]
+    assert page.faulty_games == 2
+    newest, oldest = page.faults
+    assert (newest.game_id, oldest.game_id) == ("s1-5", "s1-2")
+    assert (newest.fault, newest.forfeit) == ("crash", "crash")
+    assert newest.detail == "its process ended"
+
+
+def test_a_bots_page_lists_the_newest_faults_and_counts_all(played: Store) -> None:
+    page = bot_page(played, "ben", faults=1)
+    assert ([fault.game_id for fault in page.faults], page.faulty_games) == (["s1-5"], 2)
+    assert bot_page(played, "anna").faults == ()
+
+
+def test_a_former_version_has_no_rank(played: Store) -> None:
+    ladder.submit(played, "anna", "better", "anna senior")
+    newest, former = bot_page(played, "anna"), bot_page(played, "anna", version=1)
+    assert (newest.version, newest.course, newest.opponents) == (2, (), ())
+    assert newest.standing is not None
+    assert newest.standing.games == 0
+    assert former.standing is not None
+    assert (former.standing.rank, former.standing.games) == (None, 8)
+    with pytest.raises(StoreError, match="versions 1 to 2, not 3"):
+        bot_page(played, "anna", version=3)
+
+
+@pytest.mark.parametrize(
+    ("points", "games"), [(1, [8]), (2, [4, 8]), (8, [*range(1, 9)]), (99, [*range(1, 9)])]
+)
+def test_some_points_of_a_course_are_spread_to_its_end(
+    played: Store, points: int, games: list[int]
+) -> None:
+    course = bot_page(played, "anna").course
+    assert [point.games for point in spread(course, points)] == games
+    assert spread((), points) == []
+
+
+def test_a_list_of_games_has_the_newest_first(played: Store) -> None:
+    page = newest_games(played, 3, bot="ANNA")
+    assert [game.game_id for game in page.games] == ["s1-8", "s1-7", "s1-6"]
+    game = page.games[0]
+    placements = [seat.placement for seat in game.by_placement()]
+    assert placements == sorted(seat.placement for seat in game.seats)
+    with pytest.raises(StoreError):
+        newest_games(played, 3, "s9")
+
+
+def test_status_lists_what_waits_what_is_stuck_and_who_is_out(played: Store) -> None:
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 3))
+    for _ in range(5):
+        played.jobs.fail(ladder.claim(played, season), "no luck")
+    ladder.claim(played, season, "somebody")
+    status = ladder_status(played)
+    (found,) = status.seasons
+    assert (found.done, found.waiting, found.leased, found.expired) == (8, 1, 1, 0)
+    assert [job.game_id for job in found.quarantined] == ["s1-9"]
+    assert [(job.game_id, job.owner) for job in found.leases] == [("s1-10", "somebody")]
+    assert found.leases[0].line_up == ("ben v1", "cleo v1", "dan v1", "anna v1")
+    assert status.taken_out == ()
+    played.bots.disable("dan", "too loud")
+    (out,) = ladder_status(played).taken_out
+    assert (out.bot, out.state, out.reason) == ("dan", BotState.DISABLED, "too loud")
+    assert ladder_status(played).audit[0].subject in {"dan", "s1-11"}
+
+
+def test_the_rate_of_games_is_that_of_the_newest(played: Store) -> None:
+    with played.database.write() as connection:
+        connection.exec_driver_sql("UPDATE games SET played_at = 1000000 + 500 * seq")
+    (season,) = ladder_status(played).seasons
+    assert season.games_per_second == 2.0
+    assert to_json(season.last_game_at) == "1970-01-01T00:16:44.000Z"
+    with played.database.write() as connection:
+        connection.exec_driver_sql("UPDATE games SET played_at = 1000000")
+    assert ladder_status(played).seasons[0].games_per_second is None
+
+
+def test_a_check_finds_what_does_not_follow_from_the_games(played: Store) -> None:
+    (check,) = check_ratings(played, records=True)
+    assert (check.season, check.games, check.sound, check.differences) == ("s1", 8, True, ())
+    with played.database.write() as connection:
+        connection.exec_driver_sql("UPDATE ratings SET wins = wins + 1 WHERE version_id = 1")
+    (check,) = check_ratings(played, "s1")
+    assert not check.sound
+    assert "wins" in check.differences[0]
+    assert rewrite_ratings(played).games == 8
+    assert check_ratings(played)[0].sound
+
+
+def test_a_what_if_changes_nothing(played: Store) -> None:
+    before = to_json(show_standings(played))
+    same = what_if(played)
+    for line in same.standings:
+        assert (line.rank, line.rating) == (line.rank_now, line.rating_now)
+    other = what_if(played, "s1", {"mu": 100.0})
+    assert other.parameters.mu == 100.0
+    assert all(line.rating > line.rating_now for line in other.standings)
+    assert to_json(show_standings(played)) == before
+    with pytest.raises(RatingError):
+        what_if(played, "s1", {"sigma": -1.0})
+
+
+def test_every_page_is_json(played: Store) -> None:
+    for page in (
+        show_standings(played, everybody=True),
+        bot_page(played, "ben"),
+        newest_games(played, 2),
+        ladder_status(played),
+        check_ratings(played),
+        what_if(played),
+    ):
+        json.dumps(to_json(page), allow_nan=False)
+    game = to_json(newest_games(played, 1).games[0])
+    assert isinstance(game, dict)
+    assert game["seq"] == "8"
