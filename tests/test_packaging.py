@@ -96,6 +96,7 @@ def test_both_distributions_read_their_version_from_one_place() -> None:
 def test_the_slim_distribution_asks_for_no_more_than_the_whole_one() -> None:
     whole, slim = (project(path)["project"] for path in ("pyproject.toml", "sdk/pyproject.toml"))
     assert set(slim["dependencies"]) < set(whole["dependencies"])
+    assert slim["optional-dependencies"].items() < whole["optional-dependencies"].items()
     assert slim["requires-python"] == whole["requires-python"]
 
 

@@ -67,3 +67,13 @@ def _tie_key(tiebreak: str, bank: Sequence[int], tied: Sequence[Sequence[int]]) 
         if any(other[level] for other in all_counts):
             return (counts[level],)
     return ()
+
+
+def placement_scores(placements: Sequence[int]) -> list[float]:
+    """For each seat the share of the others that it is ahead of; a tie is half of it."""
+    return [half / (2 * (len(placements) - 1)) for half in halves_ahead(placements)]
+
+
+def halves_ahead(placements: Sequence[int]) -> list[int]:
+    """For each seat a 2 for every other seat that it is ahead of, and a 1 for every tie."""
+    return [sum((own < p) + (own <= p) for p in placements) - 1 for own in placements]

@@ -1,6 +1,6 @@
-"""The game as a PettingZoo environment, for training: pip install 'deepsea-referee[pettingzoo]'.
+"""The game as a PettingZoo environment, for training: pip install 'deepsea-sdk[pettingzoo]'.
 
-Laws: the one module that imports pettingzoo, gymnasium and numpy; an observation is made from the
+Invariants: the one module that imports pettingzoo and gymnasium; an observation is made from the
 seat's view and nothing else; rules, deal and dice are those of every other game, so an episode is
 a seed and its actions. docs/pettingzoo.md describes the spaces.
 """
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
-from deepsea_referee.random import fresh_seed
-from deepsea_referee.workbench.comparison import placement_scores
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
 from deepsea_rules.cleanup import LISTED_ORDERS
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS
@@ -24,35 +22,36 @@ from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
-from deepsea_rules.units import CHIPS, LEVELS, count_levels
-from deepsea_rules.view import Diver, View
+from deepsea_rules.scoring import placement_scores
+from deepsea_rules.view import View
+
+from .features import LARGEST, LENGTH, Features, features
 
 WORDS: Final = (DOWN, BACK, LEAVE, TAKE)
 DROPS: Final = 8
 """Places for carried units; with six of them a diver does not move any more."""
 ACTIONS: Final = len(WORDS) + DROPS + LISTED_ORDERS
-SPACES: Final = len(CHIPS)
-HEAD: Final = 12
-PER_SPACE: Final = 6
-PER_DIVER: Final = 15
-LENGTH: Final = HEAD + SPACES * PER_SPACE + MAX_PLAYERS * PER_DIVER
-LARGEST: Final = 500.0
-"""No feature is larger: all chips together are worth 240. The true air may fall below 0."""
 
-Features = NDArray[np.float32]
-Observation = dict[str, NDArray[Any]]
+Observation = dict[str, Features | NDArray[np.int8]]
 
 
 def env(
-    players: int = 4, rules: RuleSet | str = DEFAULT, render_mode: str | None = None
+    players: int = 4,
+    rules: RuleSet | str = DEFAULT,
+    render_mode: str | None = None,
+    *,
+    seed: int = 0,
 ) -> wrappers.OrderEnforcingWrapper:
     """The environment as PettingZoo wants it: an illegal action ends the episode and costs 1."""
-    raw = DeepSeaEnv(players, rules, render_mode)
+    raw = DeepSeaEnv(players, rules, render_mode, seed=seed)
     return wrappers.OrderEnforcingWrapper(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))
 
 
 class DeepSeaEnv(AECEnv[str, Observation, int]):
-    """Agents are seats, `seat_A` first; an illegal action raises IllegalAction."""
+    """Agents are seats, `seat_A` first; an illegal action raises IllegalAction.
+
+    seed   the games that are played until `reset` has another seed
+    """
 
     metadata: ClassVar[dict[str, Any]] = {
         "name": "deepsea_v0",
@@ -65,6 +64,8 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         players: int = 4,
         rules: RuleSet | str = DEFAULT,
         render_mode: str | None = None,
+        *,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         if not MIN_PLAYERS <= players <= MAX_PLAYERS:
@@ -80,8 +81,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
             for agent in self.possible_agents
         }
         self.action_spaces = {agent: spaces.Discrete(ACTIONS) for agent in self.possible_agents}
-        self._seed = fresh_seed()
-        self._episode = -1
+        self._begin(seed)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self.observation_spaces[agent]
@@ -92,8 +92,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Begin a game. With a seed it is always the same one, and so are those that follow."""
         if seed is not None:
-            self._seed = seed_from_text(f"pettingzoo:{seed}")
-            self._episode = -1
+            self._begin(seed)
         self._episode += 1
         players = len(self.possible_agents)
         self.game = Game(self._rules, players, game_seed(self._seed, self._episode))
@@ -104,6 +103,11 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._select()
+
+    def _begin(self, seed: int) -> None:
+        """Begin a run of games."""
+        self._seed = seed_from_text(f"pettingzoo:{seed}")
+        self._episode = -1
 
     def observe(self, agent: str) -> Observation:
         view = self.game.view(self.possible_agents.index(agent))
@@ -158,43 +162,3 @@ def numbered(view: View) -> dict[int, str]:
         if drop(unit) in view.legal and drop(unit) not in found.values():
             found[len(WORDS) + i] = drop(unit)
     return found
-
-
-def features(view: View) -> Features:
-    """A seat's view as numbers, its own diver first."""
-    own = view.me.seat
-    row: list[float] = [
-        view.dive,
-        view.air,
-        view.players,
-        view.quiet,
-        own,
-        view.to_move == own,
-        *(view.kind == kind for kind in ("declare", "search")),
-        # What an unknown chip of each level is worth.
-        *(sum(unseen) / len(unseen) if (unseen := view.unseen(n)) else 0.0 for n in LEVELS),
-    ]
-    for space in range(1, SPACES + 1):
-        if space < len(view.trail):
-            unit = view.trail[space]
-            row += [1.0, unit in view.laid, *count_levels(unit)]
-        else:
-            row += [0.0] * PER_SPACE
-    for diver in (view.me, *view.others):
-        row += _diver(view, diver)
-    row += [0.0] * (LENGTH - len(row))
-    return np.array(row, np.float32)
-
-
-def _diver(view: View, diver: Diver) -> list[float]:
-    return [
-        1.0,
-        diver.place,
-        diver.homeward,
-        diver.home,
-        diver.barred,
-        diver.load,
-        *count_levels(chip for unit in diver.cargo for chip in unit),
-        *count_levels(diver.bank),
-        sum(view.known.get(chip, 0) for chip in diver.bank),
-    ]

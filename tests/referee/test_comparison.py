@@ -9,7 +9,7 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import play_number
 from deepsea_referee.results.summary import FaultReport, GameResult
 from deepsea_referee.timing.clock import ManualClock
-from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison, placement_scores
+from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison
 from deepsea_referee.workbench.paired_blocks import BlockSettings, seated
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit
@@ -37,24 +37,6 @@ def result(
 
 def fault(seat: int) -> FaultReport:
     return FaultReport(seat, 0, Fault.CRASH, "search", ("leave", "take"), "gone", 5, "leave", True)
-
-
-@pytest.mark.parametrize(
-    ("placements", "scores"),
-    [
-        ((1, 2), (1, 0)),
-        ((1, 1), (0.5, 0.5)),
-        ((2, 1, 3), (0.5, 1, 0)),
-        ((1, 1, 3), (0.75, 0.75, 0)),
-        ((1, 2, 2, 2), (1, 1 / 3, 1 / 3, 1 / 3)),
-        ((4, 3, 2, 1), (0, 1 / 3, 2 / 3, 1)),
-    ],
-)
-def test_a_placement_score_is_the_share_of_the_others_that_are_behind(
-    placements: tuple[int, ...], scores: tuple[float, ...]
-) -> None:
-    assert placement_scores(placements) == pytest.approx(scores)
-    assert sum(scores) == pytest.approx(len(scores) / 2)
 
 
 def test_a_block_is_one_observation() -> None:

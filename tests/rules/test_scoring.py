@@ -2,6 +2,7 @@
 
 import pytest
 
+from deepsea_rules.scoring import placement_scores
 from deepsea_rules.state import GameState
 from helpers.positions import ALL, at, custom, turn
 
@@ -122,3 +123,21 @@ def test_the_result_is_there_only_when_the_game_is_over() -> None:
     state = at("1 2 | A0v B0v")
     with pytest.raises(ValueError, match="over"):
         state.result()
+
+
+@pytest.mark.parametrize(
+    ("placements", "scores"),
+    [
+        ((1, 2), (1, 0)),
+        ((1, 1), (0.5, 0.5)),
+        ((2, 1, 3), (0.5, 1, 0)),
+        ((1, 1, 3), (0.75, 0.75, 0)),
+        ((1, 2, 2, 2), (1, 1 / 3, 1 / 3, 1 / 3)),
+        ((4, 3, 2, 1), (0, 1 / 3, 2 / 3, 1)),
+    ],
+)
+def test_a_placement_score_is_the_share_of_the_others_that_are_behind(
+    placements: tuple[int, ...], scores: tuple[float, ...]
+) -> None:
+    assert placement_scores(placements) == pytest.approx(scores)
+    assert sum(scores) == pytest.approx(len(scores) / 2)

@@ -14,6 +14,7 @@ from deepsea_ladder.errors import PairingError
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_rules.scoring import halves_ahead
 
 
 def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1) -> list[LineUp]:
@@ -152,11 +153,10 @@ def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
     wins: dict[int, int] = {}
     points: dict[int, int] = {}
     for seats in games:
-        for seat in seats:
+        halves = halves_ahead([seat.placement for seat in seats])
+        for seat, half in zip(seats, halves, strict=True):
             bot = seat.version_id
-            ahead = sum(seat.placement < other.placement for other in seats)
-            level = sum(seat.placement == other.placement for other in seats) - 1
-            part = _PARTS // 2 * (2 * ahead + level) // (len(seats) - 1)
+            part = _PARTS // 2 * half // (len(seats) - 1)
             counts[bot] = counts.get(bot, 0) + 1
             parts[bot] = parts.get(bot, 0) + part
             wins[bot] = wins.get(bot, 0) + (seat.placement == 1)

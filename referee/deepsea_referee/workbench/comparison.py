@@ -13,17 +13,11 @@ from typing import Final, Literal
 
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.confidence import ConfidenceSequence
+from deepsea_rules.scoring import placement_scores
 
 Verdict = Literal["A", "B", "same"]
 LARGEST_LEAD: Final = 50
 """Points: a larger difference in a block counts as this much; real ones are far below."""
-
-
-def placement_scores(placements: Sequence[int]) -> list[float]:
-    """For each seat the share of the others that it is ahead of; a tie is half of it."""
-    counts = Counter(placements)
-    others = len(placements) - 1
-    return [(others - (p - 1) - (counts[p] - 1) / 2) / others for p in placements]
 
 
 class Comparison:
