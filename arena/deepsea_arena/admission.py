@@ -1,16 +1,16 @@
-"""The pre-flight games: what a bot plays before it is taken in.
+"""Admission: the games that a bot plays before it is taken in.
 
-Laws: it plays as it would on the ladder, from its packed files, in the isolation, rules and clock
-of each open season, against itself and against a sample bot; one fault of its own is enough to be
-refused, and the refusal says which decision it was, what came instead, and what to do.
+Invariants: it plays as it would on the ladder, from its packed files, in the isolation, rules and
+clock of each open season, against itself and against a sample bot; one fault of its own is enough
+to be refused, and the refusal says which decision it was, what came instead, and what to do.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final
 
 from deepsea_arena.rated_games import hosting
 from deepsea_bundle.bot_cache import unpack
@@ -31,22 +31,25 @@ LONGEST_LOG: Final = 10
 """Lines of what the bot printed that are shown."""
 
 
-class AdmissionRefusal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AdmissionRefusal:
     """Why a bot is not taken in."""
 
     found: str
+    """The game, the decision, and what the bot did there."""
     remedy: str
+    """What its author can do."""
     log: tuple[str, ...] = ()
     """The last of what it printed."""
 
 
-def try_out(
+def play_admission(
     submission: Submission,
     name: str,
     seasons: Sequence[Season],
     on_game: Callable[[], object] = lambda: None,
 ) -> AdmissionRefusal | None:
-    """Let the bot play; the first trouble with it. Raises RefereeError for trouble of our own."""
+    """Let a bot play; the first fault of its own, or None. `RefereeError` if the referee failed."""
     folder = cleanup.private_folder()
     try:
         unpack(submission.archive, submission.digest, folder / "bot")
@@ -56,8 +59,8 @@ def try_out(
         cleanup.remove_folder(folder)
 
 
-def games(seasons: Sequence[Season]) -> int:
-    """How many games it plays at most."""
+def games_of(seasons: Sequence[Season]) -> int:
+    """How many games a bot plays at most."""
     return 3 * len(seasons)
 
 

@@ -1,11 +1,7 @@
-"""`ladder submit`: a bot comes to the ladder.
-
-What is stored is what was looked at and played, to the byte; a bot that is refused changes nothing.
-"""
+"""`ladder submit`: a bot comes to the ladder."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -37,37 +33,25 @@ def submit(
 
     Exit status: 0 taken in, 1 it failed in a game, 2 it is no bot.
     """
-    from deepsea_arena.admission import games, try_out
-    from deepsea_bundle import names
-    from deepsea_bundle.submission import read_submission
-    from deepsea_ladder.season import Season
-    from deepsea_referee.bots.resolve import sample_bots
+    from deepsea_arena.submit import admission_games, read_bot
+    from deepsea_arena.submit import submit as submitted
 
-    samples = sample_bots()
-    is_sample = path in samples and not Path(path).exists()
-    file = samples[path] if is_sample else Path(path)
     with open_store(store_text) as store:
-        submission = read_submission(file)
-        name = name or submission.manifest.name or (path if is_sample else file.resolve().stem)
-        names.checked("the bot's name", name)
-        names.checked("the author's name", author)
-        seasons = [s.season for s in store.seasons.all() if s.closed_at is None]
-        seasons = seasons or [Season(name="none")]
-        with Progress(games(seasons)) as progress:
-            trouble = try_out(submission, name, seasons, progress.advance)
-        if trouble is not None:
-            _say_trouble(trouble, name, path)
-            ctx.exit(NEGATIVE)
-        version = store.bots.submit(name, author, submission)
-    say(f"{version.bot} version {version.number} by {version.author} is on the ladder")
-    say(f"digest {version.digest}")
+        name, submission = read_bot(path, name)
+        with Progress(admission_games(store)) as progress:
+            result = submitted(store, name, author, submission, progress.advance)
+    if result.refusal is not None:
+        _say_refusal(result.refusal, name, path)
+        ctx.exit(NEGATIVE)
+    say(f"{result.bot} version {result.version} by {result.author} is on the ladder")
+    say(f"digest {result.digest}")
 
 
-def _say_trouble(trouble: AdmissionRefusal, name: str, path: str) -> None:
-    say(f"{name} is not taken in: {trouble.found}")
-    say(f"to do: {trouble.remedy}")
-    if trouble.log:
+def _say_refusal(refusal: AdmissionRefusal, name: str, path: str) -> None:
+    say(f"{name} is not taken in: {refusal.found}")
+    say(f"to do: {refusal.remedy}")
+    if refusal.log:
         say("what it printed:")
-        for line in trouble.log:
+        for line in refusal.log:
             say(f"  {line}")
     say(f"deepsea-referee check {path} tells more")

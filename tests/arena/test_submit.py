@@ -1,0 +1,104 @@
+"""Submitting: what is refused changes nothing, what is taken in has played in every open season."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.submit import admission_games, read_bot, submit
+from deepsea_bundle.errors import BundleError
+from deepsea_ladder.errors import LadderError
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store
+from helpers import ladder
+
+BOT = """
+from deepsea_sdk import Bot, run
+
+class Mine(Bot):
+    def decide(self, view):
+        {deed}
+
+run(Mine)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Store:
+    """A ladder of trusted bots, two at a table."""
+    store = Store.create(tmp_path / "ladder.db")
+    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    store.seasons.open(season, ladder.SEED)
+    return store
+
+
+def test_a_bot_is_named_by_its_author_its_manifest_or_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")
+    assert read_bot(str(file))[0] == "mine"
+    assert read_bot(str(file), "other")[0] == "other"
+    assert read_bot("greedy")[0] == "greedy"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "bot.py").write_text("", encoding="utf-8")
+    (folder / "bot.toml").write_text(
+        'name = "third"\ncommand = ["python3", "bot.py"]\n', encoding="utf-8"
+    )
+    assert read_bot(str(folder))[0] == "third"
+
+
+def test_a_bot_plays_three_games_in_each_open_season(here: Store, tmp_path: Path) -> None:
+    with here as store:
+        assert admission_games(store) == 3
+        store.seasons.open(Season(name="s2", isolation="process"), ladder.SEED)
+        assert admission_games(store) == 6
+        store.seasons.close("s1")
+        store.seasons.close("s2")
+        assert admission_games(store) == 3
+
+
+def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")
+    name, submission = read_bot(str(file))
+    games: list[int] = []
+    with here as store:
+        result = submit(store, name, "me", submission, lambda: games.append(1))
+        assert (result.bot, result.version, result.refusal) == ("mine", 1, None)
+        assert store.bots.get("mine").current.digest == result.digest == submission.digest
+    assert len(games) == 3
+
+
+@pytest.mark.parametrize(
+    ("deed", "first", "found", "remedy", "log"),
+    [
+        ("print('hm'); return 'fly'", "", "seat A, decision 0: illegal_action", "view.legal", "hm"),
+        ("raise RuntimeError('a bug')", "", "crash", "", "RuntimeError: a bug"),
+        ("pass", "raise SystemExit('no licence')", "no licence", "", ""),
+    ],
+)
+def test_the_first_fault_refuses_a_bot_with_what_to_do(
+    here: Store, tmp_path: Path, deed: str, first: str, found: str, remedy: str, log: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"{first}\n{BOT.format(deed=deed)}", encoding="utf-8")
+    name, submission = read_bot(str(file))
+    with here as store:
+        result = submit(store, name, "me", submission)
+        assert store.bots.all() == []
+    assert result.version is None
+    assert result.refusal is not None
+    assert "against itself, 2 seats" in result.refusal.found
+    assert found in result.refusal.found
+    assert remedy in result.refusal.remedy
+    assert result.refusal.remedy
+    assert any(log in line for line in result.refusal.log) or not log
+
+
+@pytest.mark.parametrize(("name", "author"), [("<b>", "me"), ("mine", "a\nb")])
+def test_a_bad_name_is_refused_before_any_game(here: Store, name: str, author: str) -> None:
+    submission = ladder.a_submission("nothing that could play")
+    with here as store, pytest.raises((LadderError, BundleError)) as refused:
+        submit(store, name, author, submission, pytest.fail)
+    assert "\n" not in str(refused.value)
