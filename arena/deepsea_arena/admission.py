@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from deepsea_arena.rated_games import hosting
 from deepsea_bundle.bot_cache import unpack
-from deepsea_bundle.submission import Submission
+from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.season import Season
-from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.bots.resolve import BotSpec, resolve, unpacked_bot
 from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import FaultReport, GameResult, MatchResult
@@ -44,16 +44,15 @@ class AdmissionRefusal:
 
 
 def play_admission(
-    submission: Submission,
-    name: str,
+    bundle: BotBundle,
     seasons: Sequence[Season],
     on_game: Callable[[], object] = lambda: None,
 ) -> AdmissionRefusal | None:
     """Let a bot play; the first fault of its own, or None. `RefereeError` if the referee failed."""
     folder = cleanup.private_folder()
     try:
-        unpack(submission.archive, submission.digest, folder / "bot")
-        bot = replace(resolve(str(folder / "bot")), name=name)
+        unpack(bundle.archive, bundle.digest, folder / "bot")
+        bot = unpacked_bot(folder / "bot", bundle.name)
         return asyncio.run(_play(bot, seasons, on_game))
     finally:
         cleanup.remove_folder(folder)

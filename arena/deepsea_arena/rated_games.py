@@ -13,19 +13,19 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from deepsea_arena.workers.local import FinishedGame, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
+from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import Job
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
-from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.match import play_game
 from deepsea_referee.sandbox import cleanup
@@ -139,10 +139,13 @@ class RatedGamePlayer:
         await self._leaving.aclose()
 
     def _bot(self, digest: str, label: str) -> BotSpec:
-        bot = resolve(str(self._folders(digest)))
+        try:
+            bot = unpacked_bot(self._folders(digest), label)
+        except BundleError as error:
+            raise RefereeError(f"the files of {label} are damaged: {error}") from None
         if bot.digest != digest:
             raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
-        return replace(bot, name=label)
+        return bot
 
 
 def hosting(isolation: str) -> Hosting:

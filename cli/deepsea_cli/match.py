@@ -108,7 +108,7 @@ def command(
 ) -> None:
     """Let two to six bots play.
 
-    BOT is a Python file, a folder with bot.toml, the name of a sample bot such as greedy, or
+    BOT is a Python file, a folder or zip with bot.toml, the name of a sample bot or
     cmd:COMMAND LINE. The same bot may be named several times.
 
     Exit status: 0 played, also if bots were at fault; 1 every game was void.

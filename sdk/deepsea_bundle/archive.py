@@ -1,7 +1,7 @@
 """The files of a bot: which ones may be, in what form they are kept, and their digest.
 
-Laws: a bundle is a mapping from relative paths to contents, nothing else of a file is kept; two
-equal bundles have the same digest and the same packed bytes wherever they were packed; a path
+Invariants: a bundle is a mapping from relative paths to contents, nothing else of a file is kept;
+two equal bundles have the same digest and the same packed bytes wherever they were packed; a path
 means the same file on every system or is refused.
 """
 
@@ -11,7 +11,6 @@ import hashlib
 import io
 import re
 import unicodedata
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +19,10 @@ from deepsea_bundle.errors import BundleError
 
 Files = dict[str, bytes]
 
-SKIPPED: Final = frozenset({"__pycache__", "__MACOSX", ".DS_Store", ".git"})
+SKIPPED: Final = frozenset(
+    {"__pycache__", "__MACOSX", ".DS_Store", ".git", ".venv"}
+    | {".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
 """Files and folders that systems and tools leave behind; they are not part of a bot."""
 
 _MIB: Final = 1 << 20
@@ -147,7 +149,7 @@ def is_skipped(path: str) -> bool:
 
 
 def digest(files: Mapping[str, bytes]) -> str:
-    """SHA-256 over paths and contents, in hex: what the referee says of the unpacked folder."""
+    """SHA-256 over the sorted paths and their contents, each after its length, in hex."""
     total = hashlib.sha256()
     for path in sorted(files):
         for part in (path.encode(), files[path]):
@@ -157,6 +159,8 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 def pack(files: Mapping[str, bytes]) -> bytes:
     """The files as a zip; not compressed, since the results of compressors differ."""
+    import zipfile  # takes a while, and a match packs nothing
+
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(files):

@@ -1,7 +1,7 @@
 """Bots from the store as folders that can be played.
 
-Laws: a folder is there whole or not at all, and holds exactly the files of its digest; several
-processes may share the place.
+Invariants: a folder is there whole or not at all, and holds exactly the files of its digest;
+several processes may share the place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from deepsea_bundle.archive import BundleLimits, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
-from deepsea_bundle.submission import read_folder
+from deepsea_bundle.reader import read_folder
 from deepsea_bundle.unzip import read_zip
 
 _HUGE: Final = 1 << 40

@@ -1,14 +1,12 @@
 """bot.toml: how a bot is started.
 
-Laws: nothing in it reaches a shell; every value has the type that it should have, or the message
-says which; what can be seen from outside (the program's file is there) is looked at.
+Invariants: nothing in it reaches a shell; every value has the type that it should have, or the
+message says which.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
-import tomllib
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +16,6 @@ from deepsea_bundle.errors import BundleError
 
 MANIFEST: Final = "bot.toml"
 _LONGEST_MANIFEST: Final = 64 * 1024
-_PYTHON: Final = ("python", "python3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +36,7 @@ def read_manifest(files: Files) -> Manifest:
         )
     if len(content) > _LONGEST_MANIFEST:
         raise BundleError(f"{MANIFEST} has {len(content)} bytes, more than {_LONGEST_MANIFEST}")
-    try:
-        settings = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BundleError(f"{MANIFEST} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise BundleError(f"{MANIFEST} is nested too deeply") from None
+    settings = _settings(content)
     if unknown := sorted(settings.keys() - {"command", "name"}):
         raise BundleError(f"{MANIFEST} has an unknown key {unknown[0]!a}; command and name are")
     name = settings.get("name")
@@ -54,9 +46,18 @@ def read_manifest(files: Files) -> Manifest:
         names.checked(f"{MANIFEST}: the name", name)
     if "command" not in settings:
         raise BundleError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
-    command = _command(settings["command"])
-    _check_program(command, files)
-    return Manifest(name, command)
+    return Manifest(name, _command(settings["command"]))
+
+
+def _settings(content: bytes) -> dict[str, object]:
+    import tomllib  # takes a while, which a bot that is refused before need not wait for
+
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))  # some editors begin files with a mark
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{MANIFEST} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise BundleError(f"{MANIFEST} is nested too deeply") from None
 
 
 def _command(value: object) -> tuple[str, ...]:
@@ -92,26 +93,6 @@ def _words(text: str) -> tuple[str, ...]:
                 "name one program and its arguments"
             )
     return _command(words)
-
-
-def _check_program(command: tuple[str, ...], files: Files) -> None:
-    """The program, and a Python program's file, are there; as far as can be seen from outside."""
-    program = command[0]
-    if program.startswith(("/", "~")):
-        raise BundleError(
-            f"{MANIFEST}: command starts {program!a}, which is a place on your machine; "
-            "name a file of the bot, or a program such as python3"
-        )
-    if "/" in program and os.path.normpath(program) not in files:
-        raise BundleError(f"{MANIFEST}: command starts {program!a}, but there is no such file")
-    if program in _PYTHON:
-        script = next((word for word in command[1:] if not word.startswith("-")), None)
-        if script and script.endswith(".py") and os.path.normpath(script) not in files:
-            there = ", ".join(sorted(path for path in files if path.endswith(".py"))[:3])
-            raise BundleError(
-                f"{MANIFEST}: command runs {script!a}, but there is no such file; "
-                f"there is {there or 'no Python file'}"
-            )
 
 
 def _kind(value: object) -> str:

@@ -1,43 +1,48 @@
 """Names of bots and authors, and other words that end up in tables and terminals.
 
-Laws: a name has letters and digits of left-to-right scripts, single spaces and a few marks,
-nothing that a terminal, a page or a spreadsheet would take for an order; two names that differ
-only in case or in how a letter is encoded are one name.
+Invariants: a name is ASCII without spaces, safe in a terminal, a page, a file name and a URL; two
+names that differ only in case are one name; no name can be taken for a version of another, which
+is labelled "greedy v3".
 """
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from typing import Final
 
 from deepsea_bundle.errors import BundleError
 
 LONGEST: Final = 40
-_MARKS: Final = frozenset(" ._'+-")
+RULE: Final = f"1 to {LONGEST} of a-z, A-Z, 0-9, and after the first also . _ -"
+
+_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
+_VERSION: Final = re.compile(r"[._-]+(v[0-9]+)\Z", re.IGNORECASE)
 
 
 def checked(what: str, name: str) -> str:
     """The name, if it is one; `what` says whose. Raises `BundleError`."""
-    if not name or len(name) > LONGEST:
-        raise BundleError(f"{what} {name[:60]!a} has {len(name)} characters, not 1 to {LONGEST}")
-    if unicodedata.normalize("NFKC", name) != name:
-        raise BundleError(f"{what} {name!a} is written with look-alikes of plain characters")
-    for char in name:
-        if not (_is_plain_letter(char) or char in _MARKS):
-            raise BundleError(
-                f"{what} {name!a} has the character {char!a}; letters, digits, spaces and ._'+- "
-                "make a name"
-            )
-    if not (name[0].isalnum() and name[-1] != " " and "  " not in name):
+    if not _NAME.fullmatch(name):
+        raise BundleError(f"{what} {name[:60]!a} is not a name of {RULE}")
+    if _VERSION.search(name):
         raise BundleError(
-            f"{what} {name!a} must begin with a letter or digit, and spaces stand alone inside"
+            f"{what} {name!a} ends like a version; the ladder numbers versions by itself"
         )
     return name
 
 
+def name_from(text: str) -> str:
+    """A valid name made of any text, such as "my-bot" of the file "my bot.py".
+
+    Other characters become "-", which does not stand at either end; what is too long is cut; the
+    mark before what looks like a version goes ("greedy-v3": "greedyv3"); of nothing comes "bot".
+    """
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("._-")[:LONGEST].rstrip("._-")
+    return _VERSION.sub(r"\1", name) or "bot"
+
+
 def key(name: str) -> str:
     """What two names have in common that count as one."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return name.lower()
 
 
 def plain(text: str, longest: int = 2000) -> str:
@@ -46,7 +51,3 @@ def plain(text: str, longest: int = 2000) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
     return shown if len(shown) <= longest else shown[: longest - 3] + "..."
-
-
-def _is_plain_letter(char: str) -> bool:
-    return char.isalnum() and unicodedata.bidirectional(char) in ("L", "EN")

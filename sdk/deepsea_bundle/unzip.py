@@ -1,7 +1,7 @@
 """A strict reader of zip files from strangers.
 
-Laws: nothing is guessed: the directory, the entries' own headers and the bytes between them have
-to agree and to fill the file exactly, so that every reader sees the same files; no size is
+Invariants: nothing is guessed: the directory, the entries' own headers and the bytes between them
+have to agree and to fill the file exactly, so that every reader sees the same files; no size is
 believed before it was checked, and nothing grows beyond it; nothing is written anywhere.
 
 The standard library's reader takes overlapping entries, duplicates, leading and trailing data and

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_bundle.submission import read_submission
+from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -78,7 +78,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         for name in ("anna", "ben"):
             file = tmp_path / f"{name}.py"
             file.write_text(BOT.format(hang=str(hang), pipe=str(pipe)) + f"# {name}\n")
-            store.bots.submit(name, f"{name} senior", read_submission(file))
+            store.bots.submit(name, f"{name}-senior", read_bot(file))
             file.unlink()
     with nothing_stays_behind(monkeypatch), ExitStack() as stack:
         scheduler = stack.enter_context(dask("scheduler", "--host", "127.0.0.1", "--port", "0"))

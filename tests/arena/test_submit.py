@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.submit import admission_games, read_bot, submit
+from deepsea_arena.submit import admission_games, submit
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.errors import LadderError
+from deepsea_bundle.reader import read_bot
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from helpers import ladder
@@ -33,21 +33,6 @@ def here(tmp_path: Path) -> Store:
     return store
 
 
-def test_a_bot_is_named_by_its_author_its_manifest_or_its_file(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")
-    assert read_bot(str(file))[0] == "mine"
-    assert read_bot(str(file), "other")[0] == "other"
-    assert read_bot("greedy")[0] == "greedy"
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "bot.py").write_text("", encoding="utf-8")
-    (folder / "bot.toml").write_text(
-        'name = "third"\ncommand = ["python3", "bot.py"]\n', encoding="utf-8"
-    )
-    assert read_bot(str(folder))[0] == "third"
-
-
 def test_a_bot_plays_three_games_in_each_open_season(here: Store, tmp_path: Path) -> None:
     with here as store:
         assert admission_games(store) == 3
@@ -61,12 +46,12 @@ def test_a_bot_plays_three_games_in_each_open_season(here: Store, tmp_path: Path
 def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")
-    name, submission = read_bot(str(file))
+    bundle = read_bot(file)
     games: list[int] = []
     with here as store:
-        result = submit(store, name, "me", submission, lambda: games.append(1))
+        result = submit(store, "me", bundle, lambda: games.append(1))
         assert (result.bot, result.version, result.refusal) == ("mine", 1, None)
-        assert store.bots.get("mine").current.digest == result.digest == submission.digest
+        assert store.bots.get("mine").current.digest == result.digest == bundle.digest
     assert len(games) == 3
 
 
@@ -83,9 +68,9 @@ def test_the_first_fault_refuses_a_bot_with_what_to_do(
 ) -> None:
     file = tmp_path / "mine.py"
     file.write_text(f"{first}\n{BOT.format(deed=deed)}", encoding="utf-8")
-    name, submission = read_bot(str(file))
+    bundle = read_bot(file)
     with here as store:
-        result = submit(store, name, "me", submission)
+        result = submit(store, "me", bundle)
         assert store.bots.all() == []
     assert result.version is None
     assert result.refusal is not None
@@ -96,9 +81,8 @@ def test_the_first_fault_refuses_a_bot_with_what_to_do(
     assert any(log in line for line in result.refusal.log) or not log
 
 
-@pytest.mark.parametrize(("name", "author"), [("<b>", "me"), ("mine", "a\nb")])
-def test_a_bad_name_is_refused_before_any_game(here: Store, name: str, author: str) -> None:
-    submission = ladder.a_submission("nothing that could play")
-    with here as store, pytest.raises((LadderError, BundleError)) as refused:
-        submit(store, name, author, submission, pytest.fail)
+def test_an_authors_bad_name_is_refused_before_any_game(here: Store) -> None:
+    bundle = ladder.a_bundle("nothing that could play")
+    with here as store, pytest.raises(BundleError, match="the author's name") as refused:
+        submit(store, "a\nb", bundle, pytest.fail)
     assert "\n" not in str(refused.value)

@@ -12,7 +12,7 @@ import pytest
 
 from deepsea_arena import lease_owner
 from deepsea_arena.seasons import seat_a_begins
-from deepsea_bundle.submission import read_submission
+from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_cli.text_table import Column, table
 from deepsea_ladder.model import JobStatus
@@ -265,7 +265,7 @@ def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
         ladder.play_all(store, season, {"s1-2": ["ben"], "s1-4": ["ben"]})
     out = run("ladder", "bot", "ben").out
-    assert "ben by ben senior is active" in out
+    assert "ben by ben-senior is active" in out
     assert "after game" in out
     assert "faults in 2 games; `ladder record GAME`" in out
     assert "s1-2 seat A, decision 1: crash: its process ended; it forfeited" in out
@@ -280,7 +280,7 @@ def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
 
 def test_a_former_version_can_be_looked_at(run: Run, played: Path) -> None:
     with Store.open(played) as store:
-        ladder.submit(store, "anna", "better", "anna senior")
+        ladder.submit(store, "anna", "better", "anna-senior")
     assert "it has not played yet" in run("ladder", "bot", "anna").out
     assert "against" in run("ladder", "bot", "anna", "--version", 1).out
     assert run("ladder", "bot", "anna", "--version", 3).status == 2
@@ -392,4 +392,4 @@ def test_games_of_a_killed_run_wait_again_at_once(played: Path) -> None:
 
 def test_a_sample_bot_is_a_submission() -> None:
     for file in sample_bots().values():
-        assert read_submission(file).manifest.command[0] == "python3"
+        assert read_bot(file).command[0] == "python3"

@@ -17,7 +17,7 @@ from deepsea_arena.rated_games import RatedGamePlayer, worker
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.workers.local import FinishedGame, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
-from deepsea_bundle.submission import read_submission
+from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_ladder.model import BotState, Job, JobStatus
 from deepsea_ladder.season import Season
@@ -67,7 +67,7 @@ def bot(folder: Path, name: str, deed: str = "pass", first: str = "") -> Path:
 
 def enter(store: Store, file: Path) -> None:
     """Store a bot without letting it play before."""
-    store.bots.submit(file.stem, f"{file.stem} senior", read_submission(file))
+    store.bots.submit(file.stem, f"{file.stem}-senior", read_bot(file))
 
 
 @pytest.fixture
@@ -443,7 +443,7 @@ def test_four_sample_bots_in_sandboxes_make_a_sensible_table(
     monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
     assert run("ladder", "init", "--clock", PATIENT).status == 0
     for name in ("greedy", "cautious", "random", "heuristic"):
-        assert run("ladder", "submit", name, "--author", f"{name}'s").status == 0
+        assert run("ladder", "submit", name, "--author", f"{name}-author").status == 0
     assert run("ladder", "run", "--games", 40).status == 0
     rows = json.loads(run("ladder", "standings", "--json").out)["standings"]
     assert [row["games"] for row in rows] == [40] * 4

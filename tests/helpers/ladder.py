@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from deepsea_bundle.submission import Submission, submission_of
+from deepsea_bundle.reader import BotBundle, bundle_of
 from deepsea_ladder.model import BotVersion, Job, StoredSeason
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -15,16 +15,17 @@ SEED = seed_from_text("a season of the tests")
 NAMES = ("anna", "ben", "cleo", "dan", "eve", "finn")
 
 
-def a_submission(text: str) -> Submission:
+def a_bundle(text: str) -> BotBundle:
     """A bot whose only peculiarity is a text."""
-    return submission_of(
-        {"bot.toml": b'command = ["python3", "bot.py"]\n', "bot.py": f"# {text}\n".encode()}
+    return bundle_of(
+        {"bot.toml": b'command = ["python3", "bot.py"]\n', "bot.py": f"# {text}\n".encode()},
+        default="bot",
     )
 
 
 def submit(store: Store, name: str, text: str = "", author: str = "") -> BotVersion:
     """Submit a bot; each has an author of its own unless one is given."""
-    return store.bots.submit(name, author or f"{name} senior", a_submission(text or name))
+    return store.bots.submit(name, author or f"{name}-senior", a_bundle(text or name))
 
 
 def stocked(store: Store, bots: int = 4, seats: tuple[int, ...] = (4,)) -> StoredSeason:

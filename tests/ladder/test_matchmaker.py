@@ -54,7 +54,7 @@ def test_only_active_bots_in_their_newest_version_play(store: Store) -> None:
 
 def test_bots_of_one_author_do_not_meet(store: Store) -> None:
     season = ladder.stocked(store, bots=3, seats=(2,))
-    ladder.submit(store, "anton", author="anna senior")
+    ladder.submit(store, "anton", author="anna-senior")
     anna, anton = (store.bots.get(name).current.id for name in ("anna", "anton"))
     for block in Matchmaker(store, season)(0, 60):
         for lineup in block:

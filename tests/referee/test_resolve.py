@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
+import shlex
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots, with_unique_names
+from deepsea_bundle import names
+from deepsea_bundle.archive import digest
+from deepsea_bundle.errors import BundleError
+from deepsea_referee.bots.resolve import (
+    BotSpec,
+    bundle_for_ladder,
+    resolve,
+    sample_bots,
+    unpacked_bot,
+    with_unique_names,
+)
 from deepsea_referee.errors import UserError
 
 SOURCE = "raise SystemExit('never run here')\n"
@@ -26,20 +37,24 @@ def test_a_python_file_runs_with_this_python_in_its_own_folder(tmp_path: Path) -
         name="my_bot",
         command=(sys.executable, str(file)),
         folder=tmp_path,
-        digest=hashlib.sha256(SOURCE.encode()).hexdigest(),
+        digest=digest(
+            {"bot.py": SOURCE.encode(), "bot.toml": b'command = ["python3", "bot.py"]\n'}
+        ),
     )
 
 
 def test_a_folder_names_its_command(tmp_path: Path) -> None:
-    write(tmp_path / "deep" / "bot.toml", 'command = "python main.py --fast"\nname = "Deep One"\n')
+    write(tmp_path / "deep" / "bot.toml", 'command = "python main.py --fast"\nname = "Deep-One"\n')
+    write(tmp_path / "deep" / "main.py")
     bot = resolve(str(tmp_path / "deep"))
-    assert bot.name == "Deep One"
+    assert bot.name == "Deep-One"
     assert bot.command == (sys.executable, "main.py", "--fast")
     assert bot.folder == tmp_path / "deep"
 
 
 def test_a_folders_command_may_be_a_list_and_its_name_be_left_out(tmp_path: Path) -> None:
     write(tmp_path / "rusty" / "bot.toml", 'command = ["./rusty", "two words"]\n')
+    write(tmp_path / "rusty" / "rusty")
     bot = resolve(str(tmp_path / "rusty"))
     assert (bot.name, bot.command) == ("rusty", ("./rusty", "two words"))
 
@@ -58,7 +73,7 @@ def test_a_command_line_runs_where_the_user_stands(tmp_path: Path) -> None:
 def test_a_folders_digest_changes_with_every_byte_and_name_and_with_nothing_else(
     tmp_path: Path,
 ) -> None:
-    def digest(files: dict[str, str], number: int) -> str:
+    def digest_of(files: dict[str, str], number: int) -> str:
         folder = tmp_path / str(number) / "bot"
         for name, text in files.items():
             write(folder / name, text)
@@ -72,10 +87,10 @@ def test_a_folders_digest_changes_with_every_byte_and_name_and_with_nothing_else
         base | {"c": ""},
         {"bot.toml": base["bot.toml"], "a": "1", "lib/c": "2"},
     ]
-    digests = [digest(files, number) for number, files in enumerate(variants)]
+    digests = [digest_of(files, number) for number, files in enumerate(variants)]
     assert len(set(digests)) == len(variants)
     reordered = dict(reversed(base.items())) | {"__pycache__/a.pyc": "x", "lib/__pycache__/b": ""}
-    assert digest(reordered, 99) == digests[0]
+    assert digest_of(reordered, 99) == digests[0]
 
 
 @pytest.mark.parametrize(
@@ -84,16 +99,16 @@ def test_a_folders_digest_changes_with_every_byte_and_name_and_with_nothing_else
         ("{tmp}/missing.py", "there is no bot"),
         ("", "there is no bot"),
         ("no\0such", "there is no bot"),
-        ("{tmp}/notes.txt", "not a Python file"),
+        ("{tmp}/notes.txt", "neither a zip nor a Python file"),
         ("{tmp}/broken.py", "line 2: "),
         ("{tmp}/binary.py", "not valid Python"),
-        ("{tmp}/empty", "has no bot.toml"),
+        ("{tmp}/empty", "there is no bot.toml"),
         ("{tmp}/bad_toml", "not valid TOML"),
         ("{tmp}/bad_key", "unknown key 'comand'"),
-        ("{tmp}/no_command", "command is"),
+        ("{tmp}/no_command", "lacks command"),
         ("{tmp}/empty_command", "command is"),
         ("{tmp}/number_command", "command is"),
-        ("{tmp}/blank_name", "name is"),
+        ("{tmp}/blank_name", "is not a name"),
         ("cmd:", "needs a command line"),
         ("cmd:python 'unclosed", "not a command line"),
         ("cmd:''", "needs a command line"),
@@ -110,7 +125,7 @@ def test_what_is_no_bot_is_refused_in_one_line(tmp_path: Path, text: str, why: s
     write(tmp_path / "empty_command/bot.toml", "command = []")
     write(tmp_path / "number_command/bot.toml", "command = 7")
     write(tmp_path / "blank_name/bot.toml", 'command = "x"\nname = " \\n"')
-    with pytest.raises(UserError) as caught:
+    with pytest.raises((UserError, BundleError)) as caught:
         resolve(text.replace("{tmp}", str(tmp_path)))
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -131,16 +146,54 @@ def test_samples_have_names() -> None:
 
 
 def test_a_file_goes_before_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "greedy" / "bot.toml", 'command = "./mine"')
+    write(tmp_path / "greedy" / "bot.toml", 'command = "mine"')
     monkeypatch.chdir(tmp_path)
-    assert resolve("greedy").command == ("./mine",)
+    assert resolve("greedy").command == ("mine",)
 
 
-def test_names_are_safe_to_print(tmp_path: Path) -> None:
-    write(tmp_path / "x" / "bot.toml", 'command = "x"\nname = "\\u001b[31mred\\u202e\\nline %s"')
-    assert resolve(str(tmp_path / "x")).name == "[31mred line %s"
-    write(tmp_path / "x" / "bot.toml", f'command = "x"\nname = "{"y" * 500}"')
-    assert len(resolve(str(tmp_path / "x")).name) == 40
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [
+        ("my bot", "my-bot"),
+        ("_private", "private"),
+        ("Ünï❤ bot", "n-bot"),
+        ("\x1b[31mred\u202e\nline %s", "31mred-line-s"),
+        ("greedy-v3", "greedyv3"),
+        ("v3", "v3"),
+        ("❤", "bot"),
+        ("y" * 50, "y" * 40),
+        ("y" * 37 + "-v3x", "y" * 37 + "v3"),
+        ("a--v3-", "av3"),
+    ],
+)
+def test_a_file_or_command_is_called_after_its_file(tmp_path: Path, stem: str, name: str) -> None:
+    file = write(tmp_path / f"{stem}.py")
+    assert resolve(str(file)).name == name
+    assert resolve(f"cmd:x {shlex.quote(str(file))}").name == name
+    assert names.checked("the name", name) == name
+
+
+def test_a_zip_is_unpacked_and_played_under_its_name(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "deep.zip", "w") as archive:
+        archive.writestr("deep/bot.toml", 'command = "python3 lib/main.py"')
+        archive.writestr("deep/lib/main.py", SOURCE)
+    bot = resolve(str(tmp_path / "deep.zip"))
+    assert (bot.name, bot.command) == ("deep", (sys.executable, "lib/main.py"))
+    assert bot.folder is not None
+    assert (bot.folder / "lib" / "main.py").read_text() == SOURCE
+    assert bot.digest == unpacked_bot(bot.folder, "deep v1").digest
+
+
+def test_the_ladder_takes_no_command_line() -> None:
+    with pytest.raises(UserError, match="is a command on this machine, and the ladder plays files"):
+        bundle_for_ladder("cmd:node b.js")
+
+
+def test_a_sample_comes_to_the_ladder_under_its_own_name_or_another() -> None:
+    for name in sample_bots():
+        bundle = bundle_for_ladder(name)
+        assert (bundle.name, bundle.digest) == (name, resolve(name).digest)
+    assert bundle_for_ladder("greedy", "mine").name == "mine"
 
 
 @pytest.mark.parametrize(

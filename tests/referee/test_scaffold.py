@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_bundle.errors import BundleError
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
@@ -18,7 +19,13 @@ from helpers.programs import HEAD
 
 @pytest.mark.parametrize(
     ("name", "class_name"),
-    [("mine", "Mine"), ("my-bot_2", "MyBot2"), ("bot", "BotBot"), ("none", "NoneBot")],
+    [
+        ("mine", "Mine"),
+        ("my-bot_2", "MyBot2"),
+        ("7.up", "Bot7Up"),
+        ("bot", "BotBot"),
+        ("none", "NoneBot"),
+    ],
 )
 def test_the_bot_is_one(tmp_path: Path, name: str, class_name: str) -> None:
     files = create(str(tmp_path / name))
@@ -63,9 +70,9 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "bot.py").read_text(encoding="utf-8") == HEAD
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "1st", "a b", "a.b", "x" * 41, "bücher"])
+@pytest.mark.parametrize("name", ["", ".", "..", "_a", "a b", "a-v2", "x" * 41, "bücher"])
 def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=r"cannot be a bot's name|is there already"):
+    with pytest.raises((BundleError, UserError), match=r"the bot's name|is there already"):
         create(f"{tmp_path}/{name}")
     assert list(tmp_path.iterdir()) == []
 

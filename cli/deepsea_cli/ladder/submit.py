@@ -33,15 +33,16 @@ def submit(
 
     Exit status: 0 taken in, 1 it failed in a game, 2 it is no bot.
     """
-    from deepsea_arena.submit import admission_games, read_bot
+    from deepsea_arena.submit import admission_games
     from deepsea_arena.submit import submit as submitted
+    from deepsea_referee.bots.resolve import bundle_for_ladder
 
     with open_store(store_text) as store:
-        name, submission = read_bot(path, name)
+        bundle = bundle_for_ladder(path, name)
         with Progress(admission_games(store)) as progress:
-            result = submitted(store, name, author, submission, progress.advance)
+            result = submitted(store, author, bundle, progress.advance)
     if result.refusal is not None:
-        _say_refusal(result.refusal, name, path)
+        _say_refusal(result.refusal, bundle.name, path)
         ctx.exit(NEGATIVE)
     say(f"{result.bot} version {result.version} by {result.author} is on the ladder")
     say(f"digest {result.digest}")

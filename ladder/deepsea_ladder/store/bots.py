@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
 
 from deepsea_bundle import names
-from deepsea_bundle.submission import Submission
+from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import StoreError, SubmissionError
 from deepsea_ladder.model import AuditKind, BotState, BotVersion, LadderBot
 from deepsea_ladder.store import schema
@@ -27,7 +27,7 @@ class Bots:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def submit(self, name: str, author: str, submission: Submission) -> BotVersion:
+    def submit(self, name: str, author: str, bundle: BotBundle) -> BotVersion:
         """Store a new version, which is active from now on.
 
         Raises `BundleError` for a bad name, and `SubmissionError` for somebody else's bot or files
@@ -44,7 +44,7 @@ class Bots:
                 raise SubmissionError(
                     f"the bot {bot.name!r} is {bot.author}'s; choose another name"
                 )
-            if bot and bot.current.digest == submission.digest:
+            if bot and bot.current.digest == bundle.digest:
                 hint = "" if bot.state is BotState.ACTIVE else f"; it is {bot.state}: enable it"
                 raise SubmissionError(
                     f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
@@ -73,13 +73,13 @@ class Bots:
                         **state,
                     ),
                 )
-            _keep(connection, submission)
+            _keep(connection, bundle)
             connection.execute(
                 insert(schema.bot_versions).values(
-                    bot_id=bot_id, number=number, digest=submission.digest, created_at=at
+                    bot_id=bot_id, number=number, digest=bundle.digest, created_at=at
                 )
             )
-            words = f"version {number} by {author}: {submission.digest}"
+            words = f"version {number} by {author}: {bundle.digest}"
             note(connection, at, AuditKind.SUBMITTED, name, words)
             return _get(connection, name).current
 
@@ -129,7 +129,7 @@ class Bots:
             return [_version(row) for row in rows]
 
     def archive(self, digest: str) -> bytes:
-        """The packed files of that digest; `submission.unpack` makes a folder of them."""
+        """The packed files of that digest; `bot_cache.unpack` makes a folder of them."""
         table = schema.archives
         with self._database.read() as connection:
             row = connection.execute(select(table.c.content).where(table.c.digest == digest))
@@ -241,11 +241,9 @@ def _added(connection: Connection, row: Insert) -> int:
     return int(key[0])
 
 
-def _keep(connection: Connection, submission: Submission) -> None:
+def _keep(connection: Connection, bundle: BotBundle) -> None:
     """Store the files, unless somebody's version has the same."""
     table = schema.archives
-    query = select(table.c.digest).where(table.c.digest == submission.digest)
+    query = select(table.c.digest).where(table.c.digest == bundle.digest)
     if connection.execute(query).first() is None:
-        connection.execute(
-            insert(table).values(digest=submission.digest, content=submission.archive)
-        )
+        connection.execute(insert(table).values(digest=bundle.digest, content=bundle.archive))

@@ -1,8 +1,7 @@
 """Which program a bot is: from what the user wrote to a command, a name and a digest.
 
-Nothing of a bot is run or imported here. What can be seen without running it (no such file, a
-syntax error, a bad bot.toml) is refused here; the rest shows when it is started. A digest changes
-with every byte that the bot consists of, and with nothing else.
+Nothing of a bot is run or imported here. The files of a bot are read, judged and named by
+`deepsea_bundle`, for a match as for the ladder; only `cmd:COMMAND LINE` is for matches alone.
 """
 
 from __future__ import annotations
@@ -12,22 +11,20 @@ import hashlib
 import os
 import shlex
 import sys
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import Final
 
+from deepsea_bundle.archive import digest
+from deepsea_bundle.manifest import read_manifest
+from deepsea_bundle.names import name_from
+from deepsea_bundle.program import PYTHON
+from deepsea_bundle.reader import FORMS, BotBundle, read_bot, read_folder
 from deepsea_referee.errors import UserError
 
-MANIFEST: Final = "bot.toml"
 COMMAND_PREFIX: Final = "cmd:"
-LEFT_BEHIND: Final = frozenset({"__pycache__", "__MACOSX", ".DS_Store", ".git"})
-"""What systems and tools leave in a folder; it is no part of a bot. The ladder skips the same
-(`deepsea_bundle.archive.SKIPPED`; a test compares the two)."""
-_LONGEST_NAME: Final = 40
-_KINDS: Final = "a Python file, a folder with bot.toml, a sample's name or cmd:COMMAND LINE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +40,43 @@ class BotSpec:
 
 
 def resolve(text: str) -> BotSpec:
-    """Find the bot that `text` names; UserError says why there is none."""
+    """The bot that `text` names, ready to be started; UserError or BundleError says why not.
+
+    A zip is unpacked into a folder that goes with this process.
+    """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
-    path = Path(text)
-    try:
-        if text and path.is_dir():
-            return _folder(path)
-        if path.is_file():
-            return _python_file(path)
-        samples = sample_bots()
-        if text in samples:
-            return _python_file(samples[text], name=text)
-    except OSError as error:
-        raise UserError(f"bot {text!r} cannot be read: {error.strerror or error}") from None
-    near = difflib.get_close_matches(text, samples, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    known = f"; samples: {', '.join(samples)}" if samples else ""
-    raise UserError(f"there is no bot {text!r}: {hint}a bot is {_KINDS}{known}")
+    path, name = _find(text)
+    if path.is_dir():
+        return _in_folder(read_bot(path), path.resolve())
+    if path.suffix != ".py":
+        return _unpacked_zip(read_bot(path))
+    bundle = read_bot(path, name or name_from(path.stem))
+    path = path.resolve()
+    return BotSpec(bundle.name, (sys.executable, str(path)), path.parent, bundle.digest)
+
+
+def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
+    """The files of the bot that `text` names, under a name that may be given.
+
+    What `resolve` takes is taken, but for a command line, whose files nobody knows.
+    """
+    if text.startswith(COMMAND_PREFIX):
+        raise UserError(
+            f"{text!r} is a command on this machine, and the ladder plays files: {FORMS}"
+        )
+    path, sample = _find(text)
+    return read_bot(path, name if name is not None else sample)
+
+
+def unpacked_bot(folder: Path, name: str) -> BotSpec:
+    """The bot in a folder of the ladder's, under a name that is taken as it is.
+
+    Its digest is that of the files as they are now. Raises BundleError if they are no bot's.
+    """
+    files = read_folder(folder)
+    command = read_manifest(files).command
+    return BotSpec(name, _runnable(command), folder.resolve(), digest(files))
 
 
 def sample_bots() -> dict[str, Path]:
@@ -89,72 +105,58 @@ def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
     return named
 
 
-def _python_file(path: Path, name: str | None = None) -> BotSpec:
-    if path.suffix != ".py":
-        raise UserError(f"bot {str(path)!r} is not a Python file: a bot is {_KINDS}")
-    source = path.read_bytes()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(source, str(path), "exec", dont_inherit=True)
-    except SyntaxError as error:
-        raise UserError(
-            f"bot {str(path)!r} is not valid Python: line {error.lineno}: {error.msg}"
-        ) from None
-    except ValueError as error:
-        raise UserError(f"bot {str(path)!r} is not valid Python: {error}") from None
-    path = path.resolve()
-    return BotSpec(
-        name=name or _clean_name(path.stem),
-        command=(sys.executable, str(path)),
-        folder=path.parent,
-        digest=hashlib.sha256(source).hexdigest(),
+def _find(text: str) -> tuple[Path, str | None]:
+    """Where the files are of the bot that `text` names; the name if it is a sample bot."""
+    if text and _exists(text):
+        return Path(text), None
+    samples = sample_bots()
+    if text in samples:
+        return samples[text], text
+    near = difflib.get_close_matches(text, samples, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    known = f"; samples: {', '.join(samples)}" if samples else ""
+    raise UserError(
+        f"there is no bot {text!r}: {hint}{FORMS}, a sample's name or, in a match, "
+        f"{COMMAND_PREFIX}COMMAND LINE{known}"
     )
 
 
-def _folder(folder: Path) -> BotSpec:
-    import tomllib  # takes a while, and most bots have no manifest
-
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
-        raise UserError(f"bot folder {str(folder)!r} has no {MANIFEST} (with command and name)")
+def _exists(text: str) -> bool:
     try:
-        settings = tomllib.loads(manifest.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{str(manifest)!r} is not valid TOML: {error}") from None
-    if unknown := sorted(settings.keys() - {"command", "name"}):
-        raise UserError(f"{str(manifest)!r}: unknown key {unknown[0]!r}; it has command and name")
-    command, folder = settings.get("command"), folder.resolve()
-    words = _split(command, str(manifest)) if isinstance(command, str) else command
-    if not _is_command(words):
-        raise UserError(f"{str(manifest)!r}: command is a text or a list of texts, not empty")
-    name = settings.get("name", folder.name)
-    if not isinstance(name, str) or not _clean_name(name):
-        raise UserError(f"{str(manifest)!r}: name is a text that can be printed")
-    return BotSpec(_clean_name(name), _runnable(words), folder, _tree_digest(folder))
+        Path(text).stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        raise UserError(f"bot {text!r} cannot be read: {error.strerror or error}") from None
+    return True
+
+
+def _in_folder(bundle: BotBundle, folder: Path) -> BotSpec:
+    return BotSpec(bundle.name, _runnable(bundle.command), folder, bundle.digest)
+
+
+def _unpacked_zip(bundle: BotBundle) -> BotSpec:
+    # Seldom needed, and they take a while.
+    from deepsea_bundle.bot_cache import unpack
+    from deepsea_referee.sandbox import cleanup
+
+    folder = cleanup.private_folder() / "bot"
+    unpack(bundle.archive, bundle.digest, folder)
+    return _in_folder(bundle, folder)
 
 
 def _command_line(text: str) -> BotSpec:
     command = _split(text, f"{COMMAND_PREFIX}{text}")
-    if not _is_command(command):
+    if not command or not command[0] or "\0" in text:
         raise UserError(f"{COMMAND_PREFIX} needs a command line, such as 'cmd:python3 my_bot.py'")
     # What is written as a path counts into the digest; programs found on PATH do not.
     files = [Path(word) for word in command if (os.sep in word or "." in word)]
     files = [file for file in files if file.is_file()]
-    digest = hashlib.sha256(_length_first(word.encode() for word in command))
+    total = hashlib.sha256(_length_first(os.fsencode(word) for word in command))
     for file in files:
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
+        total.update(hashlib.sha256(file.read_bytes()).digest())
     named_after = files[-1] if files else Path(command[0])
-    return BotSpec(_clean_name(named_after.stem), _runnable(command), None, digest.hexdigest())
-
-
-def _is_command(command: object) -> TypeGuard[list[str]]:
-    return (
-        isinstance(command, list)
-        and bool(command)
-        and all(isinstance(word, str) and "\0" not in word for word in command)
-        and bool(command[0])
-    )
+    return BotSpec(name_from(named_after.stem), _runnable(command), None, total.hexdigest())
 
 
 def _split(text: str, where: str) -> list[str]:
@@ -166,34 +168,10 @@ def _split(text: str, where: str) -> list[str]:
 
 def _runnable(command: Sequence[str]) -> tuple[str, ...]:
     """`python` and `python3` mean the interpreter that runs the referee: it has the SDK."""
-    first = sys.executable if command[0] in ("python", "python3") else command[0]
+    first = sys.executable if command[0] in PYTHON else command[0]
     return (first, *command[1:])
-
-
-def _tree_digest(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(_files(folder), key=lambda path: path.relative_to(folder).as_posix()):
-        content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
-        digest.update(_length_first([os.fsencode(path.relative_to(folder).as_posix()), content]))
-    return digest.hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
-        if entry.name in LEFT_BEHIND:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            yield from _files(entry)
-        elif entry.is_symlink() or entry.is_file():
-            yield entry
 
 
 def _length_first(parts: Iterable[bytes]) -> bytes:
     """The parts one after another, so that no two lists of parts give the same bytes."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-
-
-def _clean_name(name: str) -> str:
-    """Safe to print in a table: one line of printable characters, not endlessly long."""
-    printable = "".join(c if c.isprintable() else " " for c in name)
-    return " ".join(printable.split())[:_LONGEST_NAME].strip()

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from deepsea_referee.bots.resolve import MANIFEST
+from deepsea_bundle.manifest import MANIFEST
 from deepsea_referee.sandbox import python_paths
 from deepsea_referee.sandbox.interface import LaunchSpec
 

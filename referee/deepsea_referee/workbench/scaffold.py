@@ -11,9 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from deepsea_bundle import names
 from deepsea_referee.errors import UserError
-
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 _BOT: Final = '''\
 """{name}: takes what it can carry home, and turns back in time."""
@@ -84,15 +83,10 @@ if __name__ == "__main__":
 def create(text: str) -> list[Path]:
     """Write the folder; its last part is the bot's name. Returns the files.
 
-    Raises UserError if it is there already, or its name cannot be a bot's.
+    Raises UserError if it is there already, BundleError if its name cannot be a bot's.
     """
     folder = Path(text)
-    name = folder.name
-    if not _NAME.fullmatch(name):
-        raise UserError(
-            f"{name!r} cannot be a bot's name: it has up to 40 letters, digits, - and _, and "
-            "begins with a letter"
-        )
+    name = names.checked("the bot's name", folder.name)
     words = {"name": name, "class_name": _class_name(name)}
     files = {"bot.py": _BOT, "bot.toml": _MANIFEST, "test_bot.py": _TEST}
     try:
@@ -107,7 +101,9 @@ def create(text: str) -> list[Path]:
 
 
 def _class_name(name: str) -> str:
-    """`my-bot` is MyBot; what means something else in the files gets "Bot" behind it."""
-    joined = "".join(word[:1].upper() + word[1:] for word in re.split(r"[-_]", name))
+    """`my-bot` is MyBot, `7up` is Bot7up; what has a meaning in the files gets "Bot" behind it."""
+    joined = "".join(word[:1].upper() + word[1:] for word in re.split(r"[._-]", name))
+    if joined[0].isdigit():
+        return f"Bot{joined}"
     taken = {"Bot", "View", "PRESETS"}
     return f"{joined}Bot" if joined in taken or keyword.iskeyword(joined) else joined

@@ -13,9 +13,9 @@ import pytest
 from deepsea_bundle.archive import SKIPPED, BundleLimits
 from deepsea_bundle.bot_cache import BotCache, unpack
 from deepsea_bundle.errors import BundleDamaged, BundleError
-from deepsea_bundle.manifest import Manifest
-from deepsea_bundle.submission import read_submission, submission_of
-from deepsea_referee.bots.resolve import LEFT_BEHIND, resolve
+from deepsea_bundle.manifest import read_manifest
+from deepsea_bundle.reader import bundle_of, read_bot
+from deepsea_referee.bots.resolve import resolve
 
 MANIFEST = 'name = "Nemo"\ncommand = ["python3", "bot.py"]\n'
 
@@ -39,18 +39,18 @@ def _zip(folder: Path, target: Path, prefix: str = "") -> Path:
 
 
 def test_a_folder_and_its_zip_are_one_bot(folder: Path, tmp_path: Path) -> None:
-    submission = read_submission(folder)
-    assert submission.manifest == Manifest("Nemo", ("python3", "bot.py"))
+    bundle = read_bot(folder)
+    assert (bundle.name, bundle.command) == ("Nemo", ("python3", "bot.py"))
     for number, prefix in enumerate(("", "nemo/")):
         packed = _zip(folder, tmp_path / f"{number}.zip", prefix)
-        assert read_submission(packed) == submission
+        assert read_bot(packed) == bundle
 
 
 def test_the_digest_is_the_one_that_the_referee_computes(folder: Path, tmp_path: Path) -> None:
-    submission = read_submission(folder)
-    assert submission.digest == resolve(str(folder)).digest
-    unpack(submission.archive, submission.digest, tmp_path / "unpacked")
-    assert resolve(str(tmp_path / "unpacked")).digest == submission.digest
+    bundle = read_bot(folder)
+    assert bundle.digest == resolve(str(folder)).digest
+    unpack(bundle.archive, bundle.digest, tmp_path / "unpacked")
+    assert resolve(str(tmp_path / "unpacked")).digest == bundle.digest
 
 
 @pytest.mark.parametrize("name", sorted(SKIPPED))
@@ -58,12 +58,11 @@ def test_what_tools_leave_behind_is_no_part_of_a_bot_for_both(folder: Path, name
     digest = resolve(str(folder)).digest
     (folder / "lib" / name).mkdir()
     (folder / "lib" / name / "something").write_text("else")
-    assert resolve(str(folder)).digest == read_submission(folder).digest == digest
-    assert SKIPPED == LEFT_BEHIND
+    assert resolve(str(folder)).digest == read_bot(folder).digest == digest
 
 
 def test_times_modes_and_leftovers_make_no_difference(folder: Path) -> None:
-    before = read_submission(folder)
+    before = read_bot(folder)
     os.utime(folder / "bot.py", (1, 1))
     (folder / "bot.py").chmod(0o700)
     (folder / "lib" / "__pycache__").mkdir()
@@ -71,35 +70,81 @@ def test_times_modes_and_leftovers_make_no_difference(folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / ".git" / "config").write_text("url = secret")
     (folder / "nothing").mkdir()
-    assert read_submission(folder) == before
+    assert read_bot(folder) == before
     (folder / "bot.py").write_text("import lib.mind \n")
-    assert read_submission(folder).digest != before.digest
+    assert read_bot(folder).digest != before.digest
 
 
 def test_a_single_python_file_is_a_bot(tmp_path: Path) -> None:
     program = tmp_path / "nemo.py"
     program.write_text("print()\n")
-    submission = read_submission(program)
-    assert submission.manifest == Manifest(None, ("python3", "nemo.py"))
-    unpack(submission.archive, submission.digest, tmp_path / "unpacked")
-    assert (tmp_path / "unpacked" / "nemo.py").read_text() == "print()\n"
-    assert resolve(str(tmp_path / "unpacked")).digest == submission.digest
+    bundle = read_bot(program)
+    assert (bundle.name, bundle.command) == ("nemo", ("python3", "bot.py"))
+    assert read_manifest(bundle.files).command == bundle.command
+    unpack(bundle.archive, bundle.digest, tmp_path / "unpacked")
+    assert (tmp_path / "unpacked" / "bot.py").read_text() == "print()\n"
+    assert resolve(str(tmp_path / "unpacked")).digest == bundle.digest
+
+
+def test_a_single_file_may_be_called_anything_and_is_the_same_bot(tmp_path: Path) -> None:
+    digests = set()
+    for name in ("nemo.py", 'my "bot".py', "❤.py", "random.py"):
+        (tmp_path / name).write_text("print()\n")
+        digests |= {resolve(str(tmp_path / name)).digest, read_bot(tmp_path / name, "nemo").digest}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "manifest", "name"),
+    [
+        ("given", "Nemo", "given"),
+        (None, "Nemo", "Nemo"),
+        (None, None, "nemo"),
+        ("given", None, "given"),
+    ],
+)
+def test_a_name_is_what_is_given_or_what_the_manifest_or_the_folder_says(
+    folder: Path, given: str | None, manifest: str | None, name: str
+) -> None:
+    if manifest is None:
+        (folder / "bot.toml").write_text('command = ["python3", "bot.py"]\n')
+    assert read_bot(folder, given).name == name
+
+
+def test_a_folder_whose_name_is_none_has_to_be_named(folder: Path) -> None:
+    (folder / "bot.toml").write_text('command = ["python3", "bot.py"]\n')
+    place = folder.rename(folder.parent / "my bot")
+    with pytest.raises(
+        BundleError, match=r"'my bot' is not .*; write name = \"my-bot\" in bot\.toml"
+    ):
+        read_bot(place)
+    assert read_bot(place, "mine").name == "mine"
+    with pytest.raises(BundleError, match="the bot's name '' is not a name"):
+        read_bot(place, "")
+
+
+def test_a_folder_may_be_reached_through_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    assert read_bot(tmp_path / "link") == read_bot(folder)
+
+
+def test_a_large_program_is_read_whole_or_refused(tmp_path: Path) -> None:
+    program = tmp_path / "large.py"
+    program.write_bytes(b"#" * 40)
+    limits = BundleLimits(archive_bytes=20, file_bytes=40)
+    assert len(read_bot(program, limits=limits).files["bot.py"]) == 40
+    program.write_bytes(b"#" * 41)
+    with pytest.raises(BundleError, match="has 41 bytes; a file has at most 40"):
+        read_bot(program, limits=limits)
 
 
 @pytest.mark.parametrize("name", ["bot.exe", "notes.txt"])
 def test_what_is_neither_is_said(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\x7fELF")
-    with pytest.raises(BundleError, match="is neither a zip nor a Python file"):
-        read_submission(tmp_path / name)
-    with pytest.raises(BundleError, match="there is nothing at"):
-        read_submission(tmp_path / "nothing")
-
-
-def test_a_program_whose_name_is_an_order_is_refused(tmp_path: Path) -> None:
-    for name in ('a"b.py', "a\nb.py"):
-        (tmp_path / name).write_text("print()\n")
-        with pytest.raises(BundleError):
-            read_submission(tmp_path / name)
+    with pytest.raises(BundleError, match="it is neither a zip nor a Python file"):
+        read_bot(tmp_path / name)
+    with pytest.raises(BundleError, match="there is none"):
+        read_bot(tmp_path / "nothing")
 
 
 def test_links_are_refused_in_folders(folder: Path) -> None:
@@ -107,7 +152,7 @@ def test_links_are_refused_in_folders(folder: Path) -> None:
     for target in ("/etc/hostname", "mind.py", "nowhere", "."):
         link.symlink_to(target)
         with pytest.raises(BundleError, match="'lib/secret' is a link; put the file itself"):
-            read_submission(folder)
+            read_bot(folder)
         link.unlink()
 
 
@@ -116,19 +161,19 @@ def test_devices_pipes_and_sockets_are_refused_unopened(
 ) -> None:
     os.mkfifo(folder / "pipe")
     with pytest.raises(BundleError, match="'pipe' is a device, pipe or socket"):
-        read_submission(folder)
+        read_bot(folder)
     (folder / "pipe").unlink()
     monkeypatch.chdir(folder)  # a socket's path must be short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
         with pytest.raises(BundleError, match="'socket' is a device, pipe or socket"):
-            read_submission(folder)
+            read_bot(folder)
 
 
 def test_setuid_files_are_refused(folder: Path) -> None:
     (folder / "bot.py").chmod(stat.S_ISUID | 0o755)
     with pytest.raises(BundleError, match=r"'bot\.py' has the setuid or setgid bit"):
-        read_submission(folder)
+        read_bot(folder)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +187,7 @@ def test_setuid_files_are_refused(folder: Path) -> None:
 )
 def test_limits_are_kept_in_folders(folder: Path, limits: BundleLimits, words: str) -> None:
     with pytest.raises(BundleError, match=words):
-        read_submission(folder, limits)
+        read_bot(folder, limits=limits)
 
 
 def test_a_file_larger_than_a_zip_may_be_is_not_read_whole(tmp_path: Path) -> None:
@@ -151,13 +196,13 @@ def test_a_file_larger_than_a_zip_may_be_is_not_read_whole(tmp_path: Path) -> No
         stream.write(b"PK")
         stream.truncate(1 << 40)
     with pytest.raises(BundleError, match=r"the zip has \d+ bytes; at most 16777216"):
-        read_submission(large)
+        read_bot(large)
 
 
 def test_names_that_are_not_utf8_are_refused(folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.py")).write_text("")
     with pytest.raises(BundleError, match=r"cannot be printed|not UTF-8"):
-        read_submission(folder)
+        read_bot(folder)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +222,8 @@ def test_names_that_are_not_utf8_are_refused(folder: Path) -> None:
         ('command = [""]', "command is empty"),
         ('command = ["python3", "a\\u0000b"]', "a NUL character"),
         ("command = ['a']\nname = 3", "name is a text, not a number"),
-        ("command = ['a']\nname = '<b>'", "the name '<b>' has the character '<'"),
-        ("command = ['a']\nname = ''", "has 0 characters"),
+        ("command = ['a']\nname = '<b>'", "the name '<b>' is not a name of 1 to 40"),
+        ("command = ['a']\nname = ''", "the name '' is not a name"),
         ('command = "python3 bot.py; rm -rf ~"', "is not run by a shell, so ; does nothing"),
         ('command = "python3 bot.py && true"', "so && does nothing"),
         ('command = "python3 bot.py > log"', "so > does nothing"),
@@ -205,7 +250,7 @@ def test_a_manifest_that_is_wrong_is_refused_with_what_is_wrong(
     if manifest is not None:
         files["bot.toml"] = manifest.encode("utf-8", "surrogateescape")
     with pytest.raises(BundleError, match=words) as refusal:
-        submission_of(files)
+        bundle_of(files, default="nemo")
     assert "\n" not in str(refusal.value)
 
 
@@ -225,54 +270,54 @@ def test_commands_that_can_be_run_are_taken_as_they_are(
     manifest: str, command: tuple[str, ...] | None
 ) -> None:
     files = {"bot.toml": manifest.encode(), "bot.py": b"", "bin/bot": b"\x7fELF"}
-    taken = submission_of(files).manifest.command
+    taken = bundle_of(files, default="nemo").command
     assert command is None or taken == command
 
 
 def test_unpacked_files_can_be_run_and_not_changed(folder: Path, tmp_path: Path) -> None:
-    submission = read_submission(folder)
-    target = tmp_path / "cache" / submission.digest
-    unpack(submission.archive, submission.digest, target)
+    bundle = read_bot(folder)
+    target = tmp_path / "cache" / bundle.digest
+    unpack(bundle.archive, bundle.digest, target)
     assert stat.S_IMODE((target / "bot.py").stat().st_mode) == 0o555
     assert stat.S_IMODE(target.stat().st_mode) == 0o755
     # A second time, as when two processes unpack at once: the first one's folder stays.
     marker = target.stat().st_ino
-    unpack(submission.archive, submission.digest, target)
+    unpack(bundle.archive, bundle.digest, target)
     assert target.stat().st_ino == marker
-    assert [path.name for path in target.parent.iterdir()] == [submission.digest]
+    assert [path.name for path in target.parent.iterdir()] == [bundle.digest]
 
 
 def test_an_archive_that_is_not_what_it_should_be_is_not_unpacked(
     folder: Path, tmp_path: Path
 ) -> None:
-    submission = read_submission(folder)
+    bundle = read_bot(folder)
     with pytest.raises(BundleDamaged, match="have another digest"):
-        unpack(submission.archive, "f" * 64, tmp_path / "cache" / "bot")
+        unpack(bundle.archive, "f" * 64, tmp_path / "cache" / "bot")
     with pytest.raises(BundleDamaged, match=r"are damaged: .* does not end where a zip ends"):
-        unpack(submission.archive[:-1], submission.digest, tmp_path / "cache" / "bot")
+        unpack(bundle.archive[:-1], bundle.digest, tmp_path / "cache" / "bot")
     assert not (tmp_path / "cache").exists()
 
 
 def test_bots_are_unpacked_once_and_repaired(folder: Path, tmp_path: Path) -> None:
-    submission = read_submission(folder)
+    bundle = read_bot(folder)
     asked: list[str] = []
 
     def fetch(digest: str) -> bytes:
         asked.append(digest)
-        return submission.archive
+        return bundle.archive
 
     cache = tmp_path / "cache"
     bots = BotCache(cache, fetch)
-    place = bots(submission.digest)
-    assert bots(submission.digest) == place
-    assert BotCache(cache, fetch)(submission.digest) == place
-    assert asked == [submission.digest]
+    place = bots(bundle.digest)
+    assert bots(bundle.digest) == place
+    assert BotCache(cache, fetch)(bundle.digest) == place
+    assert asked == [bundle.digest]
     # What a crash of the machine has left is not believed.
     (place / "bot.py").chmod(0o755)
     (place / "bot.py").write_text("")
-    assert BotCache(cache, fetch)(submission.digest) == place
+    assert BotCache(cache, fetch)(bundle.digest) == place
     assert (place / "bot.py").read_text() == "import lib.mind\n"
     assert len(asked) == 2
     (place / "link").symlink_to("bot.py")
-    assert not (BotCache(cache, fetch)(submission.digest) / "link").exists()
+    assert not (BotCache(cache, fetch)(bundle.digest) / "link").exists()
     assert len(asked) == 3

@@ -1,0 +1,58 @@
+"""docs/bots.md says what is so: its bot.toml, its limits, its exclusions, its digest, its names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from deepsea_bundle import names
+from deepsea_bundle.archive import LIMITS, SKIPPED, digest
+from deepsea_bundle.errors import BundleError
+from deepsea_bundle.reader import bundle_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "bots.md").read_text(encoding="utf-8")
+MIB = 1 << 20
+
+
+def test_its_manifest_is_one() -> None:
+    (manifest,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    bot = bundle_of({"bot.toml": manifest.encode(), "quick_bot.py": b""})
+    assert (bot.name, bot.command) == ("quick", ("python3", "quick_bot.py", "--depth", "3"))
+
+
+def test_its_limits_are_those_that_are_kept() -> None:
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", PAGE.partition("## Limits")[2], re.M)
+    assert dict(rows[1:]) == {
+        "a zip": f"{LIMITS.archive_bytes // MIB} MiB; a file in it that is larger than 1 MiB, "
+        f"{LIMITS.ratio} times its packed size",
+        "all files": f"{LIMITS.total_bytes // MIB} MiB",
+        "one file": f"{LIMITS.file_bytes // MIB} MiB",
+        "files and folders": f"{LIMITS.entries}",
+        "depth": f"{LIMITS.depth} folders",
+        "a path": f"{LIMITS.path_bytes} bytes, and {LIMITS.name_bytes} for each name in it",
+        "`bot.toml`": "64 KiB",
+    }
+
+
+def test_what_it_says_is_left_out_is() -> None:
+    sentence = PAGE.partition("Left out")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(.*?)`", sentence)) == SKIPPED
+
+
+def test_its_digest_is_computed_as_it_says() -> None:
+    files = {"b": b"2", "a/b": b"", "a": b"1"}
+    parts = [part for path in sorted(files) for part in (path.encode(), files[path])]
+    framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    assert digest(files) == hashlib.sha256(framed).hexdigest()
+
+
+def test_its_names_are_what_it_says() -> None:
+    text = PAGE.partition("## Names")[2]
+    for name in ("quick-v3", "quick.v3", "quick v3"):
+        assert f"`{name}`" in text
+        with pytest.raises(BundleError):
+            names.checked("the name", name)
+    assert names.name_from("my bot") == "my-bot"

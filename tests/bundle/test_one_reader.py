@@ -1,0 +1,235 @@
+"""Odd bots: match, check and submit give the same verdict, and unpacking changes nothing."""
+
+from __future__ import annotations
+
+import re
+import stat
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from deepsea_bundle.bot_cache import unpack
+from deepsea_bundle.errors import BundleError
+from deepsea_referee.bots.resolve import bundle_for_ladder, resolve, unpacked_bot
+from deepsea_referee.errors import UserError
+
+PROGRAM = b"print()\n"
+COMMAND = b'command = ["python3", "bot.py"]\n'
+WRAPPING = "any folder/"
+RUN = ("python3", "bot.py")
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A bot's files, and the verdict: `command` if it is taken, else `words` of the refusal."""
+
+    id: str
+    manifest: bytes | None = COMMAND
+    files: dict[str, bytes] = field(default_factory=lambda: {"bot.py": PROGRAM})
+    words: str = ""
+    command: tuple[str, ...] = RUN
+    name: str = "odd"
+    links: dict[str, str] = field(default_factory=dict)
+    folder: str = "odd"
+
+
+ODD_BOTS = [
+    Odd("usual"),
+    Odd("named", b'name = "Nemo"\n' + COMMAND, name="Nemo"),
+    Odd("command as a text", b'command = "python bot.py"', command=("python", "bot.py")),
+    Odd("CRLF", b'name = "Nemo"\r\ncommand = "python3 bot.py"\r\n', name="Nemo"),
+    Odd("byte order mark", b"\xef\xbb\xbf" + COMMAND),
+    Odd("byte order mark in the program", files={"bot.py": b"\xef\xbb\xbfprint()\n"}),
+    Odd("CRLF in the program", files={"bot.py": b"if 1:\r\n    print()\r\n"}),
+    Odd("shell's words in a list", b'command = ["x", "; $HOME"]', command=("x", "; $HOME")),
+    Odd("program on PATH", b'command = ["java", "-jar", "b"]', command=("java", "-jar", "b")),
+    Odd("program of its own", b'command = "./bot.py"', command=("./bot.py",)),
+    Odd("caches", files={"bot.py": PROGRAM, "__pycache__/a.pyc": b"\0", ".venv/bin/x": b"\0"}),
+    Odd("data that looks like Python", files={"bot.py": PROGRAM, "data.py": b"("}),
+    Odd("name of a digit", b'name = "7"\n' + COMMAND, name="7"),
+    Odd("longest name", b'name = "%s"\n' % (b"x" * 40) + COMMAND, name="x" * 40),
+    Odd(
+        "other letters", 'name = "Ünï❤ bot"\n'.encode() + COMMAND, words=r"name '.*' is not a name"
+    ),
+    Odd("space", b'name = "my bot"\n' + COMMAND, words="name 'my bot' is not a name of 1 to 40"),
+    Odd(
+        "name too long", b'name = "%s"\n' % (b"x" * 41) + COMMAND, words="is not a name of 1 to 40"
+    ),
+    Odd("end of line", b'name = "a\\n"\n' + COMMAND, words=r"name 'a\\n' is not a name"),
+    Odd("name of none", b'name = ""\n' + COMMAND, words="name '' is not a name"),
+    Odd("name of a number", b"name = 3\n" + COMMAND, words="name is a text, not a number"),
+    Odd("version", b'name = "bot-v3"\n' + COMMAND, words="'bot-v3' ends like a version"),
+    Odd("VERSION", b'name = "bot.V3"\n' + COMMAND, words=r"'bot\.V3' ends like a version"),
+    Odd("folder's name", folder="my bot", words=r"name 'my bot' is not .*name = \"my-bot\" in bot"),
+    Odd("folder's version", folder="bot-v3", words=r"ends like a version.*name = \"botv3\" in bot"),
+    Odd("no manifest", None, words=r"there is no bot\.toml"),
+    Odd("nothing", None, {}, words=r"there is no bot\.toml"),
+    Odd("empty manifest", b"", words=r"bot\.toml lacks command"),
+    Odd("no TOML", b"command", words="is not valid TOML"),
+    Odd("not UTF-8", b'name = "\xff"\n' + COMMAND, words="is not valid TOML: 'utf-8' codec"),
+    Odd("UTF-16", COMMAND.decode().encode("utf-16"), words="is not valid TOML"),
+    Odd("nested", b"command = " + b"[" * 5000, words="nested too deeply|is not valid TOML"),
+    Odd("huge", COMMAND + b"#" * 65536, words=r"bot\.toml has \d+ bytes, more than 65536"),
+    Odd("unknown key", COMMAND + b"run = 1", words="unknown key 'run'"),
+    Odd("table", COMMAND + b"[bot]\n", words="unknown key 'bot'"),
+    Odd("twice", COMMAND + COMMAND, words="is not valid TOML: Cannot overwrite"),
+    Odd("command for a shell", b'command = "python bot.py; echo hi"', words="so ; does nothing"),
+    Odd("variable", b'command = "python $BOT"', words="is not run by a shell"),
+    Odd("quote", b'command = "python \'bot.py"', words="is no command line: No closing"),
+    Odd("empty list", b"command = []", words="command is empty"),
+    Odd("empty text", b'command = ""', words="command is empty"),
+    Odd("empty program", b'command = [""]', words="command is empty"),
+    Odd("number", b"command = 7", words="command is a list of texts, not a number"),
+    Odd("numbers", b"command = [7]", words="command is a list of texts, not a list of other"),
+    Odd("NUL", b'command = ["python3", "a\\u0000.py"]', words="command has a NUL character"),
+    Odd("NUL in a text", b'command = "python3 a\\u0000.py"', words="command has a NUL character"),
+    Odd("absolute", b'command = "/usr/bin/python3 bot.py"', words="is a place on your machine"),
+    Odd("home", b'command = "~/bot"', words="is a place on your machine"),
+    Odd("outside", b'command = "../bot.py"', words=r"'\.\./bot\.py', but there is no such file"),
+    Odd("program missing", b'command = "./bot"', words=r"'\./bot', but there is no such file"),
+    Odd("script missing", files={"b.py": b""}, words=r"'bot\.py', but .*; there is b\.py"),
+    Odd(
+        "left out",
+        b'command = ".venv/bin/bot"',
+        {".venv/bin/bot": b""},
+        words=r"there is no such file \(such files are left out of bots\)",
+    ),
+    Odd(
+        "syntax", files={"bot.py": b"x = 1\ndef (:\n"}, words=r"bot\.py is not valid Python: line 2"
+    ),
+    Odd("binary", files={"bot.py": b"\0\1\2"}, words=r"bot\.py is not valid Python"),
+    Odd("deep", files={"bot.py": b"-" * 99999 + b"1"}, words=r"bot\.py is not valid Python"),
+    Odd("link", links={"a": "bot.py"}, words="'a' is a link; put the file itself there"),
+    Odd("link out", links={"a": "/etc/passwd"}, words="'a' is a link; put the file itself there"),
+    Odd("link as program", files={}, links={"bot.py": "/etc/passwd"}, words="'bot.py' is a link"),
+    Odd("two that are one", files={"bot.py": b"", "BOT.py": b""}, words="are one name on some"),
+    Odd("odd file name", files={"bot.py": b"", "a\nb": b""}, words="that cannot be printed"),
+    Odd("backslash", files={"bot.py": b"", "a\\b": b""}, words="a name with a backslash"),
+    Odd("deep folders", files={"bot.py": b"", "a/" * 8 + "a": b""}, words="deeper than 8 folders"),
+    Odd(
+        "many files",
+        files={"bot.py": b"", **{f"{n}": b"" for n in range(1000)}},
+        words="more than 1000 files and folders|the zip has 1002 entries; at most 1000",
+    ),
+    Odd(
+        "large file",
+        files={"bot.py": b"", "large": b"\0" * ((32 << 20) + 1)},
+        words="'large' has 33554433 bytes; a file has at most 33554432",
+    ),
+]
+
+
+def as_folder(odd: Odd, parent: Path) -> Path:
+    """The bot as a folder."""
+    folder = parent / odd.folder
+    folder.mkdir()
+    for path, content in contents(odd).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    for path, target in odd.links.items():
+        (folder / path).symlink_to(target)
+    return folder
+
+
+def as_zip(odd: Odd, parent: Path, inside: str = "") -> Path:
+    """The bot as a zip, which may have everything in a folder."""
+    place = parent / f"{odd.folder}.zip"
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in contents(odd).items():
+            archive.writestr(f"{inside}{path}", content)
+        for path, target in odd.links.items():
+            entry = zipfile.ZipInfo(f"{inside}{path}")
+            entry.create_system, entry.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(entry, target)
+    return place
+
+
+def as_wrapped_zip(odd: Odd, parent: Path) -> Path:
+    """The bot as a zip of its folder."""
+    return as_zip(odd, parent, WRAPPING)
+
+
+def contents(odd: Odd) -> dict[str, bytes]:
+    """Its files with the manifest."""
+    return odd.files if odd.manifest is None else {"bot.toml": odd.manifest, **odd.files}
+
+
+def refusal(read: Callable[[str], object], place: Path) -> str:
+    """What somebody reads whose bot is refused."""
+    with pytest.raises((BundleError, UserError)) as caught:
+        read(str(place))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"bot {str(place)!r}: ")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("form", [as_folder, as_zip, as_wrapped_zip])
+@pytest.mark.parametrize("odd", [pytest.param(o, id=o.id) for o in ODD_BOTS if o.words])
+def test_what_submit_refuses_match_and_check_refuse_with_the_same_words(
+    tmp_path: Path, odd: Odd, form: Callable[[Odd, Path], Path]
+) -> None:
+    place = form(odd, tmp_path)
+    said = refusal(bundle_for_ladder, place)
+    assert refusal(resolve, place) == said
+    assert re.search(odd.words, said.replace(WRAPPING, "")), said
+
+
+@pytest.mark.parametrize("odd", [pytest.param(o, id=o.id) for o in ODD_BOTS if not o.words])
+def test_what_match_and_check_take_submit_takes_as_the_same_bot(tmp_path: Path, odd: Odd) -> None:
+    folder = as_folder(odd, tmp_path)
+    taken = bundle_for_ladder(str(folder))
+    assert (taken.name, taken.command) == (odd.name, odd.command)
+    unpack(taken.archive, taken.digest, tmp_path / "unpacked")
+    run = (sys.executable, *odd.command[1:]) if odd.command[0][:6] == "python" else odd.command
+    wanted = (odd.name, run, taken.digest)
+    for bot in (
+        resolve(str(folder)),
+        resolve(str(as_zip(odd, tmp_path))),
+        resolve(str(as_wrapped_zip(odd, tmp_path))),
+        unpacked_bot(tmp_path / "unpacked", odd.name),
+    ):
+        assert (bot.name, bot.command, bot.digest) == wanted
+    assert bundle_for_ladder(str(as_zip(odd, tmp_path))) == taken
+    assert bundle_for_ladder(str(as_wrapped_zip(odd, tmp_path))) == taken
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (PROGRAM, ""),
+        (b"def (:\n", "line 1: "),
+        (b"\xff", "is not valid Python"),
+        (b"#" * ((32 << 20) + 1), "a file has at most"),
+    ],
+)
+def test_a_single_file_is_judged_the_same(tmp_path: Path, program: bytes, words: str) -> None:
+    place = tmp_path / "odd.py"
+    place.write_bytes(program)
+    if words:
+        said = refusal(bundle_for_ladder, place)
+        assert words in said
+        assert refusal(resolve, place) == said
+    else:
+        taken, played = bundle_for_ladder(str(place)), resolve(str(place))
+        assert (taken.name, taken.digest) == (played.name, played.digest) == ("odd", taken.digest)
+
+
+@pytest.mark.parametrize("text", ["nobody", "gredy", "", "no\0such", "x" * 5000, "x/y.zip"])
+def test_what_is_not_there_is_said_in_the_same_words(text: str) -> None:
+    said = []
+    for read in (resolve, bundle_for_ladder):
+        with pytest.raises(UserError, match=r"there is no bot|cannot be read") as caught:
+            read(text)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_a_file_that_is_no_bot_is_refused_in_the_same_words(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    said = refusal(resolve, tmp_path / "notes.txt")
+    assert "is neither a zip nor a Python file" in said
+    assert refusal(bundle_for_ladder, tmp_path / "notes.txt") == said
