@@ -26,10 +26,10 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, run_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 
 CONTROL = TimeControl(100_000)
 GAMES_OF_A_CHEAT = 3

@@ -19,8 +19,9 @@ from typing import NamedTuple
 import pytest
 from google.protobuf import text_format
 
-from deepsea_referee.results.summary import FaultReport, VoidGame
+from deepsea_referee.results.summary import VoidGame
 from deepsea_rules import randomness
+from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position, parse_position, parse_roll, read_position
 from deepsea_rules.ruleset import OPTIONS, PRESETS, OptionValue

@@ -19,13 +19,13 @@ from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import BotSpec, resolve, unpacked_bot
 from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import FaultReport, GameResult, MatchResult
+from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_referee.workbench.checks import OPPONENT, REMEDIES
 from deepsea_rules.constants import SEAT_LETTERS
-from deepsea_rules.faults import Fault
+from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 
 LONGEST_LOG: Final = 10
 """Lines of what the bot printed that are shown."""

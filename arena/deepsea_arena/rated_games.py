@@ -27,12 +27,13 @@ from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.match import play_game
+from deepsea_referee.play_game import play_game
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.timing.clock import SystemClock, TimeControl
+from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.game import Game
-from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.refereed_game import RefereedGame
 
 GAMES_OF_A_PROCESS: Final = 200
 """After so many games bots are started afresh even if the same ones play on."""
@@ -105,23 +106,17 @@ class RatedGamePlayer:
         versions = sorted(job.seats, key=lambda version: version.id)
         seating = [versions.index(version) for version in job.seats]
         season = job.season
-        game = Game(season.rules, len(seating), job.seed)
+        seats = [(version.label, version.digest) for version in job.seats]
+        game = Game(season.rules, len(seats), job.seed)
+        refereed = RefereedGame(game, job.game_id, TimeControl.parse(season.clock), seats)
         try:
-            lineup = await self._invited(job, [self._bot(v.digest, v.label) for v in versions])
-            # All at once; whoever does not start is asked all the same, and found absent.
-            processes = await asyncio.gather(*(lineup.ready(bot) for bot in seating))
-            sessions = [process.session for process in processes]
-            control = TimeControl.parse(season.clock)
-            await play_game(game, job.game_id, sessions, control)
+            pool = await self._invited(job, [self._bot(v.digest, v.label) for v in versions])
+            played = await play_game(refereed, pool, seating)
         except RefereeError as error:
             await self._dismiss()
             return VoidOutcome(str(error))
         self._games += 1
-        for bot in seating:
-            lineup.finished_game(bot)
-        seats = [(version.label, version.digest) for version in job.seats]
-        record = GameRecord.of(game, game_id=job.game_id, clock=season.clock, seats=seats)
-        return FinishedGame(record.to_json())
+        return FinishedGame(played.record.to_json())
 
     async def _invited(self, job: Job, bots: list[BotSpec]) -> BotPool:
         """The line-up of these bots: the one that is there, or a new one."""

@@ -19,8 +19,8 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.random import fresh_seed
 from deepsea_referee.sandbox.probe import sandbox_trouble
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.time_control import TimeControl
 
 FreshSeed = Callable[[], bytes]
 """Draws the 32 bytes that a season's chance follows from."""

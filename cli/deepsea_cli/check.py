@@ -50,8 +50,8 @@ def command(
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.sandbox.probe import choose
-    from deepsea_referee.timing.clock import TimeControl
     from deepsea_referee.workbench.checks import examine
+    from deepsea_rules.time_control import TimeControl
 
     spec, control = resolve(bot), TimeControl.parse(clock)
     hosting = Hosting(isolation=choose(isolation), grace_us=5_000_000)

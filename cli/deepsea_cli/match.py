@@ -128,7 +128,7 @@ def command(
         from deepsea_referee.random import fresh_seed
         from deepsea_referee.results.folder import ResultsFolder
         from deepsea_referee.results.results_json import ResultsJson
-        from deepsea_referee.timing.clock import TimeControl
+        from deepsea_rules.time_control import TimeControl
 
         chosen = probe.choose(level, begun)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from deepsea_cli.output import say
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_referee.workbench.replay import Replay, ReplayedDecision, control_of
 from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
@@ -19,6 +18,7 @@ from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.notation import format_view
 from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 
 
 def report_seat(path: Path, record: GameRecord, seat: int) -> None:

@@ -14,13 +14,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Final, TextIO
 
 from deepsea_referee.bots.loading import Player, load
-from deepsea_referee.bots.resolve import with_unique_names
 from deepsea_referee.match import MatchSettings, OnGame
-from deepsea_referee.results.summary import FaultReport, GameResult, MatchResult
+from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_rules.game import Decision, Game, Question
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.table import Timer, play
+from deepsea_sdk.table import play_to_end
 
 ISOLATION: Final = "in-process"
 """What results say where others name the level of isolation."""
@@ -58,49 +56,10 @@ def play_number(
     output  where goes what bots print, to stdout as to stderr; stderr by default
     """
     output = output or sys.stderr
-    seating = settings.line_up(number)
-    bots = with_unique_names(settings.bots)
-    control = settings.time_control
-    game_id = settings.game_id(number)
-    faults: list[tuple[Question, int, Decision]] = []
+    line_up = settings.line_up(number)
+    game = settings.game(number)
     with redirect_stdout(output), redirect_stderr(output):
-        game = play(
-            [players[bot] for bot in seating],
-            settings.rules,
-            settings.game_seed(number),
-            game_id=game_id,
-            on_error="forfeit",
-            timer=Timer(clock.now_us, control.budget_us, control.bank_us),
-            on_fault=lambda question, number, decision: faults.append((question, number, decision)),
-        )
-    outcome = GameResult(
-        game=number + 1,
-        game_id=game_id,
-        seats=seating,
-        points=game.result().points,
-        placements=game.result().placements,
-        forfeits=tuple(game.forfeits),
-        faults=tuple(_report(game, *fault) for fault in faults),
-    )
-    record = GameRecord.of(
-        game,
-        game_id=game_id,
-        clock=control.format(),
-        seats=[(bots[bot].name, bots[bot].digest) for bot in seating],
-    )
-    return outcome, record
-
-
-def _report(game: Game, question: Question, number: int, decision: Decision) -> FaultReport:
-    assert decision.fault is not None
-    return FaultReport(
-        seat=question.seat,
-        decision=number,
-        fault=decision.fault,
-        kind=question.kind,
-        legal=tuple(question.legal),
-        came=decision.came or "",
-        us=decision.us,
-        played=decision.action,
-        forfeit=any(f.seat == question.seat and f.decision == number for f in game.forfeits),
-    )
+        seated = [players[bot] for bot in line_up]
+        play_to_end(game, seated, on_error="forfeit", now_us=clock.now_us)
+    played = game.played()
+    return GameResult.of(number, line_up, played), played.record

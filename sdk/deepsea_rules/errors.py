@@ -5,6 +5,7 @@
     ├── IllegalAction      a well-formed action or roll that this position does not allow
     ├── InvalidPosition    the text is no position of this game
     ├── InvalidRules       unknown options, wrong values, combinations that make no sense
+    ├── InvalidTimeControl a clock that is not understood, such as `soon`
     └── InvalidRecord      a record that is damaged, or that its own re-run contradicts
 
 Every message is one line and names what was found. Whoever raises leaves the game as it was.
@@ -31,6 +32,10 @@ class InvalidPosition(RulesError):
 
 class InvalidRules(RulesError):
     """A rule set with unknown options, wrong values or a combination that makes no sense."""
+
+
+class InvalidTimeControl(RulesError):
+    """The text is no time control such as `100ms+2s`."""
 
 
 class InvalidRecord(RulesError):

@@ -7,8 +7,11 @@ Each fault is answered with the default action, so that the others' game stays w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from .actions import Kind
 
 
 class Fault(StrEnum):
@@ -34,7 +37,42 @@ FAULTS_TO_FORFEIT: Final = 3
 FATAL: Final = frozenset({Fault.START_TIMEOUT, Fault.CRASH})
 """Faults after which nobody is left to answer: they forfeit at once."""
 
+_LEGAL_SHOWN: Final = 6
+
 
 def is_forfeit(faults: Sequence[Fault]) -> bool:
     """Whether a seat with these faults in a game has forfeited it."""
     return len(faults) >= FAULTS_TO_FORFEIT or any(fault in FATAL for fault in faults)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReport:
+    """One fault, explained to the bot's author."""
+
+    seat: int
+    decision: int
+    """The index of the decision in the game's record."""
+    fault: Fault
+    kind: Kind
+    """What was asked."""
+    legal: tuple[str, ...]
+    """What could have been answered."""
+    came: str
+    """What the bot did instead, in a few words."""
+    us: int
+    """How long it took."""
+    played: str
+    """The default action that was played."""
+    forfeit: bool
+    """Whether the seat forfeited the game with it."""
+
+    def explanation(self) -> str:
+        """What was asked, what came, how long it took, and what was played, in one line."""
+        legal = ", ".join(self.legal[:_LEGAL_SHOWN])
+        if len(self.legal) > _LEGAL_SHOWN:
+            legal += ", ..."
+        end = "; the seat forfeits" if self.forfeit else ""
+        return (
+            f"{self.fault} after {self.us} us: asked to {self.kind} ({legal}), {self.came}; "
+            f"played {self.played}{end}"
+        )

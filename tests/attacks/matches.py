@@ -30,22 +30,23 @@ from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.match import play_game
-from deepsea_referee.results.summary import FaultReport
+from deepsea_referee.game_loop import play_to_end
 from deepsea_referee.sandbox import cleanup, cleanup_process
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
-from deepsea_referee.timing.clock import SystemClock, TimeControl
+from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.host_load import OffTurn
 from deepsea_referee.transport.session import Session, Stream
-from deepsea_rules.faults import Fault
+from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import Bot
 from deepsea_sdk.client import Player
+from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play as play_at_table
 from helpers.peers import run, seat
 
@@ -194,9 +195,10 @@ async def _play(
         seats = [sessions[0], process.session, sessions[1]]
         for number in range(games):
             game = Game(RULES, 3, game_seed(SEED, number))
-            faults = await play_game(game, f"g{number}", seats, control)
+            refereed = RefereedGame(game, f"g{number}", control)
+            await play_to_end(refereed, seats)
             played.games.append(game)
-            played.faults.append(faults)
+            played.faults.append(refereed.faults)
         async with asyncio.timeout(SPOKEN_S):
             while len(_reports_in(process)) < reports:  # noqa: ASYNC110 - a capture has no event
                 await asyncio.sleep(0.01)

@@ -13,8 +13,8 @@ import pytest
 
 from attacks.harness import Arena
 from attacks.matches import CANARY_VARIABLE, HANDSHAKE, Played, attack
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
+from deepsea_rules.time_control import TimeControl
 
 OK, INVALID, LATE, UNAUTHENTICATED = "0", "3", "4", "16"
 EXISTS, EXHAUSTED, PRECONDITION, UNIMPLEMENTED = "6", "8", "9", "12"

@@ -11,8 +11,8 @@ import pytest
 
 from attacks.harness import Arena
 from attacks.matches import HOSTILE, Played, attack
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
+from deepsea_rules.time_control import TimeControl
 
 SHORT = TimeControl(200_000)
 THREE_TIMEOUTS = [Fault.TIMEOUT] * 3

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 
 from deepsea_cli.report import report
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.summary import BotLog, FaultReport, GameResult, MatchResult, VoidGame
-from deepsea_referee.timing.clock import TimeControl
-from deepsea_rules.faults import Fault
+from deepsea_referee.results.summary import BotLog, GameResult, MatchResult, VoidGame
+from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
 
 NAMES = ("greedy", "a bot with a long name", "random")
 

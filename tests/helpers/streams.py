@@ -8,12 +8,14 @@ from typing import NoReturn, cast
 
 import grpc
 
-from deepsea_referee.match import play_game
-from deepsea_referee.results.summary import FaultReport
-from deepsea_referee.timing.clock import ManualClock, TimeControl
+from deepsea_referee.game_loop import play_to_end
+from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.transport.session import Session, Stream
+from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
+from deepsea_rules.time_control import TimeControl
 from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.refereed_game import RefereedGame
 
 Decide = Callable[[pb.DecisionRequest], str]
 CONTROL = TimeControl(100_000, 2_000_000)
@@ -85,9 +87,10 @@ class Table:
         self, game: Game, control: TimeControl = CONTROL, game_id: str = "g"
     ) -> list[FaultReport]:
         """Play a game to its end and see every stream through."""
-        faults = await play_game(game, game_id, self.sessions, control)
+        refereed = RefereedGame(game, game_id, control)
+        await play_to_end(refereed, self.sessions)
         await self.close()
-        return faults
+        return refereed.faults
 
     async def close(self) -> None:
         for session in self.sessions:

@@ -7,11 +7,11 @@ import pytest
 from deepsea_referee.bots.loading import Player, load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import play_number
-from deepsea_referee.results.summary import FaultReport, GameResult
+from deepsea_referee.results.summary import GameResult
 from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison
 from deepsea_referee.workbench.paired_blocks import BlockSettings, seated
-from deepsea_rules.faults import Fault
+from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.view import View

@@ -12,11 +12,11 @@ from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
 from helpers.matches import Listener, Played, without_times
 from helpers.programs import PATIENT, program
 

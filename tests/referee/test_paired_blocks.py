@@ -13,9 +13,9 @@ import pytest
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_referee.workbench.paired_blocks import BlockSettings, _InOrder, play_blocks, seated
 from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.time_control import TimeControl
 from helpers.programs import PATIENT, program
 
 SEED = seed_from_text("blocks")

@@ -25,11 +25,12 @@ from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.timing.clock import ManualClock, TimeControl
+from deepsea_referee.timing.clock import ManualClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
 from helpers.matches import Listener, Played, without_times
 from helpers.peers import run
 from helpers.programs import (

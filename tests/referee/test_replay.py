@@ -13,9 +13,10 @@ from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk.bot import NO_CLOCK, Bot, GameEnd, GameInfo, TimeLeft
-from deepsea_sdk.table import Timer, play
+from deepsea_sdk.table import play
 
 
 class Heard(NamedTuple):
@@ -71,7 +72,7 @@ def timed(*seats: Bot) -> Game:
         now += ticks % 14
         return now
 
-    return play(seats, seed="course", timer=Timer(now_us, budget_us=10, bank_us=30))
+    return play(seats, seed="course", control=TimeControl(10, 30), now_us=now_us)
 
 
 @pytest.mark.parametrize("seat", range(3))

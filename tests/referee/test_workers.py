@@ -21,11 +21,11 @@ from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.results_json import ResultsJson
 from deepsea_referee.results.summary import GameResult, log_name
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_referee.worker import MatchShare
 from deepsea_referee.workers import run_match
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 from helpers.matches import Listener, Played, without_times
 from helpers.programs import PATIENT, nothing_left_behind, open_descriptors, program, soon
 

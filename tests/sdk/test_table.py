@@ -11,12 +11,14 @@ import pytest
 
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Decision, Game, Question
+from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk.bot import NO_CLOCK, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
-from deepsea_sdk.table import Timer, play
+from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import play, play_to_end
 
 
 class Taker(Bot):
@@ -133,14 +135,9 @@ def test_a_table_is_gone_with_its_game() -> None:
 
 def test_an_illegal_answer_is_a_fault_and_the_default_is_played() -> None:
     bot = odd(lambda: "fly")()
-    told: list[tuple[Question, int, Decision]] = []
-    game = play([bot, Taker], on_fault=lambda *fault: told.append(fault))
-    (decision,) = faults(game)
+    (decision,) = faults(play([bot, Taker]))
     assert decision.fault is Fault.ILLEGAL_ACTION
     assert decision.came == "it answered 'fly', which is not legal"
-    ((question, number, same),) = told
-    assert (question.seat, question.legal[0], same) == (0, decision.action, decision)
-    assert game.decisions[number] is decision
     (notice,) = bot.notices
     assert notice.fault is Fault.ILLEGAL_ACTION
     assert "'fly'" in notice.message
@@ -235,7 +232,7 @@ class Watcher(Taker):
         return super().decide(view)
 
 
-def test_without_a_timer_there_is_all_the_time() -> None:
+def test_without_limits_there_is_all_the_time() -> None:
     bot = Watcher()
     play([bot, Taker])
     assert set(bot.left) == {NO_CLOCK}
@@ -243,7 +240,7 @@ def test_without_a_timer_there_is_all_the_time() -> None:
 
 def test_overruns_draw_on_the_bank_and_then_are_timeouts() -> None:
     bot = Watcher()
-    game = play([bot, Taker], timer=Timer(ticking(15), budget_us=10, bank_us=12))
+    game = play([bot, Taker], control=TimeControl(10, 12), now_us=ticking(15))
     own = [decision for decision in game.decisions if decision.seat == 0]
     assert [left.bank_us for left in bot.left] == [12, 7, 2, 0, 0]
     assert [decision.fault for decision in own] == [None, None, *[Fault.TIMEOUT] * 3]
@@ -253,11 +250,11 @@ def test_overruns_draw_on_the_bank_and_then_are_timeouts() -> None:
 
 
 def test_exactly_the_time_is_in_time() -> None:
-    game = play([Taker, Taker], timer=Timer(ticking(15), budget_us=15, bank_us=0))
+    game = play([Taker, Taker], control=TimeControl(15), now_us=ticking(15))
     assert faults(game) == []
 
 
-def test_the_timer_is_told_when_the_game_begins() -> None:
+def test_the_limits_are_told_when_the_game_begins() -> None:
     class Asker(Taker):
         clock = (0, 0)
 
@@ -265,7 +262,7 @@ def test_the_timer_is_told_when_the_game_begins() -> None:
             self.clock = (info.budget_us, info.bank_us)
 
     bot = Asker()
-    play([bot, Taker], timer=Timer(lambda: 0, 7, 8))
+    play([bot, Taker], control=TimeControl(7, 8))
     assert bot.clock == (7, 8)
 
 
@@ -276,7 +273,8 @@ def test_a_game_goes_on_from_decisions_that_are_given() -> None:
     whole = play([Taker, odd(lambda: "fly"), Taker], "publisher", "opening")
     for at in (0, 5, len(whole.decisions)):
         bots = [Watcher(), Watcher(), Watcher()]
-        game = play(bots, "publisher", "opening", opening=whole.decisions[:at])
+        game = Game(whole.rules, 3, whole.seed)
+        play_to_end(RefereedGame(game, "on"), bots, opening=whole.decisions[:at])
         assert game.decisions[:at] == whole.decisions[:at]
         assert faults(game) == faults(whole)[: sum(d.fault is not None for d in game.decisions)]
         # They were asked about what was given, too.
@@ -284,8 +282,9 @@ def test_a_game_goes_on_from_decisions_that_are_given() -> None:
 
 
 def test_given_decisions_take_the_time_that_they_took() -> None:
-    whole = play([Taker, Taker], timer=Timer(ticking(11), budget_us=10, bank_us=50))
+    control = TimeControl(10, 50)
+    whole = play([Taker, Taker], control=control, now_us=ticking(11))
     bot = Watcher()
-    timer = Timer(lambda: 0, budget_us=10, bank_us=50)
-    play([bot, Taker], timer=timer, opening=whole.decisions[:8])
+    game = RefereedGame(Game(whole.rules, 2, whole.seed), "on", control)
+    play_to_end(game, [bot, Taker], opening=whole.decisions[:8])
     assert min(left.bank_us for left in bot.left) < 50

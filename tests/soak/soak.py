@@ -31,9 +31,9 @@ from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.interface import MIB
 from deepsea_referee.sandbox.sandbox_start import Sandbox
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.table import play
 from helpers.programs import open_descriptors
 

@@ -8,56 +8,22 @@ result is the same. All games one by one are in results.json (document.py).
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.latency_histogram import LatencyHistogram
-from deepsea_referee.timing.clock import TimeControl
 from deepsea_referee.timing.host_load import OffTurn
-from deepsea_rules.actions import Kind
 from deepsea_rules.constants import SEAT_LETTERS
-from deepsea_rules.faults import Fault
+from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Decision, Forfeit
 from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.refereed_game import PlayedGame
 
 EXPLAINED: Final = 10
 """How many faults and void games are kept to be explained; of the rest there is a count."""
-_LEGAL_SHOWN: Final = 6
-
-
-@dataclass(frozen=True, slots=True)
-class FaultReport:
-    """One fault, explained to the bot's author."""
-
-    seat: int
-    decision: int
-    """The index of the decision in the game's record."""
-    fault: Fault
-    kind: Kind
-    """What was asked."""
-    legal: tuple[str, ...]
-    """What could have been answered."""
-    came: str
-    """What the bot did instead, in a few words."""
-    us: int
-    """How long it took."""
-    played: str
-    """The default action that was played."""
-    forfeit: bool
-    """Whether the seat forfeited the game with it."""
-
-    def explanation(self) -> str:
-        """What was asked, what came, how long it took, and what was played, in one line."""
-        legal = ", ".join(self.legal[:_LEGAL_SHOWN])
-        if len(self.legal) > _LEGAL_SHOWN:
-            legal += ", ..."
-        end = "; the seat forfeits" if self.forfeit else ""
-        return (
-            f"{self.fault} after {self.us} us: asked to {self.kind} ({legal}), {self.came}; "
-            f"played {self.played}{end}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +39,20 @@ class GameResult:
     placements: tuple[int, ...]
     forfeits: tuple[Forfeit, ...]
     faults: tuple[FaultReport, ...]
+
+    @classmethod
+    def of(cls, number: int, seats: Sequence[int], played: PlayedGame) -> Self:
+        """The result of a game whose `number` counts from 0."""
+        record = played.record
+        return cls(
+            game=number + 1,
+            game_id=record.game_id,
+            seats=tuple(seats),
+            points=record.points,
+            placements=record.placements,
+            forfeits=record.forfeits,
+            faults=played.faults,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,25 +10,26 @@ import asyncio
 import itertools
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, cast
+from dataclasses import dataclass
+from typing import Final
 
 from deepsea_referee.bots.pool import BotPool
-from deepsea_referee.bots.process import BotProcess, Hosting
+from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
 from deepsea_referee.errors import BotFault, BotStartError
-from deepsea_referee.match import play_game
-from deepsea_referee.results.summary import FaultReport
-from deepsea_referee.timing.clock import Clock, SystemClock, TimeControl
+from deepsea_referee.play_game import play_game
+from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.timing.decision_timer import Heard
 from deepsea_referee.transport.session import Session
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
-from deepsea_rules.faults import Fault
+from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
+from deepsea_rules.time_control import TimeControl
 from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
 SEED: Final = seed_from_text("check")
 OPPONENT: Final = "random"
@@ -84,12 +85,12 @@ async def examine(
     """Put the bot through everything; `on_game` is called after each game."""
     samples = sample_bots()
     other = resolve(OPPONENT) if OPPONENT in samples else bot
-    lineup = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
+    pool = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
     findings: list[CheckResult] = []
     try:
-        async with lineup:
-            examination = _Examination(lineup, control, on_game)
-            process = await lineup.ready(0)
+        async with pool:
+            examination = _Examination(pool, control, on_game)
+            process = await pool.ready(0)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
                 found = f"it did not say hello within {limit} s"
@@ -107,17 +108,15 @@ async def examine(
     except BotStartError as error:
         remedy = "run it as a match does, and read its error: deepsea-referee match BOT random"
         findings.append(CheckResult("start", False, True, str(error), remedy))
-    log = "".join(log.text for log in lineup.logs if log.bot == 0)
+    log = "".join(log.text for log in pool.logs if log.bot == 0)
     return CheckReport(findings, log.splitlines()[-LONGEST_LOG:])
 
 
 class _Examination:
     """The checks of a bot that has started; it is bot 0 of the line-up."""
 
-    def __init__(
-        self, lineup: BotPool, control: TimeControl, on_game: Callable[[], object]
-    ) -> None:
-        self._lineup = lineup
+    def __init__(self, pool: BotPool, control: TimeControl, on_game: Callable[[], object]) -> None:
+        self._pool = pool
         self._control = control
         self._on_game = on_game
         self._numbers = itertools.count(1)
@@ -132,8 +131,8 @@ class _Examination:
         decisions = 0
         for players in range(MIN_PLAYERS, MAX_PLAYERS + 1):
             seat = players % 3 % players  # the first, a middle and the last one
-            game, faults = await self._play(rules, players, seat)
-            own = [decision for decision in game.decisions if decision.seat == seat]
+            played, faults = await self._play(rules, players, seat)
+            own = [decision for decision in played.record.decisions if decision.seat == seat]
             decisions += len(own)
             self._times_us += [decision.us for decision in own]
             self._timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
@@ -166,7 +165,7 @@ class _Examination:
     async def late_answer(self) -> CheckResult:
         """One answer is taken for too late: it goes on and answers what comes next."""
         name = "late answer"
-        game, faults = await self._play(PRESETS[DEFAULT], 2, 0, _TooLate)
+        played, faults = await self._play(PRESETS[DEFAULT], 2, 0, _TooLate)
         others = [fault for fault in faults if fault.came != _TooLate.SAID]
         if others:
             found = f"after a timeout: {others[0].explanation()}"
@@ -174,14 +173,15 @@ class _Examination:
             if not self._sound:
                 remedy = REMEDIES[others[0].fault]
             return CheckResult(name, False, True, found, remedy)
-        answered = sum(decision.seat == 0 for decision in game.decisions) - len(faults)
+        own = sum(decision.seat == 0 for decision in played.record.decisions)
+        answered = own - len(faults)
         found = f"after a timeout on purpose it answered {answered} more questions"
         return CheckResult(name, True, True, found)
 
     async def dropped(self) -> CheckResult:
         """The connection is dropped in mid-game: its program ends, and can be started again."""
         name = "dropped connection"
-        process = await self._lineup.ready(0)
+        process = await self._pool.ready(0)
         await self._play(PRESETS[DEFAULT], 2, 0, _Dropped)
         end = await process.last_words()
         if process.running:
@@ -215,9 +215,9 @@ class _Examination:
             "info.commitment and info.seat; a search that stops by the clock may differ",
         )
 
-    async def _decisions(self, number: int) -> list[Decision]:
-        game, _ = await self._play(PRESETS[DEFAULT], 2, 0, number=number)
-        return game.decisions
+    async def _decisions(self, number: int) -> Sequence[Decision]:
+        played, _ = await self._play(PRESETS[DEFAULT], 2, 0, number=number)
+        return played.record.decisions
 
     async def _play(
         self,
@@ -226,33 +226,19 @@ class _Examination:
         seat: int,
         between: type[_Between] | None = None,
         number: int | None = None,
-    ) -> tuple[Game, list[FaultReport]]:
+    ) -> tuple[PlayedGame, list[FaultReport]]:
         """A game with the bot in that seat; its faults. A game that is void raises RefereeError."""
         count = next(self._numbers)
-        seed = game_seed(SEED, number or count)
-        game = Game(rules, players, seed)
+        game = Game(rules, players, game_seed(SEED, number or count))
         others = iter(range(1, players))
-        bots = [0 if s == seat else next(others) for s in range(players)]
-        processes = [await self._lineup.ready(bot) for bot in bots]
-        sessions: Sequence[Session] = [process.session for process in processes]
-        if between is not None:
-            # It stands in for a session, with the two calls that a game makes.
-            placed = cast(Session, between(sessions[seat]))
-            sessions = [placed if s == seat else session for s, session in enumerate(sessions)]
-        faults = await play_game(game, f"check-{count:03}", sessions, self._control)
-        for bot in bots:
-            self._lineup.finished_game(bot)
-        own = [fault for fault in faults if fault.seat == seat]
-        if own and between is None:
-            processes[seat].troubled = True
-            own = [await self._explained(fault, processes[seat]) for fault in own]
+        played = await play_game(
+            RefereedGame(game, f"check-{count:03}", self._control),
+            self._pool,
+            [0 if s == seat else next(others) for s in range(players)],
+            {seat: between} if between is not None else None,
+        )
         self._on_game()
-        return game, own
-
-    async def _explained(self, fault: FaultReport, process: BotProcess) -> FaultReport:
-        if fault.fault is not Fault.CRASH:
-            return fault
-        return replace(fault, came=f"{fault.came}: {await process.last_words()}")
+        return played, [fault for fault in played.faults if fault.seat == seat]
 
 
 class _Between:

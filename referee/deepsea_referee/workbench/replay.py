@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Bank, TimeControl
-from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.errors import InvalidRecord, InvalidTimeControl
 from deepsea_rules.events import Event
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import NO_CLOCK, Bot, GameEnd, GameInfo, TimeLeft
+from deepsea_sdk.bot import Bot, GameEnd, GameInfo, TimeLeft
+from deepsea_sdk.refereed_game import RefereedGame
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,60 +50,36 @@ class Replay:
         self.game = verify(record)
         """The finished game."""
         self._control = control_of(record)
+        self._whole = RefereedGame(self.game, record.game_id, self._control)
         self._last_events: list[Event] = []
 
     def moments(self) -> Iterator[ReplayedDecision]:
         """The seat's decisions, in order."""
         game = Game(self.record.rules, len(self.record.seats), self.record.seed)
-        bank = Bank(self._control) if self._control else None
+        refereed = RefereedGame(game, self.record.game_id, self._control)
         mark = 0
         for number, decision in enumerate(self.record.decisions):
             question = game.pending()
             if question is None:  # verify() has seen to it that there is one
                 raise InvalidRecord(f"the game is over before decision {number}")
-            if question.seat == self.seat:
-                left = NO_CLOCK
-                if bank is not None and self._control is not None:
-                    left = TimeLeft(self._control.budget_us, bank.left_us)
-                    bank.spend(decision.us)
-                events = game.events_for(self.seat, mark)
-                mark = len(game.events)
-                yield ReplayedDecision(
-                    number=number,
-                    view=game.view(self.seat),
-                    events=events,
-                    time_left=left,
-                    decision=decision,
-                    bank_us=bank.left_us if bank else 0,
-                )
-            apply(game, decision)
+            if question.seat != self.seat:
+                refereed.repeat(decision)
+                continue
+            view, events = game.view(self.seat), game.events_for(self.seat, mark)
+            mark = len(game.events)
+            time_left = refereed.time_left(self.seat)
+            refereed.repeat(decision)
+            bank_us = refereed.time_left(self.seat).bank_us
+            yield ReplayedDecision(number, view, events, time_left, decision, bank_us)
         self._last_events = self.game.events_for(self.seat, mark)
 
     def info(self) -> GameInfo:
         """What the seat was told when the game began."""
-        return GameInfo(
-            game_id=self.record.game_id,
-            seat=self.seat,
-            players=len(self.record.seats),
-            rules=self.record.rules,
-            budget_us=self._control.budget_us if self._control else NO_CLOCK.budget_us,
-            bank_us=self._control.bank_us if self._control else NO_CLOCK.bank_us,
-            commitment=self.game.commitment,
-        )
+        return self._whole.info(self.seat)
 
     def end(self) -> GameEnd:
         """What it was told when the game was over."""
-        result = self.game.result()
-        return GameEnd(
-            game_id=self.record.game_id,
-            seat=self.seat,
-            points=result.points,
-            placements=result.placements,
-            seed=self.game.seed,
-            values=self.game.state.values,
-            forfeits=tuple(self.game.forfeits),
-            void=False,
-        )
+        return self._whole.end(self.seat)
 
     def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str]]:
         """Put the bot into the seat: each decision with what it would do now.
@@ -120,15 +97,9 @@ class Replay:
         bot.on_game_end(self.end())
 
 
-def apply(game: Game, decision: Decision) -> None:
-    """Play a recorded decision again."""
-    action = decision.action if decision.fault is None else None
-    game.decide(action, us=decision.us, fault=decision.fault, came=decision.came)
-
-
 def control_of(record: GameRecord) -> TimeControl | None:
     """The clock of a recorded game; None if the record, which may say anything, names none."""
     try:
         return TimeControl.parse(record.clock)
-    except UserError:
+    except InvalidTimeControl:
         return None

@@ -10,16 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots, with_unique_names
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.replay import apply, control_of
+from deepsea_referee.workbench.replay import control_of
 from deepsea_rules.errors import RulesError
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
-from deepsea_sdk.table import Timer, play
+from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import play_to_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +49,16 @@ def branch(
         decision = Decision(original.decisions[at].seat, action, 0, None)
         _check(original, at, decision)
         opening.append(decision)
-    game_id = f"{original.game_id}-at-{at}"
-    control = control_of(original)
-    timer = Timer(lambda: 0, control.budget_us, control.bank_us) if control else None
-    players = [load(bot) for bot in bots]
-    with redirect_stdout(sys.stderr):
-        game = play(
-            players,
-            original.rules,
-            original.seed,
-            game_id=original.game_id,  # what they were told at the beginning
-            on_error="forfeit",
-            timer=timer,
-            opening=opening,
-        )
+    game = Game(original.rules, len(original.seats), original.seed)
     named = with_unique_names(bots)
-    record = GameRecord.of(
-        game,
-        game_id=game_id,
-        clock=original.clock,
-        seats=[(bot.name, bot.digest) for bot in named],
+    seats = [(bot.name, bot.digest) for bot in named]
+    # The game's id is what they were told at the beginning; the record gets one of its own.
+    refereed = RefereedGame(game, original.game_id, control_of(original), seats)
+    with redirect_stdout(sys.stderr):
+        players = [load(bot) for bot in bots]
+        play_to_end(refereed, players, on_error="forfeit", now_us=lambda: 0, opening=opening)
+    record = replace(
+        refereed.played().record, game_id=f"{original.game_id}-at-{at}", clock=original.clock
     )
     verify(GameRecord.from_json(record.to_json()))
     pairs = zip(original.decisions, record.decisions, strict=False)
@@ -91,7 +82,7 @@ def _check(original: GameRecord, at: int, decision: Decision) -> None:
     """Raises IllegalAction for an action that the position does not allow."""
     game = Game(original.rules, len(original.seats), original.seed)
     for old in original.decisions[:at]:
-        apply(game, old)
+        game.decide(old.action, us=old.us, fault=old.fault, came=old.came)
     try:
         game.decide(decision.action)
     except RulesError as error:

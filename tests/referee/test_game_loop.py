@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.match import play_game
-from deepsea_referee.results.summary import FaultReport
-from deepsea_referee.timing.clock import TimeControl
+from deepsea_referee.game_loop import play_to_end
 from deepsea_rules.errors import IllegalAction, InvalidAction
-from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault
+from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.refereed_game import RefereedGame
 from helpers.peers import run
 from helpers.streams import Decide, Table, first_legal, last_legal
 
@@ -307,12 +307,8 @@ def test_many_games_share_the_same_streams() -> None:
         together = Table([last_legal, last_legal, last_legal])
         games = [new_game(3, number) for number in range(8)]
         control = TimeControl(100_000)
-        await asyncio.gather(
-            *(
-                play_game(game, f"g{number}", together.sessions, control)
-                for number, game in enumerate(games)
-            )
-        )
+        refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
+        await asyncio.gather(*(play_to_end(game, together.sessions) for game in refereed))
         await together.close()
         batches = [
             len(message.requests) for stream in together.streams for message in stream.messages()
@@ -333,11 +329,11 @@ def test_a_bot_that_fails_in_one_game_fails_in_all_that_run() -> None:
         table.streams[0]._decide = at_decision(9, table.streams[0].end)
         games = [new_game(2, number) for number in range(3)]
         control = TimeControl(100_000)
-        outcomes = await asyncio.gather(
-            *(play_game(game, f"g{n}", table.sessions, control) for n, game in enumerate(games))
-        )
+        refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
+        await asyncio.gather(*(play_to_end(game, table.sessions) for game in refereed))
         await table.close()
-        for game, (report,) in zip(games, outcomes, strict=True):
+        for game, outcome in zip(games, refereed, strict=True):
+            (report,) = outcome.faults
             assert (report.seat, report.fault) == (0, Fault.CRASH)
             assert game.result().placements == (2, 1)
 

@@ -1,0 +1,113 @@
+"""One game over streams: each answer is followed at once by the next question.
+
+The loop only moves data: RefereedGame decides what an answer is worth. What goes wrong on this side
+voids the game, and every seat is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from deepsea_referee.errors import BotFault, RefereeError
+from deepsea_referee.timing.decision_timer import Heard, TimedAnswer
+from deepsea_rules.faults import FaultReport
+from deepsea_rules.game import Question
+from deepsea_sdk import wire
+from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.refereed_game import RefereedGame
+
+
+class AskedSeat(Protocol):
+    """What a game needs of a seat; a Session has it."""
+
+    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        """Ask for a decision; `heard` is called once, later. Returns the request's id."""
+
+    def send(self, message: pb.RefereeMessage) -> None:
+        """Send what needs no answer."""
+
+
+async def play_to_end(refereed: RefereedGame, seats: Sequence[AskedSeat]) -> None:
+    """Play a game to its end. Raises RefereeError if this side fails; the game is void then."""
+    loop = _GameLoop(refereed, seats)
+    loop.begin()
+    await loop.over
+
+
+class _GameLoop:
+    """One game under way."""
+
+    def __init__(self, refereed: RefereedGame, seats: Sequence[AskedSeat]) -> None:
+        self._refereed = refereed
+        self._game = refereed.game
+        self._seats = seats
+        self._writer = wire.RequestWriter(refereed.game_id, self._game.events)
+        self._marks = [0] * len(seats)
+        """How many of the game's events each seat has been sent."""
+        self._question: Question | None = None
+        self._request_id = 0
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the game is; a game that is void ends it with a RefereeError."""
+
+    def begin(self) -> None:
+        """Tell everybody that the game begins, and ask the first question."""
+        try:
+            for number, seat in enumerate(self._seats):
+                start = wire.start_to_wire(self._refereed.info(number))
+                seat.send(pb.RefereeMessage(starts=(start,)))
+            self._go_on()
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            self._void(error)
+
+    def _go_on(self) -> None:
+        """Ask the next question, or end the game."""
+        game = self._game
+        self._question = question = game.pending()
+        if question is None:
+            self._end()
+            return
+        seat = question.seat
+        time_left = self._refereed.time_left(seat)
+        request = self._writer.write(game.view(seat), self._marks[seat], time_left)
+        self._marks[seat] = len(game.events)
+        self._request_id = self._seats[seat].ask(
+            self._refereed.game_id, request, time_left, self._hear
+        )
+
+    def _hear(self, came: TimedAnswer | BotFault | RefereeError) -> None:
+        if self.over.done():  # the game was broken off
+            return
+        question = self._question
+        assert question is not None
+        report: FaultReport | None
+        try:
+            if isinstance(came, RefereeError):
+                raise came
+            if isinstance(came, BotFault):
+                report = self._refereed.fault(question, came.fault, came.detail, came.us)
+            else:
+                report = self._refereed.answer(question, came.action, came.us)
+            if report is not None:
+                notice = wire.fault_to_wire(self._refereed.notice(report, self._request_id))
+                self._seats[question.seat].send(pb.RefereeMessage(faults=(notice,)))
+            self._go_on()
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            self._void(error)
+
+    def _end(self) -> None:
+        for number, seat in enumerate(self._seats):
+            events = self._game.events_for(number, self._marks[number])
+            over = wire.over_to_wire(self._refereed.end(number), events)
+            seat.send(pb.RefereeMessage(overs=(over,)))
+        self.over.set_result(None)
+
+    def _void(self, error: Exception) -> None:
+        for number, seat in enumerate(self._seats):
+            over = wire.over_to_wire(self._refereed.void_end(number), ())
+            seat.send(pb.RefereeMessage(overs=(over,)))
+        void = RefereeError(f"{type(error).__name__}: {error}")
+        void.__cause__ = error
+        self.over.set_exception(void)

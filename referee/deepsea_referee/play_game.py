@@ -1,0 +1,54 @@
+"""One game between bots that are processes, from its line-up to its record.
+
+Match, rated games and checks all play here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.bots.process import BotProcess
+from deepsea_referee.game_loop import AskedSeat, play_to_end
+from deepsea_referee.transport.session import Session
+from deepsea_rules.faults import Fault, FaultReport
+from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
+
+
+async def play_game(
+    refereed: RefereedGame,
+    pool: BotPool,
+    line_up: Sequence[int],
+    between: Mapping[int, Callable[[Session], AskedSeat]] | None = None,
+) -> PlayedGame:
+    """Play a game; raises RefereeError if it is void, because this side failed.
+
+    line_up  for each seat the number of its bot in the pool
+    between  for some seats, what stands between the game and the bot to disturb it on purpose:
+             what then goes wrong is not held against the bot's process
+    """
+    between = between or {}
+    # All at once; whoever does not start is asked all the same, and found absent.
+    processes = await asyncio.gather(*(pool.ready(bot) for bot in line_up))
+    seats: list[AskedSeat] = [process.session for process in processes]
+    for seat, disturb in between.items():
+        seats[seat] = disturb(processes[seat].session)
+    await play_to_end(refereed, seats)
+    for bot in line_up:
+        pool.finished_game(bot)
+    played = refereed.played()
+    faults = [
+        report if report.seat in between else await _explained(report, processes[report.seat])
+        for report in played.faults
+    ]
+    return replace(played, faults=tuple(faults))
+
+
+async def _explained(report: FaultReport, process: BotProcess) -> FaultReport:
+    """The report with what the process itself tells about it."""
+    process.troubled = True
+    if report.fault is not Fault.CRASH:
+        return report
+    return replace(report, came=f"{report.came}: {await process.last_words()}")

@@ -1,0 +1,99 @@
+"""What a bot may use of time: a budget for each decision and a bank for each game.
+
+Invariants: all times are whole microseconds. The budget is free; what goes beyond it is drawn from
+the bank; a decision that takes more than both is a timeout, one that takes exactly both is not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import InvalidTimeControl
+
+_UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
+_SPAN: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?(us|ms|s|m)")
+_LONGEST_US: Final = 24 * 3600 * 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TimeControl:
+    """A budget for each decision and a bank for each game, as in `100ms+2s`."""
+
+    budget_us: int
+    bank_us: int = 0
+
+    def __post_init__(self) -> None:
+        if self.budget_us < 0 or self.bank_us < 0:
+            raise ValueError("a clock's times may not be negative")
+        if not 0 < self.budget_us + self.bank_us <= _LONGEST_US:
+            raise ValueError("a clock gives more than nothing and at most 24 hours")
+
+    @classmethod
+    def parse(cls, text: str) -> TimeControl:
+        """Read `BUDGET` or `BUDGET+BANK`, each a number with us, ms, s or m.
+
+        Raises InvalidTimeControl.
+        """
+        parts = text.replace(" ", "").split("+")
+        spans = [_span_us(part) for part in parts]
+        if len(parts) <= 2 and None not in spans:
+            try:
+                return cls(*(span for span in spans if span is not None))
+            except ValueError as error:
+                raise InvalidTimeControl(f"clock {text!r}: {error}") from None
+        raise InvalidTimeControl(
+            f"clock {text!r} is not understood: write BUDGET or BUDGET+BANK with us, ms, s or m, "
+            "such as 100ms+2s"
+        )
+
+    def format(self) -> str:
+        """The shortest text that parse() reads back."""
+        budget = _span_text(self.budget_us)
+        return f"{budget}+{_span_text(self.bank_us)}" if self.bank_us else budget
+
+
+def _span_us(text: str) -> int | None:
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        return None
+    whole, part, unit = match.groups(default="")
+    us, rest = divmod(int(whole + part) * _UNITS[unit], 10 ** len(part))
+    return None if rest else int(us)  # finer than a microsecond is no time
+
+
+def _span_text(us: int) -> str:
+    for unit in ("s", "ms"):
+        if us % _UNITS[unit] == 0:
+            return f"{us // _UNITS[unit]}{unit}"
+    return f"{us}us"
+
+
+class Bank:
+    """What one seat has left in one game."""
+
+    __slots__ = ("_budget_us", "left_us")
+
+    def __init__(self, budget_us: int, bank_us: int) -> None:
+        self._budget_us = budget_us
+        self.left_us = bank_us
+
+    @property
+    def limit_us(self) -> int:
+        """The longest that the next decision may take."""
+        return self._budget_us + self.left_us
+
+    def spend(self, elapsed_us: int) -> bool:
+        """Account for one decision; False if it took more than budget and bank together."""
+        overrun = elapsed_us - self._budget_us
+        if overrun <= 0:
+            return True
+        in_time = overrun <= self.left_us
+        self.left_us = self.left_us - overrun if in_time else 0
+        return in_time
+
+
+def overrun(limit_us: int) -> str:
+    """What a timeout's report says came instead of an answer."""
+    return f"it had {limit_us} us for the decision"

@@ -1,0 +1,144 @@
+"""A game with what a referee keeps beside the rules: the banks of time, the faults, the record.
+
+Two drivers ask the seats and hand their answers in here: table.py in this process, and the
+referee's game_loop.py over streams.
+
+Invariants: only here is a bank drawn on, a fault counted and put into words, and a record made of
+a game; whoever asks reads the clock, nothing here does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deepsea_rules.actions import shown
+from deepsea_rules.errors import RulesError
+from deepsea_rules.faults import Fault, FaultReport
+from deepsea_rules.game import Decision, Game, Question
+from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import Bank, TimeControl, overrun
+
+from .bot import NO_CLOCK, FaultNotice, GameEnd, GameInfo, TimeLeft
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """A finished game."""
+
+    record: GameRecord
+    """The seed, the decisions, points, placements and forfeits."""
+    faults: tuple[FaultReport, ...]
+
+
+class RefereedGame:
+    """One game under way, with the time and the faults of its seats."""
+
+    def __init__(
+        self,
+        game: Game,
+        game_id: str,
+        control: TimeControl | None = None,
+        seats: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """`control` None is without limits; `seats` are the record's names and digests."""
+        self.game = game
+        self.game_id = game_id
+        self.faults: list[FaultReport] = []
+        self._clock = control.format() if control else ""
+        self._limits = TimeLeft(control.budget_us, control.bank_us) if control else NO_CLOCK
+        self._banks = [Bank(*self._limits) for _ in range(game.players)]
+        self._seats = seats
+
+    def info(self, seat: int) -> GameInfo:
+        """What a bot is told when the game begins."""
+        game = self.game
+        return GameInfo(
+            game_id=self.game_id,
+            seat=seat,
+            players=game.players,
+            rules=game.rules,
+            budget_us=self._limits.budget_us,
+            bank_us=self._limits.bank_us,
+            commitment=game.commitment,
+        )
+
+    def time_left(self, seat: int) -> TimeLeft:
+        """How long the seat's next decision may take."""
+        return TimeLeft(self._limits.budget_us, self._banks[seat].left_us)
+
+    def answer(self, question: Question, action: str, us: int = 0) -> FaultReport | None:
+        """Play what a bot answered after so many microseconds; a report if that is a fault."""
+        limit_us = self._banks[question.seat].limit_us
+        if us > limit_us:
+            return self.fault(question, Fault.TIMEOUT, overrun(limit_us), us)
+        try:
+            self.game.decide(action, us)
+        except RulesError:
+            came = f"it answered {shown(action)}, which is not legal"
+            return self.fault(question, Fault.ILLEGAL_ACTION, came, us)
+        self._banks[question.seat].spend(us)
+        return None
+
+    def fault(self, question: Question, fault: Fault, came: str, us: int = 0) -> FaultReport:
+        """Count a fault and play the default action.
+
+        came  what the bot did instead of answering, in a few words
+        """
+        seat = question.seat
+        self._banks[seat].spend(us)
+        decision = self.game.decide(None, us=us, fault=fault, came=came)
+        report = FaultReport(
+            seat=seat,
+            decision=len(self.game.decisions) - 1,
+            fault=fault,
+            kind=question.kind,
+            legal=tuple(question.legal),
+            came=came,
+            us=us,
+            played=decision.action,
+            forfeit=self.game.has_forfeited(seat),
+        )
+        self.faults.append(report)
+        return report
+
+    def repeat(self, decision: Decision) -> None:
+        """Play a decision of an earlier game as it was, with the time that it took.
+
+        Raises RulesError for one that the position does not allow.
+        """
+        action, us, fault, came = decision[1:]
+        self.game.decide(action, us=us, fault=fault, came=came)
+        self._banks[decision.seat].spend(us)
+
+    def notice(self, report: FaultReport, request_id: int) -> FaultNotice:
+        """What a bot is told of its fault."""
+        return FaultNotice(
+            self.game_id, request_id, report.fault, report.explanation(), report.forfeit
+        )
+
+    def end(self, seat: int) -> GameEnd:
+        """What a bot is told when the game is over."""
+        game = self.game
+        result = game.result()
+        return GameEnd(
+            game_id=self.game_id,
+            seat=seat,
+            points=result.points,
+            placements=result.placements,
+            seed=game.seed,
+            values=game.state.values,
+            forfeits=tuple(game.forfeits),
+            void=False,
+        )
+
+    def void_end(self, seat: int) -> GameEnd:
+        """What a bot is told when the referee's side has failed."""
+        return GameEnd(self.game_id, seat, (), (), b"", (), (), True)
+
+    def played(self) -> PlayedGame:
+        """What a finished game came to."""
+        record = GameRecord.of(
+            self.game, game_id=self.game_id, clock=self._clock, seats=self._seats
+        )
+        return PlayedGame(record, tuple(self.faults))

@@ -1,0 +1,47 @@
+"""Signals become wishes, and are what they were before afterwards."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+import pytest
+
+from deepsea_referee.interrupts import WakePipe, on_signals
+
+
+@pytest.mark.parametrize(
+    ("numbers", "heard"),
+    [([signal.SIGINT], "i"), ([signal.SIGTERM], "t"), ([signal.SIGTERM, signal.SIGINT], "ti")],
+)
+def test_each_signal_is_a_call(numbers: list[signal.Signals], heard: str) -> None:
+    calls: list[str] = []
+    former = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with on_signals(lambda: calls.append("i"), lambda: calls.append("t")):
+        for number in numbers:
+            os.kill(os.getpid(), number)
+    assert "".join(calls) == heard
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == former
+
+
+def test_sigterm_is_an_interrupt_unless_something_else_is_named() -> None:
+    pipe = WakePipe()
+    try:
+        with on_signals(pipe.ring):
+            assert not select.select([pipe], [], [], 0)[0]
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert select.select([pipe], [], [], 0)[0]
+    finally:
+        pipe.close()
+
+
+def test_what_was_heard_does_not_ring_again() -> None:
+    pipe = WakePipe()
+    try:
+        for _ in range(3):
+            pipe.ring()
+        pipe.pause(60)
+        assert not select.select([pipe], [], [], 0)[0]
+    finally:
+        pipe.close()
