@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import selectors
 import signal
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
@@ -23,6 +21,7 @@ from typing import Final
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.in_process import ISOLATION
+from deepsea_referee.interrupts import WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import MatchResult, VoidGame
 from deepsea_referee.timing.clock import SystemClock
@@ -50,31 +49,12 @@ def run_match(
     ending without having played a game.
     """
     team = _Team(settings, workers, on_game, on_void, in_process)
-    with _signals() as interrupted:
+    with closing(WakePipe()) as interrupted, on_signals(interrupted.ring):
         try:
             team.play(interrupted)
         finally:
             team.close()
     return team.result
-
-
-@contextmanager
-def _signals() -> Iterator[int]:
-    """What is readable once there was a Ctrl-C or a SIGTERM; nothing else comes of them."""
-    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def note(*_: object) -> None:
-        with suppress(BlockingIOError):
-            os.write(writing, b"!")
-
-    former = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield reading
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-        os.close(reading)
-        os.close(writing)
 
 
 # This process
@@ -156,14 +136,14 @@ class _Team:
             self.result = settings.result(settings.hosting.isolation.name)
             self.result.off_turn = [OffTurn() for _ in settings.bots]
 
-    def play(self, interrupted: int) -> None:
-        """Play until all is played, or until `interrupted` is readable."""
+    def play(self, interrupted: WakePipe) -> None:
+        """Play until all is played, or until `interrupted` rings."""
         self._selector.register(interrupted, selectors.EVENT_READ)
         for place in range(self._count):
             self._hire(MatchShare.of(self._settings, place, self._count))
         while self._workers:
             for key, _ in self._selector.select(self._patience_s()):
-                if key.fd == interrupted:
+                if key.fileobj is interrupted:
                     self._selector.unregister(interrupted)
                     self._break_off()
                 elif key.data in self._workers:

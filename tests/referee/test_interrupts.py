@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from contextlib import closing
 
 import pytest
 
@@ -26,22 +27,15 @@ def test_each_signal_is_a_call(numbers: list[signal.Signals], heard: str) -> Non
 
 
 def test_sigterm_is_an_interrupt_unless_something_else_is_named() -> None:
-    pipe = WakePipe()
-    try:
-        with on_signals(pipe.ring):
-            assert not select.select([pipe], [], [], 0)[0]
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert select.select([pipe], [], [], 0)[0]
-    finally:
-        pipe.close()
+    with closing(WakePipe()) as pipe, on_signals(pipe.ring):
+        assert not select.select([pipe], [], [], 0)[0]
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert select.select([pipe], [], [], 0)[0]
 
 
 def test_what_was_heard_does_not_ring_again() -> None:
-    pipe = WakePipe()
-    try:
+    with closing(WakePipe()) as pipe:
         for _ in range(3):
             pipe.ring()
         pipe.pause(60)
         assert not select.select([pipe], [], [], 0)[0]
-    finally:
-        pipe.close()

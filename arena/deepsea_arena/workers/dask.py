@@ -15,11 +15,12 @@ from multiprocessing.connection import wait
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple
 
-from deepsea_arena.shutdown import Stop, WakePipe
+from deepsea_arena.shutdown import Stop
 from deepsea_arena.workers.dask_client import AgentRefusal, Came, Left, Link, Lost, News
 from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
 from deepsea_ladder.errors import CrewError
 from deepsea_ladder.model import Job
+from deepsea_referee.interrupts import WakePipe
 
 END_SECONDS: Final = 10.0
 """The longest wait for workers to end what they play when a run ends."""

@@ -12,11 +12,9 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -24,6 +22,7 @@ from deepsea_referee.bots.loading import Player, load
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.in_process import play_number
+from deepsea_referee.interrupts import on_signals
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.timing.clock import SystemClock
@@ -162,7 +161,8 @@ def _work(block: int) -> list[GameResult]:
 
 
 async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, workers: int) -> bool:
-    stop = asyncio.Event()
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    interrupted = False
     in_order = _InOrder(settings, on_block, workers)
 
     async def line_up(first: int) -> None:
@@ -176,34 +176,19 @@ async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, worke
         if in_order.close(first):
             stop.set()
 
-    with _signals_to(stop) as interrupted:
+    def interrupt() -> None:
+        nonlocal interrupted
+        interrupted = True
+        loop.call_soon_threadsafe(stop.set)
+
+    with on_signals(interrupt):
         try:
             async with asyncio.TaskGroup() as tasks:
                 for first in range(workers):
                     tasks.create_task(line_up(first))
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
-    return bool(interrupted)
-
-
-@contextmanager
-def _signals_to(stop: asyncio.Event) -> Iterator[list[int]]:
-    """Sets the event at Ctrl-C; the list tells that it was so."""
-    loop = asyncio.get_running_loop()
-    came: list[int] = []
-
-    def note(number: int) -> None:
-        came.append(number)
-        stop.set()
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        loop.add_signal_handler(number, partial(note, number))
-    try:
-        yield came
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+    return interrupted
 
 
 class _InOrder:
