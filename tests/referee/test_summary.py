@@ -32,7 +32,7 @@ def test_without_a_game_there_are_no_means() -> None:
 def test_a_fault_is_explained_in_one_line() -> None:
     (line,) = match().fault_lines()
     assert line == (
-        "game 1, b in seat B, decision 2: timeout after 7 us: asked to declare (down, turn), "
+        "game 1, b in seat B, decision 2: timeout after 7 us: asked to declare (down, back), "
         "it had 5 us for the decision; played down; the seat forfeits"
     )
 
