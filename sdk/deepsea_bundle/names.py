@@ -13,7 +13,7 @@ from typing import Final
 from deepsea_bundle.errors import BundleError
 
 LONGEST: Final = 40
-RULE: Final = f"1 to {LONGEST} of a-z, A-Z, 0-9, and after the first also . _ -"
+RULE: Final = f"1 to {LONGEST} of A-Z a-z 0-9 . _ -, the first a letter or digit"
 
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
 _VERSION: Final = re.compile(r"[._-]+(v[0-9]+)\Z", re.IGNORECASE)
@@ -22,7 +22,7 @@ _VERSION: Final = re.compile(r"[._-]+(v[0-9]+)\Z", re.IGNORECASE)
 def checked(what: str, name: str) -> str:
     """The name, if it is one; `what` says whose. Raises `BundleError`."""
     if not _NAME.fullmatch(name):
-        raise BundleError(f"{what} {name[:60]!a} is not a name of {RULE}")
+        raise BundleError(f"{what} {name[:60]!a} is not allowed: {RULE}")
     if _VERSION.search(name):
         raise BundleError(
             f"{what} {name!a} ends like a version; the ladder numbers versions by itself"

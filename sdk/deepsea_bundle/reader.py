@@ -28,7 +28,7 @@ from deepsea_bundle.manifest import MANIFEST, Manifest, read_manifest
 from deepsea_bundle.program import check_program
 from deepsea_bundle.unzip import read_zip
 
-FORMS: Final = f"a bot is a folder or zip with {MANIFEST}, or a single .py file"
+FORMS: Final = f"a bot is a Python file, a folder with {MANIFEST} or a zip of one"
 
 _SINGLE: Final = "bot.py"
 """What a bot of a single file is kept as: a renamed file is the same bot."""
@@ -62,7 +62,8 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
             folder = path.resolve()
             return bundle_of(read_folder(folder, limits), name, folder.name)
         if not path.is_file():
-            raise BundleError(f"it is no file; {FORMS}" if path.exists() else "there is none")
+            what = "is no file" if path.exists() else "is not there"
+            raise BundleError(f"it {what}; {FORMS}")
         with path.open("rb") as stream:
             content = stream.read(max(limits.archive_bytes, limits.file_bytes) + 1)
         if path.suffix == ".py":

@@ -58,7 +58,7 @@ def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("deed", "first", "found", "remedy", "log"),
     [
-        ("print('hm'); return 'fly'", "", "seat A, decision 0: illegal_action", "view.legal", "hm"),
+        ("print('hm'); return 'fly'", "", "decision 0: illegal_action", "view.legal", "hm"),
         ("raise RuntimeError('a bug')", "", "crash", "", "RuntimeError: a bug"),
         ("pass", "raise SystemExit('no licence')", "no licence", "", ""),
     ],

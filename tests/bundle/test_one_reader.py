@@ -53,14 +53,12 @@ ODD_BOTS = [
     Odd("name of a digit", b'name = "7"\n' + COMMAND, name="7"),
     Odd("longest name", b'name = "%s"\n' % (b"x" * 40) + COMMAND, name="x" * 40),
     Odd(
-        "other letters", 'name = "Ünï❤ bot"\n'.encode() + COMMAND, words=r"name '.*' is not a name"
+        "other letters", 'name = "Ünï❤ bot"\n'.encode() + COMMAND, words=r"name '.*' is not allowed"
     ),
-    Odd("space", b'name = "my bot"\n' + COMMAND, words="name 'my bot' is not a name of 1 to 40"),
-    Odd(
-        "name too long", b'name = "%s"\n' % (b"x" * 41) + COMMAND, words="is not a name of 1 to 40"
-    ),
-    Odd("end of line", b'name = "a\\n"\n' + COMMAND, words=r"name 'a\\n' is not a name"),
-    Odd("name of none", b'name = ""\n' + COMMAND, words="name '' is not a name"),
+    Odd("space", b'name = "my bot"\n' + COMMAND, words="name 'my bot' is not allowed: 1 to 40"),
+    Odd("name too long", b'name = "%s"\n' % (b"x" * 41) + COMMAND, words="is not allowed: 1 to 40"),
+    Odd("end of line", b'name = "a\\n"\n' + COMMAND, words=r"name 'a\\n' is not allowed"),
+    Odd("name of none", b'name = ""\n' + COMMAND, words="name '' is not allowed"),
     Odd("name of a number", b"name = 3\n" + COMMAND, words="name is a text, not a number"),
     Odd("version", b'name = "bot-v3"\n' + COMMAND, words="'bot-v3' ends like a version"),
     Odd("VERSION", b'name = "bot.V3"\n' + COMMAND, words=r"'bot\.V3' ends like a version"),

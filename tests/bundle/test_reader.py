@@ -119,7 +119,7 @@ def test_a_folder_whose_name_is_none_has_to_be_named(folder: Path) -> None:
     ):
         read_bot(place)
     assert read_bot(place, "mine").name == "mine"
-    with pytest.raises(BundleError, match="the bot's name '' is not a name"):
+    with pytest.raises(BundleError, match="the bot's name '' is not allowed"):
         read_bot(place, "")
 
 
@@ -143,7 +143,7 @@ def test_what_is_neither_is_said(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"\x7fELF")
     with pytest.raises(BundleError, match="it is neither a zip nor a Python file"):
         read_bot(tmp_path / name)
-    with pytest.raises(BundleError, match="there is none"):
+    with pytest.raises(BundleError, match="it is not there; a bot is"):
         read_bot(tmp_path / "nothing")
 
 
@@ -222,8 +222,8 @@ def test_names_that_are_not_utf8_are_refused(folder: Path) -> None:
         ('command = [""]', "command is empty"),
         ('command = ["python3", "a\\u0000b"]', "a NUL character"),
         ("command = ['a']\nname = 3", "name is a text, not a number"),
-        ("command = ['a']\nname = '<b>'", "the name '<b>' is not a name of 1 to 40"),
-        ("command = ['a']\nname = ''", "the name '' is not a name"),
+        ("command = ['a']\nname = '<b>'", "the name '<b>' is not allowed: 1 to 40"),
+        ("command = ['a']\nname = ''", "the name '' is not allowed"),
         ('command = "python3 bot.py; rm -rf ~"', "is not run by a shell, so ; does nothing"),
         ('command = "python3 bot.py && true"', "so && does nothing"),
         ('command = "python3 bot.py > log"', "so > does nothing"),

@@ -108,7 +108,7 @@ def test_a_folders_digest_changes_with_every_byte_and_name_and_with_nothing_else
         ("{tmp}/no_command", "lacks command"),
         ("{tmp}/empty_command", "command is"),
         ("{tmp}/number_command", "command is"),
-        ("{tmp}/blank_name", "is not a name"),
+        ("{tmp}/blank_name", "is not allowed"),
         ("cmd:", "needs a command line"),
         ("cmd:python 'unclosed", "not a command line"),
         ("cmd:''", "needs a command line"),

@@ -116,7 +116,7 @@ def _find(text: str) -> tuple[Path, str | None]:
     hint = f"did you mean {near[0]!r}? " if near else ""
     known = f"; samples: {', '.join(samples)}" if samples else ""
     raise UserError(
-        f"there is no bot {text!r}: {hint}{FORMS}, a sample's name or, in a match, "
+        f"there is no bot {text!r}: {hint}{FORMS}; a match also plays "
         f"{COMMAND_PREFIX}COMMAND LINE{known}"
     )
 
