@@ -10,11 +10,12 @@ from pathlib import Path
 import click
 
 from deepsea_cli.options import load_record
-from deepsea_cli.output import say, shown
+from deepsea_cli.output import say
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
 
 
@@ -88,7 +89,7 @@ def command(
 
 def _table(original: GameRecord, new: GameRecord) -> None:
     def cell(record: GameRecord, seat: int) -> str:
-        name = shown(record.seats[seat].name)[:20]
+        name = printable(record.seats[seat].name)[:20]
         return f"{record.placements[seat]}. {name:20} {record.points[seat]:3}"
 
     click.echo(f"   {'original':27}  new")

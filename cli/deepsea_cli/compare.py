@@ -13,9 +13,10 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.options import RULES_HELP, load_rules
-from deepsea_cli.output import print_json, say, shown
+from deepsea_cli.output import print_json, say
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
+from deepsea_rules.printable import printable
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT
 
@@ -175,7 +176,7 @@ def _report(
     alpha: float,
     margin: float,
 ) -> None:
-    a, b = (shown(name) for name in names)
+    a, b = (printable(name) for name in names)
     size, players = len(settings.line_ups), len(settings.line_ups[0])
     say(
         f"{a} against {b}: {comparison.blocks} blocks of {size} games, {players} seats, "

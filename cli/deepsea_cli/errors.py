@@ -78,7 +78,9 @@ def _open_missing_streams() -> None:
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.split())
+    from deepsea_rules.printable import one_line
+
+    return one_line(message)
 
 
 def _say(message: str, status: int) -> int:

@@ -6,8 +6,9 @@ import shlex
 
 import click
 
-from deepsea_cli.output import say, shown
+from deepsea_cli.output import say
 from deepsea_referee.workbench.scaffold import create
+from deepsea_rules.printable import printable
 
 
 @click.command("new")
@@ -21,4 +22,4 @@ def command(name: str) -> None:
         say(str(file))
     click.echo()
     for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
-        click.echo(f"  {shown(shlex.join(['deepsea-referee', *words]))}")
+        click.echo(f"  {printable(shlex.join(['deepsea-referee', *words]))}")

@@ -1,7 +1,7 @@
 """How commands write: width, colours, and text that strangers chose.
 
-Laws: names from bots and records pass through `shown` before they reach a terminal; what goes into
-a pipe is plain text; rich is imported only when something is drawn with it.
+Invariants: names from bots and records pass through `printable` before they reach a terminal; what
+goes into a pipe is plain text; rich is imported only when something is drawn with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from deepsea_rules.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -23,16 +25,11 @@ def width() -> int:
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
 
-def shown(text: str) -> str:
-    """The text with control and direction-changing characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def fit(text: str, columns: int) -> str:
     """What is shown of the text in that many columns: shortened, but not filled up."""
     from rich.cells import cell_len, set_cell_size
 
-    safe = shown(text)
+    safe = printable(text)
     if cell_len(safe) <= columns:
         return safe
     return f"{set_cell_size(safe, columns - 1).rstrip()}…"
@@ -64,7 +61,7 @@ def draw(renderable: RenderableType) -> None:
 
 def say(line: str) -> None:
     """One line of text on stdout; a terminal gets it wrapped between words."""
-    line = shown(line)
+    line = printable(line)
     if sys.stdout.isatty():
         line = textwrap.fill(line, width(), subsequent_indent=" " * 6, break_on_hyphens=False)
     click.echo(line)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from deepsea_cli.output import shown
+from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,7 +109,7 @@ class Progress:
             completed=self._done,
             count=f"{self._done}" if self._total is None else f"{self._done}/{self._total}",
             rate=f"{rate:.1f} {self._unit}/s",
-            note=shown(note),
+            note=printable(note),
         )
         if self._bar.live.is_started:
             self._bar.refresh()

@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from deepsea_cli.output import say, shown
+from deepsea_cli.output import say
 from deepsea_cli.text_table import Column, grid
 from deepsea_referee.results.summary import (
     BotSummary,
@@ -22,6 +22,7 @@ from deepsea_referee.results.summary import (
     record_name,
 )
 from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.printable import printable
 
 PONDERING: Final = 0.5
 """A bot that works for more than this share of others' turns is mentioned."""
@@ -47,7 +48,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
         say(_winner(result, result.first_game))
     for row in result.summaries():
         if row.off_turn is not None and row.off_turn > PONDERING:
-            say(f"{shown(row.name)} works on others' turns, {row.off_turn:.0%} of the time")
+            say(f"{printable(row.name)} works on others' turns, {row.off_turn:.0%} of the time")
     _explain("fault", result.faults.count, result.fault_lines())
     voids = [f"game {void.game}: {void.reason}" for void in result.voids]
     _explain("void game", result.voids.count, voids)
@@ -123,4 +124,4 @@ def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence
 
 def _say_command(words: Sequence[str]) -> None:
     """A command to be copied: not wrapped."""
-    click.echo(f"  {shown(shlex.join(words))}")
+    click.echo(f"  {printable(shlex.join(words))}")

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 import click
 from rich.cells import cell_len
 
-from deepsea_cli.output import fit, shown, width
+from deepsea_cli.output import fit, width
+from deepsea_rules.printable import printable
 
 GAP: Final = 2
 READABLE: Final = 14
@@ -71,7 +72,7 @@ def _aligned(cells: Sequence[str], most: int | None) -> list[str]:
 
 
 def _size(column: Column) -> int:
-    return max(cell_len(shown(cell)) for cell in (column.head, *column.cells))
+    return max(cell_len(printable(cell)) for cell in (column.head, *column.cells))
 
 
 def _needed(columns: Sequence[Column], readable: int) -> int:

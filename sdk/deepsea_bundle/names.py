@@ -1,4 +1,4 @@
-"""Names of bots and authors, and other words that end up in tables and terminals.
+"""Names of bots and authors.
 
 Invariants: a name is ASCII without spaces, safe in a terminal, a page, a file name and a URL; two
 names that differ only in case are one name; no name can be taken for a version of another, which
@@ -43,11 +43,3 @@ def name_from(text: str) -> str:
 def key(name: str) -> str:
     """What two names have in common that count as one."""
     return name.lower()
-
-
-def plain(text: str, longest: int = 2000) -> str:
-    """Somebody's words as one line that does nothing to a terminal or a database."""
-    shown = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
-    return shown if len(shown) <= longest else shown[: longest - 3] + "..."

@@ -13,7 +13,7 @@ from typing import Final
 from deepsea_bundle.archive import Files, is_skipped
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.manifest import MANIFEST
-from deepsea_bundle.names import plain
+from deepsea_rules.printable import printable
 
 PYTHON: Final = ("python", "python3")
 """Programs that stand for the interpreter of whoever runs the bot."""
@@ -54,7 +54,7 @@ def _check_script(script: str, files: Files) -> None:
             compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
-        raise BundleError(f"{path} is not valid Python: {where}{plain(error.msg)}") from None
+        raise BundleError(f"{path} is not valid Python: {where}{printable(error.msg)}") from None
     except (ValueError, OverflowError) as error:
         raise BundleError(f"{path} is not valid Python: {error}") from None
     except (RecursionError, MemoryError):

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from .errors import InvalidAction
+from .printable import quoted
 from .units import Unit
 
 Kind = Literal["declare", "search", "order"]
@@ -23,7 +24,6 @@ TAKE: Final = "take"
 DROP: Final = "drop:"
 ORDER: Final = "order:"
 
-_LONGEST_SHOWN: Final = 60
 _ITEM = r"(?:[1-4]|\[[1-4]{2,}\])"
 _DROP = re.compile(rf"drop:{_ITEM}\Z")
 _ORDER = re.compile(rf"order:{_ITEM}(?:,{_ITEM})*\Z")
@@ -45,11 +45,6 @@ def order_by_name(names: Iterable[str]) -> str:
     return ORDER + ",".join(names)
 
 
-def shown(action: str) -> str:
-    """A text that came as an action, short and safe to print."""
-    return ascii(action if len(action) <= _LONGEST_SHOWN else action[:_LONGEST_SHOWN] + "...")
-
-
 def kind_of(action: str) -> Kind:
     """The kind of decision that the action answers; raises `InvalidAction` if it is none."""
     if action in (DOWN, BACK):
@@ -58,9 +53,9 @@ def kind_of(action: str) -> Kind:
         return "search"
     if _ORDER.match(action):
         return "order"
-    shown = action if len(action) <= 60 else action[:57] + "..."
     raise InvalidAction(
-        f"{shown!r} is no action; there are down, turn, leave, take, drop:UNIT, order:ITEM,ITEM,..."
+        f"{quoted(action)} is no action; there are down, back, leave, take, drop:UNIT, "
+        "order:ITEM,ITEM,..."
     )
 
 

@@ -32,6 +32,7 @@ from .constants import (
 )
 from .errors import InvalidAction, InvalidPosition
 from .events import chip_text, trail_text, unit_text
+from .printable import quoted
 from .randomness import Stream, seed_from_text, shuffled
 from .ruleset import RuleSet
 from .state import GameState, Phase
@@ -144,7 +145,7 @@ def read_position(
     if len(parts) == 2:
         parts.append("")
     if len(parts) != 3:
-        raise InvalidPosition(f"a position is TRAIL | DIVERS | CLOCK, not {text!r:.80}")
+        raise InvalidPosition(f"a position is TRAIL | DIVERS | CLOCK, not {quoted(text)}")
     chips = _Chips()
     divers = [_Diver(word, chips) for word in parts[1].split()]
     if not 1 <= len(divers) <= MAX_PLAYERS:
@@ -174,7 +175,7 @@ def parse_roll(step: str) -> tuple[int, int]:
         if 2 <= total <= 6:
             return total // 2, total - total // 2
         raise InvalidAction(f"{step!r} is no roll: two dice show 2 to 6")
-    raise InvalidAction(f"{step!r:.80} is no roll; write r3 or r1+2")
+    raise InvalidAction(f"{quoted(step)} is no roll; write r3 or r1+2")
 
 
 def seat_of(letter: str) -> int:
@@ -196,7 +197,7 @@ class _Chips:
         """The id of a chip written as "3" or "3=9"."""
         match = re.fullmatch(r"([1-4])(?:=([0-9]{1,2}))?", text)
         if not match:
-            raise InvalidPosition(f"{text!r:.80} is no chip; write a level 1 to 4, or 3=9")
+            raise InvalidPosition(f"{quoted(text)} is no chip; write a level 1 to 4, or 3=9")
         level = int(match[1])
         chip = self._next[level]
         self._next[level] += 1
@@ -221,7 +222,7 @@ class _Chips:
             return Unit((self.read(text),))
         inside = text[1:-1]
         if not text.endswith("]") or not inside:
-            raise InvalidPosition(f"{text!r:.80} is no stack; write [12] or [1=0,2]")
+            raise InvalidPosition(f"{quoted(text)} is no stack; write [12] or [1=0,2]")
         items = inside.split(",") if "," in inside or "=" in inside else list(inside)
         return Unit(self.read(item) for item in items)
 
@@ -253,7 +254,7 @@ class _Diver:
     def __init__(self, word: str, chips: _Chips) -> None:
         match = _DIVER.match(word)
         if not match:
-            raise InvalidPosition(f"{word!r:.80} is no diver; write A5v:1,[23] or Bh1/4=12,1")
+            raise InvalidPosition(f"{quoted(word)} is no diver; write A5v:1,[23] or Bh1/4=12,1")
         self.word = word
         self.to_move = bool(match["star"])
         self.letter = match["seat"]
@@ -283,14 +284,14 @@ def _read_space(word: str, chips: _Chips) -> tuple[Unit, bool]:
 def _read_clock(text: str, state: GameState) -> None:
     match = re.fullmatch(r"(?:d([1-9]))?\s*(?:a(-?[0-9]{1,2}))?\s*(?:s([0-9]))?\s*([a-z]+)?", text)
     if not match:
-        raise InvalidPosition(f"{text!r:.80} is no clock; write d1 a25, or d2 a17 search")
+        raise InvalidPosition(f"{quoted(text)} is no clock; write d1 a25, or d2 a17 search")
     dive, air, quiet, word = match.groups()
     state.dive = int(dive or 1)
     state.air = int(air) if air else FULL_AIR
     state.quiet = int(quiet or 0)
     phase = next((phase for phase in PHASES if phase == (word or "declare")), None)
     if phase is None:
-        raise InvalidPosition(f"no phase is called {word!r:.80}; there are {', '.join(PHASES)}")
+        raise InvalidPosition(f"no phase is called {quoted(word)}; there are {', '.join(PHASES)}")
     state.phase = phase
     if state.dive > DIVES:
         raise InvalidPosition(f"there are {DIVES} dives, not {state.dive}")

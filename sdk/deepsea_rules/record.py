@@ -18,6 +18,7 @@ from .errors import InvalidRecord, RulesError
 from .faults import Fault
 from .game import Decision, Forfeit, Game
 from .notation import format_position
+from .printable import quoted
 from .randomness import SEED_BYTES
 from .ruleset import PRESETS, RuleSet
 
@@ -188,7 +189,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         twice = next(key for key in data if [name for name, _ in pairs].count(key) > 1)
-        raise InvalidRecord(f"the key {twice!r:.80} stands twice in one object")
+        raise InvalidRecord(f"the key {quoted(twice)} stands twice in one object")
     return data
 
 
@@ -208,7 +209,7 @@ class _Fields:
         value = self._left.pop(key)
         # bool is an int to Python, but not to a reader of the format.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise InvalidRecord(f"{self._where}: {key!r} is {value!r:.60}, not {_WORDS[kind]}")
+            raise InvalidRecord(f"{self._where}: {key!r} is {quoted(value)}, not {_WORDS[kind]}")
         return value
 
     def fields(self, key: str) -> _Fields:

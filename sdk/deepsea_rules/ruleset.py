@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from .errors import InvalidRules
+from .printable import quoted
 
 OptionValue = bool | str | int | None
 
@@ -92,7 +93,7 @@ class RuleSet:
                 f"unknown key {next(iter(data))!r}; a rule set has name, base and [options]"
             )
         if not isinstance(name, str):
-            raise InvalidRules(f"name is a text, not {name!r:.60}")
+            raise InvalidRules(f"name is a text, not {quoted(name)}")
         if name in PRESETS:
             raise InvalidRules(f"name {name!r} belongs to a preset; choose another one")
         if not isinstance(options, dict):

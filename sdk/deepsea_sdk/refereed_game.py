@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deepsea_rules.actions import shown
 from deepsea_rules.errors import RulesError
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game, Question
+from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import Bank, TimeControl, overrun
 
@@ -75,7 +75,7 @@ class RefereedGame:
         try:
             self.game.decide(action, us)
         except RulesError:
-            came = f"it answered {shown(action)}, which is not legal"
+            came = f"it answered {quoted(action)}, which is not legal"
             return self.fault(question, Fault.ILLEGAL_ACTION, came, us)
         self._banks[question.seat].spend(us)
         return None

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game, Question
+from deepsea_rules.printable import one_line, quoted
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
@@ -142,7 +143,7 @@ class _Table:
             bot.time_left = time_left
             answer: object = bot.decide(self.game.view(seat))
             if not isinstance(answer, str):
-                raise TypeError(f"decide() returned {answer!r:.60}, which is no action")
+                raise TypeError(f"decide() returned {quoted(answer)}, which is no action")
             return answer
         except (Exception, SystemExit) as error:
             if self.raises:
@@ -174,4 +175,4 @@ class _Table:
 
 def _told(error: BaseException) -> str:
     """What a bot raised, in one line."""
-    return " ".join(f"it raised {type(error).__name__}: {error}".split())[:_LONGEST_TOLD]
+    return one_line(f"it raised {type(error).__name__}: {error}", _LONGEST_TOLD)

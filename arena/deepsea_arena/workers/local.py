@@ -21,8 +21,8 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Final, Protocol
 
 from deepsea_arena.shutdown import Stop
-from deepsea_bundle.names import plain
 from deepsea_ladder.model import Job
+from deepsea_rules.printable import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ def _outcome(play: Play, job: Job) -> Outcome:
 
 def failure(error: BaseException) -> VoidOutcome:
     """What an exception is to a game."""
-    return VoidOutcome(plain(f"{type(error).__name__}: {error}"))
+    return VoidOutcome(one_line(f"{type(error).__name__}: {error}"))
 
 
 def _ending(exitcode: int | None) -> str:

@@ -19,9 +19,10 @@ from deepsea_cli.ladder.options import (
     store_option,
 )
 from deepsea_cli.ladder.tables import count
-from deepsea_cli.output import say, shown
+from deepsea_cli.output import say
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
+from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from deepsea_arena.runner import RunGoal, RunSummary, Source
@@ -301,4 +302,4 @@ class _Told(Stop):
 
 
 def _tell(line: str) -> None:
-    click.echo(f"deepsea-referee: {shown(line)}", err=True)
+    click.echo(f"deepsea-referee: {printable(line)}", err=True)

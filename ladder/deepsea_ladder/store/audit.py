@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, desc, insert, select
 
-from deepsea_bundle import names
 from deepsea_ladder.model import AuditEntry, AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
+from deepsea_rules.printable import printable
 
 
 def note(connection: Connection, at: int, kind: AuditKind, subject: str, words: str) -> None:
     """Add an entry to the running transaction."""
-    connection.execute(
-        insert(schema.audit).values(at=at, kind=kind, subject=subject, note=names.plain(words))
-    )
+    note = printable(words, schema.LONGEST_NOTE)
+    connection.execute(insert(schema.audit).values(at=at, kind=kind, subject=subject, note=note))
 
 
 class Audit:

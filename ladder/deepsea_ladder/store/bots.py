@@ -19,6 +19,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import cancel_games_of
+from deepsea_rules.printable import printable
 
 
 class Bots:
@@ -146,7 +147,7 @@ def take_out(
     connection.execute(
         update(schema.bots)
         .where(schema.bots.c.id == bot_id)
-        .values(state=state, reason=names.plain(reason), changed_at=at)
+        .values(state=state, reason=printable(reason, schema.LONGEST_NOTE), changed_at=at)
     )
     kind = AuditKind.DISABLED if state is BotState.DISABLED else AuditKind.WITHDRAWN
     note(connection, at, kind, name, reason)

@@ -36,6 +36,7 @@ from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord, verify
 
 LONGEST_RECORD: Final = 1 << 20
@@ -208,4 +209,4 @@ def _accepted(
 
 def _compare(what: str, found: object, expected: object) -> None:
     if found != expected:
-        raise InvalidResult(f"the {what} is {found!r:.80}, not {expected!r:.80}")
+        raise InvalidResult(f"the {what} is {quoted(found, 80)}, not {quoted(expected, 80)}")

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select, update
 
-from deepsea_bundle import names
 from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
+from deepsea_rules.printable import printable
 
 SEASON_CLOSED: Final = "the season was closed"
 
@@ -44,7 +44,7 @@ def end_attempt(
     connection.execute(
         update(table)
         .where(table.c.job_id == job_id, table.c.attempt == attempt, table.c.ended.is_(None))
-        .values(ended=ended, ended_at=at, note=words and names.plain(words))
+        .values(ended=ended, ended_at=at, note=words and printable(words, schema.LONGEST_NOTE))
     )
 
 
@@ -52,7 +52,7 @@ def count_failure(
     connection: Connection, job: Row[Any], words: str, patience: int, at: int
 ) -> JobStatus:
     """A leased job's attempt came to nothing: it waits again, or is set aside."""
-    failures, words = job.failures + 1, names.plain(words)
+    failures, words = job.failures + 1, printable(words, schema.LONGEST_NOTE)
     status = JobStatus.QUARANTINED if failures >= patience else JobStatus.TODO
     if status is JobStatus.QUARANTINED:
         words = f"failed {failures} times, last: {words}"

@@ -25,6 +25,8 @@ from sqlalchemy import (
 
 REVISION: Final = "0001"
 """The revision of `migrations/` that these tables are."""
+LONGEST_NOTE: Final = 2000
+"""Characters of what is noted in words: a reason, an error."""
 
 # SQLite numbers rows by itself only in a column that is exactly INTEGER.
 _Id = BigInteger().with_variant(Integer, "sqlite")

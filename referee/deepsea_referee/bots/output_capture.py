@@ -12,6 +12,8 @@ import contextlib
 import os
 from typing import Final
 
+from deepsea_rules.printable import printable
+
 KEPT_BYTES: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
 _PAUSE_S: Final = 0.02
@@ -100,7 +102,4 @@ class OutputCapture:
 def escaped(data: bytes) -> str:
     """Text in which only line ends and tabs do something when it is printed."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii")
-        for c in text
-    )
+    return printable(text, keep="\n\t")
