@@ -17,8 +17,8 @@ The parts:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from .cleanup import has_choice
 from .constants import (
@@ -31,7 +31,7 @@ from .constants import (
     SEAT_LETTERS,
 )
 from .errors import InvalidAction, InvalidPosition
-from .events import chip_text, trail_text, unit_text
+from .position_text import position_text
 from .printable import quoted
 from .randomness import Stream, seed_from_text, shuffled
 from .ruleset import RuleSet
@@ -43,39 +43,6 @@ Show = Literal["public", "all"] | int | Mapping[int, int]
 PHASES: Final[tuple[Phase, ...]] = ("declare", "roll", "search", "order", "over")
 DEFAULT_SEED: Final = seed_from_text("position")
 """Deals the values that a position does not write."""
-
-
-class _Public(Protocol):
-    """What `GameState` and `View` have in common, as far as notation needs it."""
-
-    @property
-    def players(self) -> int: ...
-    @property
-    def dive(self) -> int: ...
-    @property
-    def air(self) -> int: ...
-    @property
-    def phase(self) -> Phase: ...
-    @property
-    def to_move(self) -> int: ...
-    @property
-    def quiet(self) -> int: ...
-    @property
-    def trail(self) -> Sequence[Unit]: ...
-    @property
-    def laid(self) -> frozenset[Unit]: ...
-    @property
-    def place(self) -> Sequence[int]: ...
-    @property
-    def homeward(self) -> Sequence[bool]: ...
-    @property
-    def barred(self) -> Sequence[bool]: ...
-    @property
-    def cargo(self) -> Sequence[tuple[Unit, ...]]: ...
-    @property
-    def bank(self) -> Sequence[tuple[int, ...]]: ...
-    @property
-    def home_order(self) -> tuple[int, ...]: ...
 
 
 # Writing
@@ -93,37 +60,12 @@ def format_position(state: GameState, show: Show = "public") -> str:
         known = show
     else:
         known = known_values(state, None if show == "public" else int(show))
-    return _format(state, known)
+    return position_text(state, known)
 
 
 def format_view(view: View) -> str:
     """The position in one line, as the view's seat knows it."""
-    return _format(view, view.known)
-
-
-def _format(position: _Public, known: Mapping[int, int]) -> str:
-    divers = " ".join(_diver_text(position, seat, known) for seat in range(position.players))
-    quiet = f" s{position.quiet}" if position.quiet else ""
-    phase = "" if position.phase == "declare" else f" {position.phase}"
-    clock = f"d{position.dive} a{position.air}{quiet}{phase}"
-    return f"{trail_text(tuple(position.trail), position.laid, known)} | {divers} | {clock}".strip()
-
-
-def _diver_text(position: _Public, seat: int, known: Mapping[int, int]) -> str:
-    place = position.place[seat]
-    text = "*" if seat == position.to_move and position.phase != "over" else ""
-    text += SEAT_LETTERS[seat]
-    if place == HOME:
-        text += f"h{position.home_order.index(seat) + 1}"
-    else:
-        text += f"{place}{'^' if position.homeward[seat] else 'v'}"
-    if position.barred[seat]:
-        text += "!"
-    if position.cargo[seat]:
-        text += ":" + ",".join(unit_text(unit, known) for unit in position.cargo[seat])
-    if position.bank[seat]:
-        text += "/" + ",".join(chip_text(chip, known) for chip in position.bank[seat])
-    return text
+    return position_text(view, view.known)
 
 
 # Reading

@@ -19,6 +19,7 @@ from .errors import IllegalAction
 from .events import Happening
 from .moves import Moves
 from .position import Phase as Phase
+from .position_text import position_text
 from .ruleset import RuleSet
 from .scoring import Result, final_result, points
 from .units import CHIPS, Unit
@@ -110,10 +111,8 @@ class GameState(Moves):
         return f"seat {SEAT_LETTERS[self.to_move]} is in phase {self.phase}"
 
     def _why_not(self, action: str) -> str:
-        from .notation import format_position
-
         legal = ", ".join(self.legal) or "nothing"
         return (
             f"{action} is not legal: {self._whose_turn()} and may do {legal} "
-            f"in {format_position(self)}"
+            f"in {position_text(self, self.revealed())}"
         )

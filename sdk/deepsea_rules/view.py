@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .actions import Kind
 from .cleanup import items_of
 from .constants import HOME
+from .position_text import position_text
 from .randomness import NumberSource, shuffled
 from .ruleset import RuleSet
 from .state import GameState, Phase
@@ -236,9 +237,8 @@ class View:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        from .notation import format_view
-
-        return f"<View {'watcher' if self.seat is None else self.seat}: {format_view(self)}>"
+        seat = "watcher" if self.seat is None else self.seat
+        return f"<View {seat}: {position_text(self, self.known)}>"
 
 
 def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
