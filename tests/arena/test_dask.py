@@ -369,14 +369,14 @@ def test_a_run_says_in_one_line_why_it_has_no_cluster(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(options.VARIABLE, str(place))
-    done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1", "--jobs", 2)
-    assert (done.status, "omit --jobs" in one_line(done.err)) == (2, True)
+    done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1", "--workers", 2)
+    assert (done.status, "omit --workers" in one_line(done.err)) == (2, True)
     done = run("ladder", "run", "--cluster", "nonsense")
     assert (done.status, "--cluster nonsense: " in one_line(done.err)) == (2, True)
     monkeypatch.setattr(dask_client, "CONNECT_SECONDS", 0.2)
     done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1")
     assert (done.status, "no scheduler can be reached" in one_line(done.err)) == (1, True)
-    for name in [name for name in sys.modules if name.startswith("deepsea_cli.ladder.cl")]:
+    for name in [name for name in sys.modules if name.startswith("deepsea_arena.workers.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1")

@@ -246,41 +246,37 @@ def test_a_bot_that_never_comes_is_disabled(run: Run, place: Path, tmp_path: Pat
     assert "no licence" in run("ladder", "bot", "ben").out
 
 
-def test_an_elimination_ends_with_a_champion(run: Run, place: Path, tmp_path: Path) -> None:
-    names = ("anna", "ben", "cleo")
-    with Store.open(place) as store:
-        for name in names:
-            enter(store, bot(tmp_path, name))
-    done = run("ladder", "tournament", "elimination", "cup", *names, "--json")
-    assert (done.status, done.err) == (0, "")
-    document = json.loads(done.out)
-    assert document["games"] == 4
-    assert document["scores"][0]["bot"] == document["champion"]
-    assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
-    # Nobody's rating elsewhere has changed.
-    assert json.loads(run("ladder", "standings", "--season", "s1", "--json").out)["games"] == 0
-
-
-@pytest.mark.parametrize(("kind", "games"), [("round-robin", 6), ("gauntlet", 4)])
-def test_tournaments_go_on_where_they_were_stopped(
-    run: Run, place: Path, tmp_path: Path, kind: str, games: int
+def test_a_tournament_tells_its_rounds_and_shows_a_table(
+    run: Run, place: Path, tmp_path: Path
 ) -> None:
     names = ("anna", "ben", "cleo")
     with Store.open(place) as store:
         for name in names:
             enter(store, bot(tmp_path, name))
-    done = run("ladder", "tournament", kind, "cup", *names)
-    assert done.status == 0
-    with Store.open(place) as store, store.database.write() as connection:
-        assert len(list(store.history.games(store.seasons.get("cup")))) == games
-        connection.exec_driver_sql("UPDATE seasons SET closed_at = NULL")
-    again = run("ladder", "tournament", kind, "cup", *names, "--season", "s1")
-    assert again.out == done.out.partition("\n")[2]
-    with Store.open(place) as store, store.database.write() as connection:
-        connection.exec_driver_sql("UPDATE seasons SET closed_at = NULL")
-    other = run("ladder", "tournament", kind, "cup", "anna", "ben", "--season", "s1")
-    assert other.status == 2
-    assert "other bots" in other.err
+    done = run("ladder", "tournament", "elimination", "cup", *names, "--workers", 2)
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[:4] == [
+        "round 1: 1 table, 3 bots",
+        "2 games of season cup played",
+        "round 2: 1 table, 2 bots",
+        "2 games of season cup played",
+    ]
+    assert lines[5].split() == ["bot", "games", "placement", "score", "wins", "points"]
+    assert lines[6].split()[0] == "1"
+    assert lines[-2] == f"{lines[6].split()[1]} wins the tournament cup"
+    assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
+
+
+def test_a_tournament_in_json_is_nothing_but_json(run: Run, place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+    done = run("ladder", "tournament", "round-robin", "cup", "--json")
+    assert (done.status, done.err) == (0, "")
+    document = json.loads(done.out)
+    assert (document["tournament"], document["games"], document["champion"]) == ("cup", 2, None)
+    assert [line["rank"] for line in document["scores"]] == [1, 2]
 
 
 # What is stopped and killed
@@ -307,7 +303,7 @@ def heard(pipe: Path) -> None:
 def test_a_kill_changes_nothing_but_the_time(run: Run, place: Path, pipe: Path) -> None:
     with nothing_left_behind():
         for _ in range(3):
-            runner = start("ladder", "run", "--games", 50, "--jobs", 2)
+            runner = start("ladder", "run", "--games", 50, "--workers", 2)
             heard(pipe)
             runner.kill()
             runner.communicate()

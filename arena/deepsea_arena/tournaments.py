@@ -1,0 +1,254 @@
+"""Tournaments: round-robin, gauntlet and elimination, over the ladder's runner.
+
+Invariants: a tournament is a season of its own, so that its games rate nobody elsewhere; what it
+plays follows from its bots and its season, so the same request goes on where it was stopped; at its
+end the season is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Final, Literal, Protocol
+
+from deepsea_arena.runner import RunEnd, RunGoal, no_source
+from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play, run_report
+from deepsea_arena.seasons import FreshSeed, find_season
+from deepsea_arena.shutdown import Stop
+from deepsea_ladder.errors import PairingError
+from deepsea_ladder.model import BotState, BotVersion, StoredGame, StoredSeason
+from deepsea_ladder.scheduling.pairing import LineUp
+from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import RefereeError, UserError
+from deepsea_referee.random import fresh_seed
+
+Kind = Literal["round-robin", "gauntlet", "elimination"]
+NO_SHOW: Final = -1.0
+"""The placement score of a bot that was taken out before its games: it stands behind all others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TournamentRequest:
+    """What is to be played."""
+
+    kind: Kind
+    name: str
+    """That of the tournament and of its season."""
+    bots: tuple[str, ...] = ()
+    """All that get games, if none are named. In a gauntlet the first meets all others, an
+    elimination seeds them in this order."""
+    seats: int = 2
+    meetings: int = 1
+    """How often every two meet, or a table of an elimination plays."""
+    season: str | None = None
+    """Whose rules, clock and isolation it has; the open one, if none is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreLine:
+    """How a bot did in a tournament."""
+
+    rank: int
+    bot: str
+    version: int
+    games: int
+    placement_score: float
+    """The mean share of the others at its tables that it was ahead of; level counts half."""
+    wins: int
+    """First places, shared ones too."""
+    mean_points: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TournamentResult:
+    """A tournament that was played to its end."""
+
+    tournament: str
+    kind: Kind
+    games: int
+    seed: str
+    """That of its season, in hex."""
+    champion: str | None
+    """Who won the last table of an elimination."""
+    scores: tuple[ScoreLine, ...]
+    """The best first, the champion before all."""
+
+
+class TournamentWatcher(RunWatcher, Protocol):
+    """Somebody who watches a tournament."""
+
+    def round_begins(self, number: int, tables: int, bots: int) -> None:
+        """A round of an elimination begins, with so many tables and bots that are left."""
+
+    def played(self, report: RunReport) -> None:
+        """Games of the tournament were played."""
+
+
+def play_tournament(
+    store: Store,
+    request: TournamentRequest,
+    make_pool: MakePool,
+    watcher: TournamentWatcher,
+    stop: Stop,
+    fresh: FreshSeed = fresh_seed,
+) -> TournamentResult:
+    """Play a tournament, or what is left of it, and close its season.
+
+    Raises `RunStopped` when it was asked to stop, `RefereeError` if games came to nothing.
+    """
+    bots = _Bots(store, request.bots)
+    season = _begin(store, request, fresh)
+    field = _Field(store, season, bots, make_pool, watcher, stop)
+    if request.kind == "elimination":
+        champion = field.eliminate(request.seats, request.meetings)
+    else:
+        seed = season.commitment.encode()
+        if request.kind == "gauntlet":
+            tables = gauntlet(bots.ids[0], bots.ids[1:], request.seats, seed, request.meetings)
+        else:
+            tables = round_robin(bots.ids, request.seats, seed, request.meetings)
+        field.play(0, tables, whole=True)
+        champion = None
+    games = field.games()
+    table = sorted(field.scores(games), key=lambda score: score.bot != champion)
+    return TournamentResult(
+        tournament=request.name,
+        kind=request.kind,
+        games=len(games),
+        seed=store.seasons.close(request.name),
+        champion=None if champion is None else bots.versions[champion].bot,
+        scores=tuple(
+            _line(rank, score, bots.versions[score.bot]) for rank, score in enumerate(table, 1)
+        ),
+    )
+
+
+def _line(rank: int, score: Score, version: BotVersion) -> ScoreLine:
+    return ScoreLine(
+        rank=rank,
+        bot=version.bot,
+        version=version.number,
+        games=score.games,
+        placement_score=score.share,
+        wins=score.wins,
+        mean_points=score.mean_points,
+    )
+
+
+def _begin(store: Store, request: TournamentRequest, fresh: FreshSeed) -> StoredSeason:
+    """Open the tournament's season, or find the one that was begun."""
+    found = [season for season in store.seasons.all() if season.name == request.name]
+    if found and found[0].closed_at is not None:
+        raise UserError(f"season {request.name!r} is closed; choose another name")
+    if found:
+        return found[0]
+    settings = find_season(store, request.season).season
+    seats = request.seats
+    # The last tables of an elimination may be smaller.
+    sizes = tuple(range(2, seats + 1)) if request.kind == "elimination" else (seats,)
+    return store.seasons.open(replace(settings, name=request.name, seats=sizes), fresh())
+
+
+class _Bots:
+    """The bots that take part, in their order."""
+
+    def __init__(self, store: Store, names: Sequence[str]) -> None:
+        if names:
+            found = [store.bots.get(name) for name in names]
+        else:
+            found = [bot for bot in store.bots.all() if bot.state is BotState.ACTIVE]
+        self.versions = {bot.current.id: bot.current for bot in found}
+        if len(self.versions) != len(found):
+            raise UserError("a bot takes part in a tournament once")
+        self.ids = list(self.versions)
+        self.out = {bot.current.id for bot in found if bot.state is not BotState.ACTIVE}
+
+
+class _Field:
+    """A tournament's tables: queued, played and counted."""
+
+    def __init__(
+        self,
+        store: Store,
+        season: StoredSeason,
+        bots: _Bots,
+        make_pool: MakePool,
+        watcher: TournamentWatcher,
+        stop: Stop,
+    ) -> None:
+        self._store = store
+        self._season = season
+        self._bots = bots
+        self._make_pool = make_pool
+        self._watcher = watcher
+        self._stop = stop
+
+    def play(
+        self, after: int, tables: Sequence[LineUp], times: int = 1, *, whole: bool = False
+    ) -> int:
+        """Play tables, whose first game follows job `after`; the number of their last job.
+
+        whole  nothing else is played in the season
+        """
+        store, season = self._store, self._season
+        rotations = [table.seatings() for table in tables for _ in range(times)]
+        store.jobs.add(season, rotations, after=after)  # unless a former run has done so
+        # A rotation of a bot that was taken out is not there; no later round has the same tables.
+        ours = {frozenset(table.bots) for table in tables}
+        there = store.queue.arranged(season, after=after)
+        own = list(takewhile(lambda job: frozenset(job.lineup) in ours, there))
+        missing = ours - {frozenset(job.lineup) for job in own}
+        others = whole and len(own) < len(there)
+        if others or any(self._bots.out.isdisjoint(table) for table in missing):
+            raise PairingError(f"tournament {season.name!r} was begun with other bots or tables")
+        self._run()
+        return own[-1].number if own else after
+
+    def _run(self) -> None:
+        """Play the queued games; raises unless all of them have a result."""
+        store, season = self._store, self._season
+        summary = play(
+            store, season, no_source, RunGoal(), self._make_pool, self._watcher, self._stop
+        )
+        report = run_report(season, summary)
+        stuck = store.queue.counts(season).quarantined
+        if stuck or report.ended is RunEnd.IN_VAIN:
+            raise RefereeError(
+                f"{stuck} of the games of {season.name} came to nothing: `ladder status` says why; "
+                "`ladder requeue` them, and call the tournament again"
+            )
+        if report.ended is RunEnd.STOPPED:
+            raise RunStopped(report)
+        self._watcher.played(report)
+
+    def eliminate(self, seats: int, times: int) -> int:
+        """Play round after round; the champion."""
+        bracket, after, number = Elimination(tuple(self._bots.ids), seats), 0, 0
+        while bracket.champion is None:
+            number += 1
+            tables = bracket.tables()
+            self._watcher.round_begins(number, len(tables), len(bracket.entrants))
+            last = self.play(after, tables, times)
+            found = {score.bot: score for score in self.scores(self.games(after, last))}
+            bracket = bracket.after(
+                found.get(bot) or Score(bot, 1, NO_SHOW, 0, 0.0)
+                for table in tables
+                for bot in table.bots
+            )
+            after = last
+        return bracket.champion
+
+    def games(self, after: int = 0, last: int | None = None) -> list[StoredGame]:
+        """The games of the jobs after `after`, up to `last`."""
+        prefix = f"{self._season.name}-"
+        numbered = [
+            (int(game.game_id.removeprefix(prefix)), game)
+            for game in self._store.history.games(self._season)
+        ]
+        return [game for job, game in numbered if after < job and (last is None or job <= last)]
+
+    def scores(self, games: Sequence[StoredGame]) -> list[Score]:
+        """What the bots made of these games, best first."""
+        return scores([seat.result for seat in game.seats] for game in games)

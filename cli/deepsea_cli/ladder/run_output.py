@@ -1,0 +1,110 @@
+"""What the commands that play the ladder's games tell while they do, and at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
+from deepsea_cli.ladder.tables import count
+from deepsea_cli.output import say
+from deepsea_cli.progress import Progress
+from deepsea_rules.printable import printable
+
+if TYPE_CHECKING:
+    from deepsea_arena.runs import RunReport
+    from deepsea_ladder.model import Job, Receipt
+
+
+class RunOutput:
+    """Tells on stderr what a run does: progress on a terminal, trouble always."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._void = 0
+
+    def begins(self, season: str, games: int | None) -> None:
+        """A run begins."""
+        self.close()
+        self._progress = Progress(games)
+
+    def taken_back(self, games: int) -> None:
+        """Leases of a run that was killed are free again."""
+        tell(f"{count(games, 'game')} of a run that was killed will be played again")
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """A result was taken in or refused."""
+        from deepsea_ladder.model import ReceiptStatus
+
+        if receipt.verdict is ReceiptStatus.REFUSED:
+            tell(f"the result of game {job.game_id} was refused: {receipt.reason}")
+        for name in receipt.disabled:
+            tell(f"{name} is disabled")
+        if self._progress is not None:
+            note = f"{self._void} void" if self._void else ""
+            self._progress.advance(receipt.verdict is ReceiptStatus.ACCEPTED, note)
+
+    def failed(self, job: Job, reason: str) -> None:
+        """A game was void."""
+        self._void += 1
+        tell(f"game {job.game_id} is void: {reason}")
+
+    def trouble(self, message: str) -> None:
+        """The store or the workers are away."""
+        tell(message)
+
+    def close(self) -> None:
+        """Wipe the progress."""
+        if self._progress is not None:
+            self._progress.close()
+
+
+class TalkingStop(Stop):
+    """Says that it was heard: not in the signal's handler, where nothing may be written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = StopRequest.GO_ON
+
+    def clear(self) -> None:
+        super().clear()
+        if self.wish is StopRequest.FINISH and self._said is StopRequest.GO_ON:
+            tell("finishing the games that are being played; Ctrl-C hands them back")
+        self._said = self.wish
+
+
+def say_report(report: RunReport) -> int:
+    """Say what a run did; the exit status. Raises `Interrupted` if somebody stopped it."""
+    from deepsea_arena.runner import RunEnd
+
+    extra = [
+        f"{number} {words}"
+        for number, words in (
+            (report.void, "void"),
+            (report.refused, "refused"),
+            (report.duplicates, "played by others too"),
+        )
+        if number
+    ]
+    played = f"{count(report.accepted, 'game')} of season {report.season}"
+    if report.ended is RunEnd.STOPPED:
+        back = f", {report.handed_back} handed back" if report.handed_back else ""
+        raise Interrupted(f"after {played}{back}; nothing is lost")
+    say(", ".join([f"{played} played", *extra]))
+    for name in report.disabled:
+        say(f"{name} was disabled: `ladder bot {name}` says why")
+    match report.ended:
+        case RunEnd.IN_VAIN:
+            say("one game after another came to nothing: `ladder status` has the reasons")
+            return NEGATIVE
+        case RunEnd.NOTHING_LEFT if not report.accepted:
+            say("there was nothing to play")
+            return NEGATIVE
+    return DONE
+
+
+def tell(line: str) -> None:
+    """A line on stderr."""
+    click.echo(f"deepsea-referee: {printable(line)}", err=True)

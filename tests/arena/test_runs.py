@@ -1,0 +1,238 @@
+"""Runs and tournaments as use cases: goals, reports, rounds, and what is left after a stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena import lease_owner
+from deepsea_arena.runner import RunEnd
+from deepsea_arena.runs import MakePool, RunReport, RunRequest, RunStopped, run
+from deepsea_arena.settled import order_report
+from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
+from deepsea_arena.wire.json import to_json
+from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome, VoidOutcome
+from deepsea_ladder.errors import PairingError
+from deepsea_ladder.model import Job, Receipt
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import RefereeError, UserError
+from helpers import ladder
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    """Nobody has asked for anything yet."""
+    stop = Stop()
+    yield stop
+    stop.close()
+
+
+@pytest.fixture
+def stocked(tmp_path: Path) -> Iterator[Store]:
+    """A ladder of three bots that play in twos."""
+    with Store.create(tmp_path / "ladder.db") as store:
+        ladder.stocked(store, 3, (2,))
+        yield store
+
+
+def pool(play: Callable[[Job], Outcome]) -> MakePool:
+    """One worker without a process that plays like this."""
+    return lambda isolation, watcher: InlineWorker(play)
+
+
+def fairly(job: Job) -> Outcome:
+    """Play a game as it should be."""
+    return FinishedGame(ladder.play(job))
+
+
+def for_anna(job: Job) -> Outcome:
+    """Play a game that everybody but anna leaves at once."""
+    others = [seat.bot for seat in job.seats if seat.bot != "anna"]
+    return FinishedGame(ladder.play(job, others[: len(job.seats) - 1]))
+
+
+class Watcher:
+    """Notes what happens."""
+
+    def __init__(self, on_result: Callable[[], None] = lambda: None) -> None:
+        self.seen: list[str] = []
+        self.reports: list[RunReport] = []
+        self._on_result = on_result
+
+    def begins(self, season: str, games: int | None) -> None:
+        """Note it."""
+        self.seen.append(f"{season} begins: {games}")
+
+    def taken_back(self, games: int) -> None:
+        """Note it."""
+        self.seen.append(f"{games} taken back")
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """Answer to it."""
+        self._on_result()
+
+    def failed(self, job: Job, reason: str) -> None:
+        """Note it."""
+        self.seen.append(f"{job.game_id} {reason}")
+
+    def trouble(self, message: str) -> None:
+        """There must not be any."""
+        pytest.fail(message)
+
+    def round_begins(self, number: int, tables: int, bots: int) -> None:
+        """Note it."""
+        self.seen.append(f"round {number}: {tables} tables, {bots} bots")
+
+    def played(self, report: RunReport) -> None:
+        """Keep it."""
+        self.reports.append(report)
+
+
+# Runs
+
+
+def test_a_run_plays_so_many_games(stocked: Store, stop: Stop) -> None:
+    watcher = Watcher()
+    report = run(stocked, RunRequest(games=5), pool(fairly), watcher, stop)
+    assert (report.season, report.ended, report.accepted) == ("s1", RunEnd.GOAL, 5)
+    assert report.order is None
+    assert watcher.seen == ["s1 begins: 5"]
+    json.dumps(to_json(report), allow_nan=False)
+
+
+def test_a_run_without_a_number_ends_when_the_order_is_settled(stocked: Store, stop: Stop) -> None:
+    stocked.bots.withdraw("cleo")
+    request = RunRequest(confidence=0.55)
+    report = run(stocked, request, pool(fairly), Watcher(), stop)
+    assert report.ended is RunEnd.GOAL
+    assert report.accepted >= 12
+    assert report.order is not None
+    assert report.order.settled
+    again = run(stocked, request, pool(fairly), Watcher(), stop)
+    assert (again.ended, again.accepted) == (RunEnd.GOAL, 0)
+
+
+def test_games_of_a_run_that_was_killed_are_taken_back(stocked: Store, stop: Stop) -> None:
+    season = stocked.seasons.get("s1")
+    stocked.jobs.add(season, ladder.rotations(ladder.ids(stocked)[:2], 2))
+    place = lease_owner.own_name().rsplit("/", 2)[0]
+    ladder.claim(stocked, season, f"{place}/{2**22 + 1}/7")
+    watcher = Watcher()
+    run(stocked, RunRequest(games=2), pool(fairly), watcher, stop)
+    assert watcher.seen == ["1 taken back", "s1 begins: 2"]
+
+
+def test_a_report_counts_what_came_to_nothing(stocked: Store, stop: Stop) -> None:
+    outcomes = iter([VoidOutcome("no luck"), VoidOutcome("no luck")])
+
+    def play(job: Job) -> Outcome:
+        return next(outcomes, None) or fairly(job)
+
+    watcher = Watcher()
+    report = run(stocked, RunRequest(games=2), pool(play), watcher, stop)
+    assert (report.accepted, report.void) == (2, 2)
+    assert watcher.seen[1].endswith("no luck")
+
+
+def test_bots_that_never_come_are_in_the_report(stocked: Store, stop: Stop) -> None:
+    report = run(stocked, RunRequest(games=6), pool(for_anna), Watcher(), stop)
+    assert "ben" in report.disabled or "cleo" in report.disabled
+
+
+# Whether the order is settled
+
+
+def test_a_provisional_bot_leaves_the_order_open(stocked: Store, stop: Stop) -> None:
+    season = stocked.seasons.get("s1")
+    run(stocked, RunRequest(games=40), pool(fairly), Watcher(), stop)
+    ladder.submit(stocked, "dan")
+    report = order_report(stocked, season, 0.51)
+    assert report.provisional == ("dan",)
+    assert not report.settled
+    assert {pair.upper for pair in report.neighbours} <= {"anna", "ben", "cleo", "dan"}
+    assert report.open_pairs == sum(pair.verdict == "open" for pair in report.neighbours)
+
+
+# Tournaments
+
+
+def tournament(
+    store: Store,
+    stop: Stop,
+    request: TournamentRequest,
+    play: Callable[[Job], Outcome] = fairly,
+    watcher: Watcher | None = None,
+) -> TournamentResult:
+    """Play it in this process."""
+    return play_tournament(
+        store, request, pool(play), watcher or Watcher(), stop, fresh=lambda: ladder.SEED
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "games"),
+    [
+        (TournamentRequest(kind="round-robin", name="cup"), 6),
+        (TournamentRequest(kind="gauntlet", name="cup"), 4),
+        (TournamentRequest(kind="round-robin", name="cup", meetings=2), 12),
+    ],
+)
+def test_a_tournament_is_a_closed_season_of_its_own(
+    stocked: Store, stop: Stop, request_: TournamentRequest, games: int
+) -> None:
+    watcher = Watcher()
+    result = tournament(stocked, stop, request_, watcher=watcher)
+    assert (result.games, result.champion, result.seed) == (games, None, ladder.SEED.hex())
+    assert [line.rank for line in result.scores] == [1, 2, 3]
+    shares = [line.placement_score for line in result.scores]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(line.games for line in result.scores) == 2 * games
+    assert [report.accepted for report in watcher.reports] == [games]
+    assert stocked.seasons.get("cup").closed_at is not None
+    assert stocked.queue.counts(stocked.seasons.get("s1")).done == 0
+    json.dumps(to_json(result), allow_nan=False)
+    with pytest.raises(UserError, match="closed"):
+        tournament(stocked, stop, request_)
+
+
+def test_an_elimination_has_rounds_and_a_champion(stocked: Store, stop: Stop) -> None:
+    request = TournamentRequest(kind="elimination", name="cup", bots=("cleo", "anna", "ben"))
+    watcher = Watcher()
+    result = tournament(stocked, stop, request, for_anna, watcher)
+    assert result.champion == result.scores[0].bot == "anna"
+    rounds = [line for line in watcher.seen if line.startswith("round")]
+    assert rounds == ["round 1: 1 tables, 3 bots", "round 2: 1 tables, 2 bots"]
+    assert result.games == 4
+
+
+def test_a_stopped_tournament_goes_on_with_the_same_bots_only(stocked: Store, stop: Stop) -> None:
+    request = TournamentRequest(kind="round-robin", name="cup")
+    watcher = Watcher(lambda: stop.ask(StopRequest.FINISH))
+    with pytest.raises(RunStopped) as stopped:
+        tournament(stocked, stop, request, watcher=watcher)
+    assert (stopped.value.report.accepted, stopped.value.report.season) == (1, "cup")
+    stop.wish = StopRequest.GO_ON
+    others = TournamentRequest(kind="round-robin", name="cup", bots=("anna", "ben"), season="s1")
+    with pytest.raises(PairingError, match="other bots"):
+        tournament(stocked, stop, others)
+    watcher = Watcher()
+    result = tournament(stocked, stop, request, watcher=watcher)
+    assert ([report.accepted for report in watcher.reports], result.games) == ([5], 6)
+
+
+def test_a_tournament_without_results_says_what_to_do(stocked: Store, stop: Stop) -> None:
+    request = TournamentRequest(kind="round-robin", name="cup", bots=("anna", "ben"))
+    with pytest.raises(RefereeError, match="requeue"):
+        tournament(stocked, stop, request, lambda job: VoidOutcome("no luck"))
+    assert stocked.seasons.get("cup").closed_at is None
+
+
+def test_a_bot_takes_part_once(stocked: Store, stop: Stop) -> None:
+    request = TournamentRequest(kind="gauntlet", name="cup", bots=("anna", "Anna", "ben"))
+    with pytest.raises(UserError, match="once"):
+        tournament(stocked, stop, request)
+    assert [season.name for season in stocked.seasons.all()] == ["s1"]
