@@ -30,8 +30,7 @@ async def play_game(
              what then goes wrong is not held against the bot's process
     """
     between = between or {}
-    # All at once; whoever does not start is asked all the same, and found absent.
-    processes = await asyncio.gather(*(pool.ready(bot) for bot in line_up))
+    processes = await _ready(pool, line_up)
     seats: list[AskedSeat] = [process.session for process in processes]
     for seat, disturb in between.items():
         seats[seat] = disturb(processes[seat].session)
@@ -44,6 +43,18 @@ async def play_game(
         for report in played.faults
     ]
     return replace(played, faults=tuple(faults))
+
+
+async def _ready(pool: BotPool, line_up: Sequence[int]) -> list[BotProcess]:
+    """The bots' processes; one that does not start is asked all the same, and found absent."""
+    # All at once, and all to their end: none may still be starting when the pool is left.
+    started = await asyncio.gather(*map(pool.ready, line_up), return_exceptions=True)
+    processes = []
+    for one in started:
+        if isinstance(one, BaseException):
+            raise one
+        processes.append(one)
+    return processes
 
 
 async def _explained(report: FaultReport, process: BotProcess) -> FaultReport:

@@ -48,6 +48,7 @@ class RefereedGame:
         self._clock = control.format() if control else ""
         self._limits = TimeLeft(control.budget_us, control.bank_us) if control else NO_CLOCK
         self._banks = [Bank(*self._limits) for _ in range(game.players)]
+        self._time_left = [self._limits] * game.players
         self._seats = seats
 
     def info(self, seat: int) -> GameInfo:
@@ -65,19 +66,20 @@ class RefereedGame:
 
     def time_left(self, seat: int) -> TimeLeft:
         """How long the seat's next decision may take."""
-        return TimeLeft(self._limits.budget_us, self._banks[seat].left_us)
+        return self._time_left[seat]
 
     def answer(self, question: Question, action: str, us: int = 0) -> FaultReport | None:
         """Play what a bot answered after so many microseconds; a report if that is a fault."""
-        limit_us = self._banks[question.seat].limit_us
-        if us > limit_us:
+        over = us > self._limits.budget_us
+        if over and us > (limit_us := self._banks[question.seat].limit_us):
             return self.fault(question, Fault.TIMEOUT, overrun(limit_us), us)
         try:
             self.game.decide(action, us)
         except RulesError:
             came = f"it answered {quoted(action)}, which is not legal"
             return self.fault(question, Fault.ILLEGAL_ACTION, came, us)
-        self._banks[question.seat].spend(us)
+        if over:
+            self._spend(question.seat, us)
         return None
 
     def fault(self, question: Question, fault: Fault, came: str, us: int = 0) -> FaultReport:
@@ -86,7 +88,7 @@ class RefereedGame:
         came  what the bot did instead of answering, in a few words
         """
         seat = question.seat
-        self._banks[seat].spend(us)
+        self._spend(seat, us)
         decision = self.game.decide(None, us=us, fault=fault, came=came)
         report = FaultReport(
             seat=seat,
@@ -109,7 +111,12 @@ class RefereedGame:
         """
         action, us, fault, came = decision[1:]
         self.game.decide(action, us=us, fault=fault, came=came)
-        self._banks[decision.seat].spend(us)
+        self._spend(decision.seat, us)
+
+    def _spend(self, seat: int, us: int) -> None:
+        bank = self._banks[seat]
+        bank.spend(us)
+        self._time_left[seat] = TimeLeft(self._limits.budget_us, bank.left_us)
 
     def notice(self, report: FaultReport, request_id: int) -> FaultNotice:
         """What a bot is told of its fault."""

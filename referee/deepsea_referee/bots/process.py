@@ -156,9 +156,10 @@ class BotProcess:
 
     async def last_words(self) -> str:
         """How its program ended, with the last line that it wrote to stderr."""
-        with contextlib.suppress(TimeoutError):
-            async with time_limit(self._clock, self._hosting.grace_us):
-                await asyncio.wait((self._exited,))
+        if self.running:
+            with contextlib.suppress(TimeoutError):
+                async with time_limit(self._clock, self._hosting.grace_us):
+                    await asyncio.wait((self._exited,))
         if self._contained is None or self._contained.returncode is None:
             return "its process still runs"
         self._stderr.finish()

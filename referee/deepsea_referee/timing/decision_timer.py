@@ -22,6 +22,7 @@ from deepsea_referee.timing.host_load import (
     host_is_hopeless,
 )
 from deepsea_rules.faults import Fault
+from deepsea_rules.time_control import overrun
 
 
 class TimedAnswer(NamedTuple):
@@ -138,4 +139,4 @@ class OpenQuestion:
         return 0
 
     def _timeout(self, us: int) -> BotFault:
-        return BotFault(Fault.TIMEOUT, f"it had {self.limit_us} us for the decision", us)
+        return BotFault(Fault.TIMEOUT, overrun(self.limit_us), us)

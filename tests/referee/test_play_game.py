@@ -1,0 +1,106 @@
+"""A line-up and a game: processes are made ready, and their trouble is explained."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.errors import RefereeError
+from deepsea_referee.play_game import play_game
+from deepsea_referee.transport.session import Session
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import verify
+from deepsea_rules.ruleset import PRESETS
+from deepsea_sdk.refereed_game import RefereedGame
+from helpers.peers import run
+from helpers.streams import CONTROL, Table, last_legal
+
+
+class Process:
+    """A bot's process as a game knows it."""
+
+    troubled = False
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def last_words(self) -> str:
+        return "its program ended with status 3"
+
+
+class Pool:
+    """Bots that are there, or fail to start on our side."""
+
+    def __init__(self, sessions: list[Session]) -> None:
+        self.processes = [Process(session) for session in sessions]
+        self.broken: int | None = None
+        self.came: list[int] = []
+        self.finished: list[int] = []
+
+    async def ready(self, bot: int) -> Process:
+        if bot == self.broken:
+            raise RefereeError("no sandbox")
+        await asyncio.to_thread(int)  # it takes a moment
+        self.came.append(bot)
+        return self.processes[bot]
+
+    def finished_game(self, bot: int) -> None:
+        self.finished.append(bot)
+
+
+def new_game() -> RefereedGame:
+    game = Game(PRESETS["manual"], 2, seed_from_text("play game"))
+    return RefereedGame(game, "g", CONTROL, [("one", "00"), ("other", "11")])
+
+
+def test_a_line_up_plays_and_its_crash_is_explained() -> None:
+    async def test() -> None:
+        table = Table([last_legal, last_legal])
+        pool = Pool(table.sessions)
+        await table.sessions[0].connected
+        table.sessions[0].fail(Fault.CRASH, "gone")
+        played = await play_game(new_game(), cast(BotPool, pool), (1, 0))
+        await table.close()
+        (fault,) = played.faults
+        assert (fault.seat, fault.fault) == (1, Fault.CRASH)
+        assert fault.came == "gone: its program ended with status 3"
+        assert [process.troubled for process in pool.processes] == [True, False]
+        assert pool.finished == [1, 0]
+        verify(played.record)
+
+    run(test())
+
+
+def test_what_is_done_to_a_seat_on_purpose_is_not_held_against_its_process() -> None:
+    async def test() -> None:
+        def broken(session: Session) -> Session:
+            session.fail(Fault.CRASH, "on purpose")
+            return session
+
+        table = Table([last_legal, last_legal])
+        pool = Pool(table.sessions)
+        played = await play_game(new_game(), cast(BotPool, pool), (0, 1), {0: broken})
+        await table.close()
+        assert [fault.came for fault in played.faults] == ["on purpose"]
+        assert not any(process.troubled for process in pool.processes)
+
+    run(test())
+
+
+def test_a_start_that_fails_on_our_side_voids_the_game_when_no_other_start_is_under_way() -> None:
+    async def test() -> None:
+        table = Table([last_legal, last_legal])
+        pool = Pool(table.sessions)
+        pool.broken = 0
+        with pytest.raises(RefereeError, match="no sandbox"):
+            await play_game(new_game(), cast(BotPool, pool), (0, 1))
+        assert pool.came == [1]
+        assert pool.finished == []
+        await table.close()
+
+    run(test())
