@@ -30,7 +30,7 @@ def test_standings_have_the_bots_that_play_the_best_first(played: Store) -> None
 
 def test_who_was_taken_out_is_counted_and_listed_on_request(played: Store) -> None:
     played.bots.withdraw("anna")
-    ladder.submit(played, "ben", "better", "ben senior")
+    ladder.submit(played, "ben", "better", "ben-senior")
     page = show_standings(played)
     assert [line.bot for line in page.standings][-1] == "ben"  # its new version has no games
     assert ({line.bot for line in page.standings}, page.not_listed) == ({"ben", "cleo", "dan"}, 1)
@@ -50,7 +50,7 @@ def test_who_was_taken_out_is_counted_and_listed_on_request(played: Store) -> No
 
 def test_a_bots_page_has_its_course_opponents_seats_and_faults(played: Store) -> None:
     page = bot_page(played, "Ben")
-    assert (page.bot, page.author, page.version) == ("ben", "ben senior", 1)
+    assert (page.bot, page.author, page.version) == ("ben", "ben-senior", 1)
     assert page.standing in show_standings(played).standings
     assert [point.games for point in page.course] == list(range(1, 9))
     assert page.standing is not None
@@ -75,7 +75,7 @@ def test_a_bots_page_lists_the_newest_faults_and_counts_all(played: Store) -> No
 
 
 def test_a_former_version_has_no_rank(played: Store) -> None:
-    ladder.submit(played, "anna", "better", "anna senior")
+    ladder.submit(played, "anna", "better", "anna-senior")
     newest, former = bot_page(played, "anna"), bot_page(played, "anna", version=1)
     assert (newest.version, newest.course, newest.opponents) == (2, (), ())
     assert newest.standing is not None
