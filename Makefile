@@ -49,7 +49,7 @@ soak: .venv-dev/installed
 host-load: .venv-dev/installed
 	.venv-dev/bin/python bench/host_load.py
 
-# How fast it is, by the goals of docs/performance.md; some minutes, best with nothing else running.
+# How fast it is, by the goals of docs/dev/performance.md; some minutes, best with nothing else running.
 # For the figures of other programs beside ours: .venv-dev/bin/pip install open_spiel 'pettingzoo[classic]'
 .PHONY: bench
 bench: .venv-dev/installed

@@ -1,4 +1,4 @@
-"""How fast it is, by the goals that docs/performance.md explains. `make bench` runs this.
+"""How fast it is, by the goals that docs/dev/performance.md explains. `make bench` runs this.
 
     python bench/goals.py [--scale tiny|full] [--only TOPIC]... [--json [FILE]]
 

@@ -1,7 +1,7 @@
 """List P: what a bot can do to the connection and to the conversation.
 
 Each case plays a game with a hostile bot in a verified sandbox; `matches.attack` makes the same
-five checks after each. docs/security.md has the table of cases.
+five checks after each. docs/dev/attacks.md has the table of cases.
 """
 
 from __future__ import annotations

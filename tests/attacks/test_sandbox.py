@@ -1,7 +1,7 @@
 """List S: what a bot can do to the machine, to other bots and to the referee from a sandbox.
 
 Each case runs a hostile program; the harness checks after each that nothing of it is left.
-docs/security.md has the table of cases.
+docs/dev/attacks.md has the table of cases.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-PAGE = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
+PAGE = (TESTS.parent / "docs" / "dev" / "attacks.md").read_text(encoding="utf-8")
 
 
 def rows() -> dict[str, str]:

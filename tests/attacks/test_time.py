@@ -1,7 +1,7 @@
 """List T: what a bot can do to the clocks.
 
 Times are short where the bot is to lose by them and long where it is not; no outcome depends on how
-fast the machine is. docs/security.md has the table of cases; the arithmetic of clocks, of a host
+fast the machine is. docs/dev/attacks.md has the table of cases; the arithmetic of clocks, of a host
 that is busy and of late answers is tested to the microsecond in tests/referee.
 """
 

@@ -4,7 +4,7 @@ Laws: a message is the bytes of its fields in a row, in any order, so that parts
 once are used again; nothing is read here. Tests read everything back with protobuf itself.
 
 Making the nested messages of a question field by field takes more than half as long again
-(docs/performance.md).
+(docs/dev/performance.md).
 """
 
 from __future__ import annotations
