@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena import lease_owner
 from deepsea_arena.seasons import seat_a_begins
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_cli.text_table import Column, table
-from deepsea_ladder.model import JobStatus
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -363,31 +361,6 @@ def test_backups_are_restored_and_verified(run: Run, played: Path, tmp_path: Pat
 def test_a_ladder_of_this_program_needs_no_upgrade(run: Run, played: Path) -> None:
     assert run("ladder", "upgrade").status == 0
     assert run("ladder", "refold").status == 0
-
-
-# Leases
-
-
-def test_only_a_run_that_has_certainly_ended_is_gone() -> None:
-    own = lease_owner.own_name()
-    place, pid, began = own.rsplit("/", 2)
-    assert not lease_owner.is_gone(own)
-    assert lease_owner.is_gone(f"{place}/{pid}/1")
-    assert lease_owner.is_gone(f"{place}/{2**22 + 1}/{began}")
-    assert not lease_owner.is_gone(f"elsewhere/1/{pid}/1")
-    assert not lease_owner.is_gone("worker")
-
-
-def test_games_of_a_killed_run_wait_again_at_once(played: Path) -> None:
-    place = lease_owner.own_name().rsplit("/", 2)[0]
-    with Store.open(played) as store:
-        season = store.seasons.get("s1")
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
-        ladder.claim(store, season, f"{place}/{2**22 + 1}/7")
-        ladder.claim(store, season, "somebody else")
-        assert lease_owner.take_back(store, season) == 1
-        (left,) = store.queue.listed(season, JobStatus.LEASED)
-        assert left.owner == "somebody else"
 
 
 def test_a_sample_bot_is_a_submission() -> None:

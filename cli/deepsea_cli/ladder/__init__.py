@@ -1,6 +1,6 @@
 """`deepsea-referee ladder`: arguments in, tables or JSON out; the arena does the work.
 
-Law: a command is an attribute of the module that is named beside it, and imports no other command.
+Invariant: a command is an attribute of the module named beside it, and imports no other command.
 """
 
 from __future__ import annotations

@@ -41,36 +41,27 @@ def restore(
 
     Exit status: 0 it is sound, 1 it is not, and nothing was made.
     """
-    from deepsea_ladder.backup import restore as restored
-    from deepsea_ladder.backup import verify as differences
-    from deepsea_ladder.errors import StoreError
+    from deepsea_arena.backups import check_backup, restore_backup
 
-    if not file.is_file():
-        raise StoreError(f"there is no backup at {file}")
     if verify or dry_run:
-        if found := differences(file, records=verify):
+        check = check_backup(file, records=verify)
+        if not check.sound:
             say(f"{file} is not sound:")
-            for line in found:
+            for line in check.differences:
                 say(f"  {line}")
             ctx.exit(NEGATIVE)
         again = ", every record played again" if verify else ""
         say(f"{file} is sound: the same to the last bit{again}")
     if not dry_run:
-        games = restored(file, store_text)
-        with open_store(store_text) as store:  # which shows no password
-            say(f"a ladder with {count(games, 'game')} at {store.database}")
+        restored = restore_backup(file, store_text)
+        say(f"a ladder with {count(restored.games, 'game')} at {restored.store}")
 
 
 @click.command("upgrade")
 @store_option
 def upgrade(*, store_text: str) -> None:
     """Bring the ladder's tables up to what this program uses, in one transaction."""
-    from deepsea_ladder.store import migrate
-    from deepsea_ladder.store.database import Database
+    from deepsea_arena.backups import upgrade_ladder
 
-    database = Database(store_text)
-    try:
-        found = migrate.upgrade(database)
-    finally:
-        database.close()
-    say(f"{database}: upgraded from schema {found or 'none'}")
+    upgraded = upgrade_ladder(store_text)
+    say(f"{upgraded.store}: upgraded from schema {upgraded.former_schema or 'none'}")

@@ -1,6 +1,6 @@
 """Arguments that the commands of the ladder share.
 
-Law: what a text on the command line stands for is decided here alone.
+Invariant: what a text on the command line stands for is decided here alone.
 """
 
 from __future__ import annotations

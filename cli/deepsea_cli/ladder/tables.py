@@ -1,6 +1,6 @@
 """How the commands of the ladder write numbers, times and standings.
 
-Law: rounding, units and widths only; what is shown, and in which order, comes from the arena.
+Invariant: rounding, units and widths only; what is shown, and in which order, comes from the arena.
 """
 
 from __future__ import annotations

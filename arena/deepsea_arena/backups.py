@@ -1,0 +1,62 @@
+"""Backups: looked at before they are believed, and made ladders again; upgrades of a ladder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from deepsea_ladder import backup
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.store import Store, migrate
+from deepsea_ladder.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class BackupCheck:
+    """Whether a backup can be trusted."""
+
+    sound: bool
+    differences: tuple[str, ...]
+    """Damaged pages, broken references, ratings that do not follow from the games."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredLadder:
+    """A ladder that was made from a backup."""
+
+    store: str
+    """Where it is, without a password."""
+    games: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradedLadder:
+    """A ladder whose tables are those of this program."""
+
+    store: str
+    former_schema: str | None
+    """The revision of its tables before; None if it had none."""
+
+
+def check_backup(file: Path, *, records: bool = False) -> BackupCheck:
+    """Compare a backup's ratings with its games; `records` plays every record again too."""
+    if not file.is_file():
+        raise StoreError(f"there is no backup at {file}")
+    found = tuple(backup.verify(file, records=records))
+    return BackupCheck(sound=not found, differences=found)
+
+
+def restore_backup(file: Path, target: str) -> RestoredLadder:
+    """Make a ladder at `target`, where none is; raises `StoreDamaged` for a backup not sound."""
+    games = backup.restore(file, target)
+    with Store.open(target) as store:
+        return RestoredLadder(str(store.database), games)
+
+
+def upgrade_ladder(target: str) -> UpgradedLadder:
+    """Bring a ladder's tables up to what this program uses, in one transaction."""
+    database = Database(target)
+    try:
+        return UpgradedLadder(str(database), migrate.upgrade(database))
+    finally:
+        database.close()
