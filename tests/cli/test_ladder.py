@@ -177,6 +177,15 @@ def test_a_bot_needs_an_author_and_a_decent_name(run: Run, played: Path) -> None
     done = run("ladder", "submit", "greedy", "--name", "<b>", "--author", "me")
     assert done.status == 2
     assert "name" in one_line(done.err)
+    done = run("ladder", "submit", "greedy", "--author", "anna-v2")
+    assert done.status == 2
+    assert "the author's name 'anna-v2' ends like a version" in one_line(done.err)
+
+
+def test_a_command_line_is_refused_with_the_reason(run: Run, played: Path) -> None:
+    done = run("ladder", "submit", "cmd:node bot.js", "--author", "me")
+    assert (done.status, done.out) == (2, "")
+    assert "is a command on this machine, and the ladder plays files" in one_line(done.err)
 
 
 def test_bots_are_taken_out_and_come_back(run: Run, played: Path) -> None:
