@@ -115,7 +115,7 @@ def _seat(seat: StoredSeat) -> GameSeat:
         version=version.number,
         author=version.author,
         digest=version.digest,
-        points=result.score,
+        points=result.points,
         placement=result.placement,
         decisions=result.decisions,
         faults=result.faults,

@@ -4,7 +4,8 @@ Laws: a bot is played from the files that were submitted, compared by their dige
 isolation that the season asks for or not at all; what goes wrong on this side makes the game void;
 a bot that does not start loses its own game and nobody else's.
 
-The bots of a block go on from game to game, as in a match: starting them takes longer than a game.
+The bots of a rotation stay from game to game, as in a match: starting them takes longer than a
+game.
 """
 
 from __future__ import annotations

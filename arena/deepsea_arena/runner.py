@@ -22,8 +22,8 @@ _T = TypeVar("_T")
 
 Source = Callable[[int, int], Sequence[Rotation]]
 """Where new games come from: given the number of the season's last job and how many games are
-wanted at least, blocks of line-ups. None at all means that there is nothing to play now; a
-`PairingError` says why. The same store and number should give the same blocks."""
+wanted at least, rotations of line-ups. None at all means that there is nothing to play now; a
+`PairingError` says why. The same store and number should give the same rotations."""
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
@@ -206,15 +206,15 @@ class Runner:
         """Ask the source for more jobs; whether it is worth claiming again."""
         number = self._insist(lambda: self._store.queue.last_number(self._season))
         try:
-            blocks = self._insist(lambda: self._source(number, wanted))
+            rotations = self._insist(lambda: self._source(number, wanted))
         except PairingError:
             # Games of others may go on, and somebody may submit a bot.
             if self._playing or self._goal.wait_for_work:
                 return False
             raise
         # If another runner was quicker, its jobs are there instead.
-        self._insist(lambda: self._store.jobs.add(self._season, blocks, after=number))
-        return bool(blocks)
+        self._insist(lambda: self._store.jobs.add(self._season, rotations, after=number))
+        return bool(rotations)
 
     def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
         for job, outcome in outcomes:

@@ -51,7 +51,7 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
     names = {entry.version.id: entry.version.bot for entry in entries}
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
     found = order(settings.rating, ratings, confidence)
-    needed = settings.pairing.trial_games
+    needed = settings.pairing.provisional_games
     provisional = tuple(entry.version.bot for entry in entries if entry.tally.games < needed)
     return OrderReport(
         settled=found.settled and not provisional,

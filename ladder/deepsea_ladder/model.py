@@ -6,7 +6,7 @@ a worker loads no SQLAlchemy; times are the database's, in milliseconds since 19
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -146,7 +146,7 @@ class Job:
     season: Season
     seed: bytes
     seats: tuple[BotVersion, ...]
-    block: int
+    rotation: int
     """The same for games of the same bots in other seats."""
     attempt: int
     """The number of the lease."""
@@ -168,12 +168,26 @@ class JobInfo:
 
 
 class QueuedJob(NamedTuple):
-    """A job as the pairing looks at it."""
+    """A job as a schedule looks at it."""
 
     number: int
-    block: int
+    rotation: int
     lineup: tuple[int, ...]
-    created_at: int
+    """Ids of versions by seat."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingQueue:
+    """A season's jobs as the pairing looks at them; versions by their ids."""
+
+    rotations: int
+    """How many there are; they are numbered from 1."""
+    lately: Sequence[frozenset[int]]
+    """The line-ups of the newest rotations, the oldest first."""
+    last_rotation: Mapping[int, int]
+    """For each version that gets games, its last rotation, or the season's last when it came."""
+    pending: Mapping[int, int]
+    """Games that have no result yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ trips lose nothing; whatever makes no sense is refused in one line that names th
     isolation = "sandbox"       # or "process", where all authors are trusted
 
     [rating]                    # mu, sigma, beta, tau, draw_probability
-    [pairing]                   # same_author, exploration, patience, trial_games
+    [pairing]                   # same_author, exploration, patience, provisional_games
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _standing(rank: int | None, row: StandingRow) -> Standing:
         games=tally.games,
         wins=tally.wins,
         mean_placement=_mean(tally.placements, tally.games),
-        mean_points=_mean(tally.scores, tally.games),
+        mean_points=_mean(tally.points, tally.games),
         fault_rate=_mean(tally.faults, tally.decisions),
         forfeits=tally.forfeits,
         trend=None if row.earlier is None else mu - row.earlier.mu,
@@ -158,7 +158,7 @@ def by_seat(version: int, games: Iterable[Sequence[SeatResult]]) -> list[SeatLin
                     total[0] += 1
                     total[1] += own.placement == 1
                     total[2] += own.placement
-                    total[3] += own.score
+                    total[3] += own.points
                     total[4] += own.faults
     return [
         SeatLine(

@@ -45,7 +45,7 @@ def stop() -> Iterator[Stop]:
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[Job]:
-    """Two blocks of two games."""
+    """Two rotations of two games."""
     with Store.create(tmp_path / "jobs.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2) * 2)
@@ -86,8 +86,8 @@ def test_jobs_come_back_as_outcomes(jobs: list[Job], stop: Stop) -> None:
             for job, outcome in workers.wait(LONG, stop):
                 assert isinstance(outcome, FinishedGame)
                 outcomes[job.game_id] = outcome.record
-        assert sorted(workers.free(), key=str) == [1, 3]
-        # The one that played a block goes on with it.
+        assert sorted(workers.free(), key=str) == [1, 2]
+        # The one that played a rotation goes on with it.
         workers.start(jobs[3])
         ((job, outcome),) = workers.wait(LONG, stop)
         assert job == jobs[3]
@@ -285,7 +285,7 @@ def test_handing_back_ends_the_workers_and_the_leases(
     played: list[str] = []
 
     class Watcher:
-        """Asks for it when the first block is played and the second one's worker hangs."""
+        """Asks for it when the first rotation is played and the second one's worker hangs."""
 
         def finished(self, job: Job, receipt: object) -> None:
             played.append(job.game_id)

@@ -82,7 +82,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def claimed(place: Path, games: int) -> list[Job]:
-    """Jobs of one block, leased."""
+    """Jobs of one rotation, leased."""
     with Store.open(place) as store:
         season = store.seasons.get("s1")
         store.jobs.add(season, ladder.rotations(ladder.ids(store), games))

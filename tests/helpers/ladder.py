@@ -46,7 +46,7 @@ def ids(store: Store) -> list[int]:
 
 
 def rotations(versions: Sequence[int], games: int) -> list[list[list[int]]]:
-    """A block of the same versions, one seat further each time."""
+    """A rotation of the same versions, one seat further each time."""
     return [
         [
             [versions[(seat + game) % len(versions)] for seat in range(len(versions))]
@@ -86,9 +86,9 @@ def claim(store: Store, season: StoredSeason, owner: str = "worker", seconds: fl
 def play_all(
     store: Store, season: StoredSeason, crashing: Mapping[str, Collection[str]] | None = None
 ) -> None:
-    """Play every waiting job, block after block; `crashing` has bots for each game's id."""
-    block = None
-    while jobs := store.jobs.claim(season, "worker", 60, [block]):
+    """Play every waiting job, rotation after rotation; `crashing` has bots for each game's id."""
+    rotation = None
+    while jobs := store.jobs.claim(season, "worker", 60, [rotation]):
         (job,) = jobs
-        block = job.block
+        rotation = job.rotation
         store.games.report(job, play(job, (crashing or {}).get(job.game_id, ())))

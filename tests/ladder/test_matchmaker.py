@@ -15,17 +15,17 @@ def test_the_same_store_gives_the_same_games_to_old_and_new_runners(store: Store
     old = Matchmaker(store, season)
     for _ in range(5):
         number = store.queue.last_number(season)
-        blocks = old(number, 1)
-        assert blocks == Matchmaker(store, season)(number, 1) == old(number, 1)
-        store.jobs.add(season, blocks, after=number)
+        rotations = old(number, 1)
+        assert rotations == Matchmaker(store, season)(number, 1) == old(number, 1)
+        store.jobs.add(season, rotations, after=number)
         ladder.play_all(store, season)
 
 
-def test_every_bot_sits_everywhere_in_a_block(store: Store) -> None:
+def test_every_bot_sits_everywhere_in_a_rotation(store: Store) -> None:
     season = ladder.stocked(store, bots=6)
-    for block in Matchmaker(store, season)(0, 8):
+    for rotation in Matchmaker(store, season)(0, 8):
         for seat in range(4):
-            assert len({lineup[seat] for lineup in block}) == 4
+            assert len({lineup[seat] for lineup in rotation}) == 4
 
 
 def test_it_gives_as_many_games_as_are_wanted(store: Store) -> None:
@@ -40,8 +40,8 @@ def test_only_active_bots_in_their_newest_version_play(store: Store) -> None:
     ladder.submit(store, "anna", "better")
     store.bots.withdraw("ben")
     store.bots.disable("cleo", "it snores")
-    blocks = Matchmaker(store, season)(0, 40)
-    playing = {version for block in blocks for lineup in block for version in lineup}
+    rotations = Matchmaker(store, season)(0, 40)
+    playing = {version for rotation in rotations for lineup in rotation for version in lineup}
     names = {
         bot.current.id for bot in store.bots.all() if bot.name in ("anna", "dan", "eve", "finn")
     }
@@ -56,8 +56,8 @@ def test_bots_of_one_author_do_not_meet(store: Store) -> None:
     season = ladder.stocked(store, bots=3, seats=(2,))
     ladder.submit(store, "anton", author="anna-senior")
     anna, anton = (store.bots.get(name).current.id for name in ("anna", "anton"))
-    for block in Matchmaker(store, season)(0, 60):
-        for lineup in block:
+    for rotation in Matchmaker(store, season)(0, 60):
+        for lineup in rotation:
             assert set(lineup) != {anna, anton}
 
 
@@ -68,12 +68,12 @@ def test_who_came_late_and_who_waits_are_told_apart(store: Store) -> None:
     eve = store.bots.get("eve").current.id
     matchmaker = Matchmaker(store, season)
     matchmaker(store.queue.last_number(season), 1)
-    waited = {candidate.bot: candidate.waited for candidate in matchmaker._candidates()}
+    waited = {candidate.bot: candidate.waited for candidate in matchmaker.candidates()}
     assert waited == dict.fromkeys(ladder.ids(store), 0)
     others = [version for version in ladder.ids(store) if version != eve]
     store.jobs.add(season, ladder.rotations(others, 4) * 2)
     matchmaker(store.queue.last_number(season), 1)
-    candidates = {candidate.bot: candidate for candidate in matchmaker._candidates()}
+    candidates = {candidate.bot: candidate for candidate in matchmaker.candidates()}
     assert candidates[eve].waited == 2
     assert {candidates[version].waited for version in others} == {0}
     assert {candidates[version].pending for version in others} == {20}

@@ -180,7 +180,7 @@ def test_games_that_are_arranged_already_count() -> None:
         PairingSettings,
         exploration=st.sampled_from([0.0, 0.1, 1.0]),
         patience=st.sampled_from([1.0, 2.0, 4.0]),
-        trial_games=st.sampled_from([0, 30]),
+        provisional_games=st.sampled_from([0, 30]),
     ),
     st.sampled_from([1, 5, 40]),
     st.binary(max_size=8),
@@ -281,7 +281,7 @@ def test_line_ups_are_the_same_on_every_system() -> None:
         )
         for bot in range(30)
     ]
-    taste = PairingSettings(exploration=0.1, patience=4.0, trial_games=12)
+    taste = PairingSettings(exploration=0.1, patience=4.0, provisional_games=12)
     line_ups = choose(candidates, (2, 4), taste, RatingParameters(beta=12.0), 4, b"golden")
     assert [line_up.bots for line_up in line_ups] == [
         (7, 3),

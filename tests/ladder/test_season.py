@@ -33,7 +33,7 @@ seasons = st.builds(
         same_author=st.booleans(),
         exploration=st.floats(0.0, 1.0),
         patience=st.floats(1.0, 100.0),
-        trial_games=st.integers(0, 100),
+        provisional_games=st.integers(0, 100),
     ),
 )
 
@@ -126,8 +126,8 @@ REFUSED = [
     ('name = "a"\n[rating]\nbeta = nan', "rating.beta must lie"),
     ('name = "a"\n[rating]\nbeta = 1' + 400 * "0", "rating.beta must be a number"),
     ('name = "a"\n[pairing]\nsame_author = 1', "pairing.same_author must be true or false, not 1"),
-    ('name = "a"\n[pairing]\ntrial_games = 1.5', "must be a whole number, not 1.5"),
-    ('name = "a"\n[pairing]\ntrial_games = -1', "pairing.trial_games must lie"),
+    ('name = "a"\n[pairing]\nprovisional_games = 1.5', "must be a whole number, not 1.5"),
+    ('name = "a"\n[pairing]\nprovisional_games = -1', "pairing.provisional_games must lie"),
     ('name = "a"\n[pairing]\npatience = 0.5', "pairing.patience must lie"),
     ('name = "a"\n[pairing]\nexploration = 1.5', "pairing.exploration must lie"),
 ]

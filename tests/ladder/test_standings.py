@@ -42,7 +42,7 @@ def test_a_line_says_what_the_row_adds_up_to() -> None:
         games=8,
         wins=3,
         placements=16,
-        scores=100,
+        points=100,
         decisions=400,
         faults=4,
         forfeits=1,

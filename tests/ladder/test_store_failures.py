@@ -122,6 +122,7 @@ def test_readers_see_a_snapshot_while_others_write(store: Store, season: StoredS
 def test_an_exception_undoes_the_whole_transaction(store: Store, season: StoredSeason) -> None:
     def fail() -> None:
         with store.database.write() as connection:
+            connection.execute(text("DELETE FROM job_seats"))
             connection.execute(text("DELETE FROM jobs"))
             raise ZeroDivisionError
 

@@ -48,7 +48,7 @@ def test_a_result_is_stored_with_what_follows_from_it(
     said = json.loads(record)["result"]
     (game,) = store.history.latest(10)
     assert [seat.version for seat in game.seats] == list(job.seats)
-    assert [seat.result.score for seat in game.seats] == said["scores"]
+    assert [seat.result.points for seat in game.seats] == said["scores"]
     assert [seat.result.placement for seat in game.seats] == said["placements"]
     tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
     for seat in game.seats:

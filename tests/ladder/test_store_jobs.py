@@ -23,7 +23,7 @@ def season(store: Store) -> StoredSeason:
 
 def test_a_job_has_its_game_from_the_start(store: Store, season: StoredSeason) -> None:
     job = ladder.claim(store, season, "ann")
-    assert (job.game_id, job.attempt, job.owner, job.block) == ("s1-1", 1, "ann", 1)
+    assert (job.game_id, job.attempt, job.owner, job.rotation) == ("s1-1", 1, "ann", 1)
     assert [version.label for version in job.seats] == ["anna v1", "ben v1", "cleo v1", "dan v1"]
     store.jobs.hand_back("ann")
     again = ladder.claim(store, season, "bob")
@@ -58,17 +58,17 @@ def test_claiming_at_once_gives_everybody_other_jobs(
     assert sorted(int(job.game_id[3:]) for job in claimed) == list(range(1, 25))
 
 
-def test_a_worker_stays_with_its_block_and_another_begins_the_next(store: Store) -> None:
+def test_a_worker_stays_with_its_rotation_and_another_begins_the_next(store: Store) -> None:
     season = ladder.stocked(store)
-    block = ladder.rotations(ladder.ids(store), 3)
-    store.jobs.add(season, [*block, *block])
+    rotation = ladder.rotations(ladder.ids(store), 3)
+    store.jobs.add(season, [*rotation, *rotation])
     ann, bob = store.jobs.claim(season, "both", 60, [None, None])
     assert (ann.game_id, bob.game_id) == ("s1-1", "s1-4")
-    (bob,) = store.jobs.claim(season, "bob", 60, [bob.block])
+    (bob,) = store.jobs.claim(season, "bob", 60, [bob.rotation])
     assert bob.game_id == "s1-5"
-    (ann,) = store.jobs.claim(season, "ann", 60, [ann.block])
+    (ann,) = store.jobs.claim(season, "ann", 60, [ann.rotation])
     assert ann.game_id == "s1-2"
-    # Where no block is untouched, somebody helps.
+    # Where no rotation is untouched, somebody helps.
     (cid,) = store.jobs.claim(season, "cid", 60, [None])
     assert cid.game_id == "s1-3"
 
@@ -142,13 +142,13 @@ def test_what_failed_with_a_bot_that_is_out_is_not_tried_again(
     assert store.queue.counts(season).cancelled == 4
 
 
-def test_blocks_that_were_chosen_for_another_state_are_not_added(
+def test_rotations_that_were_chosen_for_another_state_are_not_added(
     store: Store, season: StoredSeason
 ) -> None:
-    block = ladder.rotations(ladder.ids(store), 1)
+    rotation = ladder.rotations(ladder.ids(store), 1)
     assert store.queue.last_number(season) == 4
-    assert store.jobs.add(season, block, after=4) == ["s1-5"]
-    assert store.jobs.add(season, block, after=4) == []
+    assert store.jobs.add(season, rotation, after=4) == ["s1-5"]
+    assert store.jobs.add(season, rotation, after=4) == []
     assert store.queue.waiting(season) == 5
 
 
@@ -166,7 +166,7 @@ def test_line_ups_that_cannot_be_played_are_refused_whole(
     assert store.queue.waiting(season) == 4
 
 
-def test_blocks_with_a_bot_that_is_out_are_left_out(store: Store, season: StoredSeason) -> None:
+def test_rotations_with_a_bot_that_is_out_are_left_out(store: Store, season: StoredSeason) -> None:
     ladder.submit(store, "eve")
     a, b, c, d, e = ladder.ids(store)
     store.bots.withdraw("anna")

@@ -77,7 +77,7 @@ def test_other_parameters_make_other_ratings_and_change_nothing(
         ("UPDATE game_seats SET sigma = '0x1.0p+2' WHERE seq = 3 AND seat = 0", "game 3, version"),
         ("DELETE FROM ratings WHERE version_id = 3", "version 3 has no rating, but games"),
         ("UPDATE game_seats SET placement = 1 WHERE seq = 12", "game 12"),
-        ("UPDATE game_seats SET score = score + 1 WHERE seq = 5", ": scores is"),
+        ("UPDATE game_seats SET points = points + 1 WHERE seq = 5", ": points is"),
     ],
 )
 def test_what_was_tampered_with_is_found(
@@ -117,7 +117,7 @@ def test_records_are_looked_at_on_demand(
 
 
 def test_results_that_are_not_their_records_are_found(store: Store, season: StoredSeason) -> None:
-    _sql(store, "UPDATE game_seats SET score = score + 1 WHERE seq = 5")
+    _sql(store, "UPDATE game_seats SET points = points + 1 WHERE seq = 5")
     found = store.ratings.differences(season, records=True)
     assert "game s1-5: the stored results are not those of its record" in found
 

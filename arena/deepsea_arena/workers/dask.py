@@ -31,7 +31,7 @@ class _Slot:
     """A thread of a worker."""
 
     address: str
-    block: int | None = None
+    rotation: int | None = None
     job: Job | None = None
     game: Future[Outcome] | None = None
     """What becomes of the job; None if it was given up."""
@@ -76,18 +76,18 @@ class Cluster:
         self._listen()
 
     def free(self) -> Sequence[int | None]:
-        """For each thread that does not play for this run, its last block."""
+        """For each thread that does not play for this run, its last rotation."""
         self._listen()
         if self._lost is not None:
             return []
-        return [slot.block for slot in self._slots if slot.job is None]
+        return [slot.rotation for slot in self._slots if slot.job is None]
 
     def start(self, job: Job) -> None:
-        """Send the job to the worker that played its block, or to any."""
+        """Send the job to the worker that played its rotation, or to any."""
         idle = [slot for slot in self._slots if slot.job is None]
-        same = [slot for slot in idle if slot.block == job.block]
+        same = [slot for slot in idle if slot.rotation == job.rotation]
         slot = (same or idle)[0]
-        slot.job, slot.block = job, job.block
+        slot.job, slot.rotation = job, job.rotation
         slot.game = self._link.play(slot.address, job)
         slot.game.add_done_callback(lambda game: self._say(_Played(slot, job, game)))
 

@@ -58,7 +58,7 @@ class _Child:
     crew: LocalWorkers
     run: str = ""
     game_id: str = ""
-    block: int | None = None
+    rotation: int | None = None
     stop: Stop = field(default_factory=Stop)
     free: threading.Event = field(default_factory=threading.Event)
 
@@ -141,12 +141,14 @@ class Host:
                 return None
             if self._timer is not None:
                 self._timer.cancel()
-            same = [child for child in self._idle if (child.run, child.block) == (run, job.block)]
+            same = [
+                child for child in self._idle if (child.run, child.rotation) == (run, job.rotation)
+            ]
             # There are never more than the worker has threads: each waits for its own.
             child = (same or self._idle or [_Child(LocalWorkers(play, 1, launch))])[0]
             if child in self._idle:
                 self._idle.remove(child)
-            child.run, child.game_id, child.block = run, job.game_id, job.block
+            child.run, child.game_id, child.rotation = run, job.game_id, job.rotation
             child.free.clear()
             self._busy.append(child)
         return child

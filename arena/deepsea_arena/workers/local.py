@@ -50,7 +50,7 @@ class WorkerPool(Protocol):
     """Several workers. Any method raises `CrewError` once there are none and none will come."""
 
     def free(self) -> Sequence[int | None]:
-        """For each job that can be started now, the block that its worker played last."""
+        """For each job that can be started now, the rotation that its worker played last."""
 
     def start(self, job: Job) -> None:
         """Let a free worker play a job."""
@@ -71,15 +71,15 @@ class InlineWorker:
     def __init__(self, play: Play) -> None:
         self._play = play
         self._job: Job | None = None
-        self._block: int | None = None
+        self._rotation: int | None = None
 
     def free(self) -> Sequence[int | None]:
         """One, unless a job waits to be played."""
-        return [] if self._job else [self._block]
+        return [] if self._job else [self._rotation]
 
     def start(self, job: Job) -> None:
         """Remember the job."""
-        self._job, self._block = job, job.block
+        self._job, self._rotation = job, job.rotation
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """Play the job; `seconds` is no limit to it."""
@@ -132,7 +132,7 @@ class _Worker:
     process: Running
     connection: Connection
     job: Job | None = None
-    block: int | None = None
+    rotation: int | None = None
 
 
 class LocalWorkers:
@@ -155,13 +155,13 @@ class LocalWorkers:
 
     def free(self) -> Sequence[int | None]:
         """Workers without a job, and those that may still be started."""
-        idle = [worker.block for worker in self._workers if worker.job is None]
+        idle = [worker.rotation for worker in self._workers if worker.job is None]
         return idle + [None] * (self._most - len(self._workers))
 
     def start(self, job: Job) -> None:
-        """Give a job to the idle worker that played its block, or to a new one, or to any."""
+        """Give a job to the idle worker that played its rotation, or to a new one, or to any."""
         idle = [worker for worker in self._workers if worker.job is None]
-        same = [worker for worker in idle if worker.block == job.block]
+        same = [worker for worker in idle if worker.rotation == job.rotation]
         if not same and len(self._workers) < self._most:
             same = [self._hire()]
         worker = (same or idle)[0]
@@ -171,7 +171,7 @@ class LocalWorkers:
             self._dismiss(worker)
             worker = self._hire()
             worker.connection.send(job)
-        worker.job, worker.block = job, job.block
+        worker.job, worker.rotation = job, job.rotation
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """What the workers have to say."""

@@ -19,7 +19,7 @@ class SeatResult(NamedTuple):
     """How a game went for one seat."""
 
     version_id: int
-    score: int
+    points: int
     placement: int
     decisions: int
     faults: int
@@ -41,7 +41,7 @@ class RatingTotals:
     wins: int = 0
     """First places, shared ones too."""
     placements: int = 0
-    scores: int = 0
+    points: int = 0
     decisions: int = 0
     faults: int = 0
     forfeits: int = 0
@@ -56,7 +56,7 @@ class RatingTotals:
             games=self.games + 1,
             wins=self.wins + (seat.placement == 1),
             placements=self.placements + seat.placement,
-            scores=self.scores + seat.score,
+            points=self.points + seat.points,
             decisions=self.decisions + seat.decisions,
             faults=self.faults + seat.faults,
             forfeits=self.forfeits + (seat.forfeit is not None),

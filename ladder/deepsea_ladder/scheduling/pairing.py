@@ -38,8 +38,8 @@ class PairingSettings:
     """The share of opponents that are drawn from all bots, whatever their strength."""
     patience: float = 4.0
     """Nobody waits longer than this many times its fair turn, plus one round of all bots."""
-    trial_games: int = 12
-    """A bot with fewer games is always due."""
+    provisional_games: int = 12
+    """A bot with fewer games is provisional: it is always due, and leaves the order open."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.exploration <= 1.0:
@@ -48,9 +48,10 @@ class PairingSettings:
             )
         if not 1.0 <= self.patience <= 1000.0:
             raise PairingError(f"pairing.patience must lie between 1 and 1000, not {self.patience}")
-        if not 0 <= self.trial_games <= 10_000:
+        if not 0 <= self.provisional_games <= 10_000:
             raise PairingError(
-                f"pairing.trial_games must lie between 0 and 10000, not {self.trial_games}"
+                "pairing.provisional_games must lie between 0 and 10000, "
+                f"not {self.provisional_games}"
             )
 
 
@@ -69,12 +70,12 @@ class Candidate(NamedTuple):
 
 
 class LineUp(NamedTuple):
-    """Bots that play a block of games together; in the order of the seats of its first game."""
+    """Bots that play a rotation; in the order of the seats of its first game."""
 
     bots: tuple[int, ...]
 
     def seatings(self) -> list[tuple[int, ...]]:
-        """The games of the block: every bot once in every seat."""
+        """The games of the rotation: every bot once in every seat."""
         return [self.bots[turn:] + self.bots[:turn] for turn in range(len(self.bots))]
 
 
@@ -185,7 +186,7 @@ class _Hall:
 
     def _due(self, i: int) -> float:
         """When the bot has to be an anchor: the less is known of it, the sooner."""
-        if self.games[i] < self.settings.trial_games:
+        if self.games[i] < self.settings.provisional_games:
             return float(self.last[i])
         turn = len(self.candidates) / self.sizes[0]
         interval = turn * self.usual_sigma / sqrt(self.variance[i])

@@ -1,7 +1,7 @@
 """Tournaments: which tables are played, and who came out best.
 
-Laws: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a block in
-which every bot sits everywhere; an elimination follows from its entrants and its results alone.
+Laws: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a rotation
+in which every bot sits everywhere; an elimination follows from its entrants and its results alone.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
             counts[bot] = counts.get(bot, 0) + 1
             parts[bot] = parts.get(bot, 0) + part
             wins[bot] = wins.get(bot, 0) + (seat.placement == 1)
-            points[bot] = points.get(bot, 0) + seat.score
+            points[bot] = points.get(bot, 0) + seat.points
     table = [
         Score(bot, count, parts[bot] / (_PARTS * count), wins[bot], points[bot] / count)
         for bot, count in counts.items()

@@ -31,7 +31,8 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import take_out, versions_by_id
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.job_transitions import count_failure, end_attempt, versions_of
+from deepsea_ladder.store.job_transitions import count_failure, end_attempt
+from deepsea_ladder.store.lineups import lineup_of
 from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
@@ -61,7 +62,7 @@ class Games:
         with self._database.read() as connection:
             row = _job(connection, job.id)
             season = by_id(connection, row.season_id)
-            lineup = versions_of(row.lineup)
+            lineup = lineup_of(connection, row.id)
             versions = versions_by_id(connection, list(lineup))
         if season.method != METHOD:
             raise StoreError(
@@ -86,7 +87,7 @@ class Games:
             query = select(table.c.seq).where(table.c.job_id == job.id)
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
         seq, at = last_seq(connection) + 1, now(connection)
-        seats = seat_results(record, versions_of(row.lineup))
+        seats = seat_results(record, lineup_of(connection, row.id))
         before = read_tallies(connection, season, [seat.version_id for seat in seats])
         after = after_game(season.season.rating, before, seats, seq, at)
         connection.execute(

@@ -143,7 +143,7 @@ def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion])
 def _result(seat: Row[Any]) -> SeatResult:
     return SeatResult(
         version_id=seat.version_id,
-        score=seat.score,
+        points=seat.points,
         placement=seat.placement,
         decisions=seat.decisions,
         faults=seat.faults,

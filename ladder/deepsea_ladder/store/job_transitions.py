@@ -13,27 +13,22 @@ from sqlalchemy import Connection, Row, select, update
 from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.lineups import lineup_of, seats_one_of
 from deepsea_rules.printable import printable
 
 SEASON_CLOSED: Final = "the season was closed"
 
 
-def versions_of(lineup: str) -> tuple[int, ...]:
-    """The versions of a line-up, by seat."""
-    return tuple(int(word) for word in lineup.split(","))
-
-
 def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
     """Cancel what waits with any version of a bot; what is being played is played."""
-    versions = schema.bot_versions
+    versions, jobs = schema.bot_versions, schema.jobs
     query = select(versions.c.id).where(versions.c.bot_id == bot_id)
-    ours = set(connection.execute(query).scalars())
-    waiting = connection.execute(
-        select(schema.jobs.c.id, schema.jobs.c.lineup).where(schema.jobs.c.status == JobStatus.TODO)
-    ).all()
-    for job_id, lineup in waiting:
-        if not ours.isdisjoint(versions_of(lineup)):
-            _set(connection, job_id, status=JobStatus.CANCELLED, note=reason)
+    ours = connection.execute(query).scalars().all()
+    connection.execute(
+        update(jobs)
+        .where(jobs.c.status == JobStatus.TODO, seats_one_of(ours))
+        .values(status=JobStatus.CANCELLED, note=reason)
+    )
 
 
 def end_attempt(
@@ -68,7 +63,7 @@ def give_back(connection: Connection, job: Row[Any]) -> JobStatus:
     out = connection.execute(
         select(bots.c.name, bots.c.state)
         .join(versions, versions.c.bot_id == bots.c.id)
-        .where(versions.c.id.in_(versions_of(job.lineup)), bots.c.state != BotState.ACTIVE)
+        .where(versions.c.id.in_(lineup_of(connection, job.id)), bots.c.state != BotState.ACTIVE)
     ).first()
     closed_at = select(seasons.c.closed_at).where(seasons.c.id == job.season_id)
     if out:

@@ -20,6 +20,7 @@ from deepsea_ladder.model import (
     Job,
     JobStatus,
     Rotation,
+    Seating,
     StoredSeason,
 )
 from deepsea_ladder.season import Season
@@ -27,7 +28,8 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import versions_by_id
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.job_transitions import count_failure, end_attempt, give_back, versions_of
+from deepsea_ladder.store.job_transitions import count_failure, end_attempt, give_back
+from deepsea_ladder.store.lineups import lineups_of
 from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_rules.randomness import game_seed
 
@@ -42,45 +44,51 @@ class Jobs:
         self._policy = policy
 
     def add(
-        self, season: StoredSeason, blocks: Sequence[Rotation], *, after: int | None = None
+        self, season: StoredSeason, rotations: Sequence[Rotation], *, after: int | None = None
     ) -> list[str]:
-        """Add a job for each line-up (version ids by seat) of each block; the games' ids.
+        """Add a job for each line-up (version ids by seat) of each rotation; the games' ids.
 
-        `after` is the season's last number that the blocks were chosen for: if another process
-        has added jobs since, nothing is added. Blocks with a bot that was taken out are left
+        `after` is the season's last number that the rotations were chosen for: if another process
+        has added jobs since, nothing is added. Rotations with a bot that was taken out are left
         out. Raises `StoreError` for a line-up that this season cannot play.
         """
         with self._database.write() as connection:
             seed = _seed_of_open(connection, season)
-            number = last_number(connection, season)
-            if after is not None and number != after:
+            last = last_number(connection, season)
+            if after is not None and last != after:
                 return []
-            active = _states(connection, blocks)
+            active = _states(connection, rotations)
             at = now(connection)
-            rows = []
-            for block in blocks:
-                for lineup in block:
-                    _check_lineup(season.season, lineup, active)
-                if not all(active[version] for lineup in block for version in lineup):
-                    continue
-                first = number + 1
-                for number, lineup in enumerate(block, first):
-                    rows.append(
-                        {
-                            "season_id": season.id,
-                            "number": number,
-                            "block": first,
-                            "game_id": f"{season.name}-{number}",
-                            "seed": game_seed(seed, number).hex(),
-                            "lineup": ",".join(map(str, lineup)),
-                            "status": JobStatus.TODO,
-                            "attempt": 0,
-                            "failures": 0,
-                            "created_at": at,
-                        }
-                    )
+            playable = []
+            for seatings in rotations:
+                for seating in seatings:
+                    _check_seating(season.season, seating, active)
+                if all(active[version] for seating in seatings for version in seating):
+                    playable.append(seatings)
+            first = last_rotation(connection, season) + 1
+            games = [
+                (rotation, shift, seating)
+                for rotation, seatings in enumerate(playable, first)
+                for shift, seating in enumerate(seatings)
+            ]
+            rows = [
+                {
+                    "season_id": season.id,
+                    "number": number,
+                    "rotation": rotation,
+                    "shift": shift,
+                    "game_id": f"{season.name}-{number}",
+                    "seed": game_seed(seed, number).hex(),
+                    "status": JobStatus.TODO,
+                    "attempt": 0,
+                    "failures": 0,
+                    "created_at": at,
+                }
+                for number, (rotation, shift, _) in enumerate(games, last + 1)
+            ]
             if rows:
                 connection.execute(insert(_jobs), rows)
+                _seat(connection, season, last, [seating for _, _, seating in games])
             return [str(row["game_id"]) for row in rows]
 
     def claim(
@@ -93,16 +101,16 @@ class Jobs:
         """Lease a job for each of some workers, for `seconds` from now; fewer if there are not so
         many.
 
-        `prefer` has for each worker the block that its bots are running for; best is a game of
-        the same block, then the beginning of one that nobody plays, then any.
+        `prefer` has for each worker the rotation that its bots are running for; best is a game of
+        the same rotation, then the beginning of one that nobody plays, then any.
         """
         with self._database.write() as connection:
             at = now(connection)
             rows = self._take_over(connection, season, at, len(prefer))
             for row in rows:
                 _lease(connection, row, owner, at, seconds)
-            for block in prefer[len(rows) :]:
-                if (found := _next(connection, season, block)) is None:
+            for rotation in prefer[len(rows) :]:
+                if (found := _next(connection, season, rotation)) is None:
                     break
                 rows.append(found)
                 _lease(connection, found, owner, at, seconds)
@@ -119,7 +127,7 @@ class Jobs:
                 _jobs.c.season_id == season.id,
                 _jobs.c.until <= at,
             )
-            .order_by(_jobs.c.number)
+            .order_by(_jobs.c.until, _jobs.c.number)
             .limit(count)
         ).all()
         again = []
@@ -134,20 +142,20 @@ class Jobs:
     def _jobs(
         self, connection: Connection, season: Season, rows: Sequence[Row[Any]], owner: str
     ) -> list[Job]:
-        lineups = [versions_of(row.lineup) for row in rows]
-        versions = versions_by_id(connection, [v for lineup in lineups for v in lineup])
+        lineups = lineups_of(connection, _jobs.c.id.in_([row.id for row in rows]))
+        versions = versions_by_id(connection, [v for lineup in lineups.values() for v in lineup])
         return [
             Job(
                 id=row.id,
                 game_id=row.game_id,
                 season=season,
                 seed=bytes.fromhex(row.seed),
-                seats=tuple(versions[version] for version in lineup),
-                block=row.block,
+                seats=tuple(versions[version] for version in lineups[row.id]),
+                rotation=row.rotation,
                 attempt=row.attempt + 1,
                 owner=owner,
             )
-            for row, lineup in zip(rows, lineups, strict=True)
+            for row in rows
         ]
 
     def renew(self, held: Iterable[Job], seconds: float) -> int:
@@ -218,21 +226,39 @@ def last_number(connection: Connection, season: StoredSeason) -> int:
     return connection.execute(query).scalar() or 0
 
 
-def _next(connection: Connection, season: StoredSeason, block: int | None) -> Row[Any] | None:
-    """The next waiting job for a worker whose bots are those of `block`."""
-    waiting = (
-        select(_jobs)
-        .where(_jobs.c.status == JobStatus.TODO, _jobs.c.season_id == season.id)
+def last_rotation(connection: Connection, season: StoredSeason) -> int:
+    """The number of the season's last rotation; 0 before the first."""
+    query = select(func.max(_jobs.c.rotation)).where(_jobs.c.season_id == season.id)
+    return connection.execute(query).scalar() or 0
+
+
+def _seat(
+    connection: Connection, season: StoredSeason, after: int, lineups: Sequence[Seating]
+) -> None:
+    """Write the line-ups of the jobs that follow number `after`."""
+    ids = connection.execute(
+        select(_jobs.c.id)
+        .where(_jobs.c.season_id == season.id, _jobs.c.number > after)
         .order_by(_jobs.c.number)
-        .limit(1)
-    )
-    queries = [waiting.where(_jobs.c.number == _jobs.c.block), waiting]
-    if block is not None:
-        queries.insert(0, waiting.where(_jobs.c.number >= block, _jobs.c.block == block))
-    for query in queries:
-        if (row := connection.execute(query).first()) is not None:
-            return row
-    return None
+    ).scalars()
+    rows = [
+        {"job_id": job_id, "seat": seat, "season_id": season.id, "version_id": version}
+        for job_id, lineup in zip(ids, lineups, strict=True)
+        for seat, version in enumerate(lineup)
+    ]
+    connection.execute(insert(schema.job_seats), rows)
+
+
+def _next(connection: Connection, season: StoredSeason, rotation: int | None) -> Row[Any] | None:
+    """The next waiting job for a worker whose bots are those of `rotation`."""
+    if rotation is not None:
+        # All of its few jobs: with the status in the query, a database may look at all that wait.
+        same = select(_jobs).where(_jobs.c.season_id == season.id, _jobs.c.rotation == rotation)
+        for row in connection.execute(same.order_by(_jobs.c.shift)).all():
+            if row.status == JobStatus.TODO:
+                return row
+    waiting = select(_jobs).where(_jobs.c.status == JobStatus.TODO, _jobs.c.season_id == season.id)
+    return connection.execute(waiting.order_by(_jobs.c.shift, _jobs.c.number).limit(1)).first()
 
 
 def _lease(connection: Connection, row: Row[Any], owner: str, at: int, seconds: float) -> None:
@@ -253,10 +279,10 @@ def _lease(connection: Connection, row: Row[Any], owner: str, at: int, seconds: 
     )
 
 
-def _states(connection: Connection, blocks: Sequence[Rotation]) -> dict[int, bool]:
-    """Of each version in the blocks, whether its bot gets games."""
+def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
+    """Of each version in the rotations, whether its bot gets games."""
     versions, bots = schema.bot_versions, schema.bots
-    ids = sorted({version for block in blocks for lineup in block for version in lineup})
+    ids = sorted({version for seatings in rotations for seating in seatings for version in seating})
     rows = connection.execute(
         select(versions.c.id, bots.c.state)
         .join(bots, bots.c.id == versions.c.bot_id)
@@ -265,7 +291,7 @@ def _states(connection: Connection, blocks: Sequence[Rotation]) -> dict[int, boo
     return {version: state == BotState.ACTIVE for version, state in rows}
 
 
-def _check_lineup(season: Season, lineup: Sequence[int], known: dict[int, bool]) -> None:
+def _check_seating(season: Season, lineup: Seating, known: dict[int, bool]) -> None:
     if len(lineup) not in season.seats:
         raise StoreError(
             f"a line-up of {len(lineup)}: season {season.name!r} has games of "

@@ -27,7 +27,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import current_bots, versions_by_id
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.job_transitions import versions_of
+from deepsea_ladder.store.lineups import lineup_of
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord, verify
@@ -181,7 +181,7 @@ def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedG
 
 def _seat(row: Row[Any]) -> SeatResult:
     return SeatResult(
-        row.version_id, row.score, row.placement, row.decisions, row.faults, row.forfeit
+        row.version_id, row.points, row.placement, row.decisions, row.faults, row.forfeit
     )
 
 
@@ -231,7 +231,7 @@ def _bits(rating: Rating) -> str:
 def _record_differences(connection: Connection, season: StoredSeason, limit: int) -> list[str]:
     games, jobs = schema.games, schema.jobs
     rows = connection.execute(
-        select(games.c.seq, games.c.game_id, games.c.record, jobs.c.seed, jobs.c.lineup)
+        select(games.c.seq, games.c.game_id, games.c.record, games.c.job_id, jobs.c.seed)
         .join(jobs, jobs.c.id == games.c.job_id)
         .where(games.c.season_id == season.id)
         .order_by(games.c.seq)
@@ -247,7 +247,9 @@ def _record_differences(connection: Connection, season: StoredSeason, limit: int
             continue
         if (record.game_id, record.seed.hex()) != (row.game_id, row.seed):
             found.append(f"game {row.game_id}: the record is another game's")
-        elif seat_results(record, versions_of(row.lineup)) != _seats_of(connection, row.seq):
+        elif seat_results(record, lineup_of(connection, row.job_id)) != _seats_of(
+            connection, row.seq
+        ):
             found.append(f"game {row.game_id}: the stored results are not those of its record")
         if len(found) >= limit:
             break

@@ -104,10 +104,10 @@ jobs = Table(
     Column("id", _Id, primary_key=True),
     Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("block", Integer, nullable=False),  # the number of the first job with these bots
+    Column("rotation", Integer, nullable=False),  # counted up in the season
+    Column("shift", Integer, nullable=False),  # which game of its rotation, from 0
     Column("game_id", String(80), nullable=False, unique=True),
     Column("seed", _Digest, nullable=False),
-    Column("lineup", Text, nullable=False),  # bot_versions.id by seat, "12,7,3"
     Column("status", String(16), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("failures", Integer, nullable=False),
@@ -116,7 +116,20 @@ jobs = Table(
     Column("note", Text),  # what went wrong last
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("season_id", "number"),
-    Index(None, "status", "season_id", "number"),
+    UniqueConstraint("season_id", "rotation", "shift"),
+    Index(None, "status", "season_id", "shift", "number"),
+    Index(None, "season_id", "created_at", "rotation"),
+)
+
+job_seats = Table(
+    "job_seats",
+    metadata,
+    Column("job_id", _Id, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
+    Column("seat", Integer, primary_key=True, autoincrement=False),
+    # The job's; it stands here so that one index finds a version's jobs of a season.
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
+    Index(None, "version_id", "season_id", "job_id"),
 )
 
 attempts = Table(
@@ -152,7 +165,7 @@ game_seats = Table(
     # The game's; it stands here so that one index finds a version's games of a season.
     Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
     Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
-    Column("score", Integer, nullable=False),
+    Column("points", Integer, nullable=False),
     Column("placement", Integer, nullable=False),
     Column("decisions", Integer, nullable=False),
     Column("faults", Integer, nullable=False),
@@ -172,7 +185,7 @@ ratings = Table(
     Column("games", Integer, nullable=False),
     Column("wins", Integer, nullable=False),  # first places, shared ones too
     Column("placements", BigInteger, nullable=False),  # sums over its games
-    Column("scores", BigInteger, nullable=False),
+    Column("points", BigInteger, nullable=False),
     Column("decisions", BigInteger, nullable=False),
     Column("faults", Integer, nullable=False),
     Column("forfeits", Integer, nullable=False),

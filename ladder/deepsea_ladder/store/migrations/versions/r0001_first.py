@@ -79,10 +79,10 @@ def upgrade() -> None:
         sa.Column("id", _ID, nullable=False),
         sa.Column("season_id", _ID, nullable=False),
         sa.Column("number", sa.Integer, nullable=False),
-        sa.Column("block", sa.Integer, nullable=False),
+        sa.Column("rotation", sa.Integer, nullable=False),
+        sa.Column("shift", sa.Integer, nullable=False),
         sa.Column("game_id", sa.String(80), nullable=False),
         sa.Column("seed", _DIGEST, nullable=False),
-        sa.Column("lineup", sa.Text, nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("attempt", sa.Integer, nullable=False),
         sa.Column("failures", sa.Integer, nullable=False),
@@ -93,9 +93,35 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_jobs"),
         sa.UniqueConstraint("game_id", name="uq_jobs_game_id"),
         sa.UniqueConstraint("season_id", "number", name="uq_jobs_season_id_number"),
+        sa.UniqueConstraint(
+            "season_id", "rotation", "shift", name="uq_jobs_season_id_rotation_shift"
+        ),
         sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_jobs_season_id"),
     )
-    op.create_index("ix_jobs_status_season_id_number", "jobs", ["status", "season_id", "number"])
+    op.create_index(
+        "ix_jobs_status_season_id_shift_number", "jobs", ["status", "season_id", "shift", "number"]
+    )
+    op.create_index(
+        "ix_jobs_season_id_created_at_rotation", "jobs", ["season_id", "created_at", "rotation"]
+    )
+    op.create_table(
+        "job_seats",
+        sa.Column("job_id", _ID, autoincrement=False, nullable=False),
+        sa.Column("seat", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("season_id", _ID, nullable=False),
+        sa.Column("version_id", _ID, nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "seat", name="pk_job_seats"),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_job_seats_job_id"),
+        sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_job_seats_season_id"),
+        sa.ForeignKeyConstraint(
+            ["version_id"], ["bot_versions.id"], name="fk_job_seats_version_id"
+        ),
+    )
+    op.create_index(
+        "ix_job_seats_version_id_season_id_job_id",
+        "job_seats",
+        ["version_id", "season_id", "job_id"],
+    )
     op.create_table(
         "attempts",
         sa.Column("job_id", _ID, nullable=False),
@@ -129,7 +155,7 @@ def upgrade() -> None:
         sa.Column("seat", sa.Integer, autoincrement=False, nullable=False),
         sa.Column("season_id", _ID, nullable=False),
         sa.Column("version_id", _ID, nullable=False),
-        sa.Column("score", sa.Integer, nullable=False),
+        sa.Column("points", sa.Integer, nullable=False),
         sa.Column("placement", sa.Integer, nullable=False),
         sa.Column("decisions", sa.Integer, nullable=False),
         sa.Column("faults", sa.Integer, nullable=False),
@@ -155,7 +181,7 @@ def upgrade() -> None:
         sa.Column("games", sa.Integer, nullable=False),
         sa.Column("wins", sa.Integer, nullable=False),
         sa.Column("placements", sa.BigInteger, nullable=False),
-        sa.Column("scores", sa.BigInteger, nullable=False),
+        sa.Column("points", sa.BigInteger, nullable=False),
         sa.Column("decisions", sa.BigInteger, nullable=False),
         sa.Column("faults", sa.Integer, nullable=False),
         sa.Column("forfeits", sa.Integer, nullable=False),

@@ -1,0 +1,160 @@
+"""The queue answers what a run asks without reading the jobs that are done."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, update
+
+from deepsea_arena.lease_owner import take_back
+from deepsea_ladder.model import Job, JobStatus, StoredSeason
+from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.store import Store, schema
+from helpers import ladder
+
+Call = Callable[[Store, StoredSeason], object]
+
+FEW, MANY = 600, 4800
+"""Rotations that were played before; the pairing looks back on 500."""
+
+
+def test_the_queued_games_of_a_bot_are_those_of_all_its_versions(store: Store) -> None:
+    season = ladder.stocked(store, bots=6)
+    former = ladder.ids(store)
+    store.jobs.add(season, ladder.rotations(former[:4], 2))
+    store.jobs.add(season, ladder.rotations(former[2:], 1))
+    ladder.submit(store, "cleo", "better")
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 1))
+    job = ladder.claim(store, season)
+    store.games.report(job, ladder.play(job))
+    store.jobs.claim(season, "worker", 60, [job.rotation])
+
+    found = store.queue.of_bot("Cleo")
+    assert [(one.game_id, one.status) for one in found] == [
+        ("s1-2", JobStatus.LEASED),
+        ("s1-3", JobStatus.TODO),
+        ("s1-4", JobStatus.TODO),
+    ]
+    assert found[2].lineup == ("anna v1", "ben v1", "cleo v2", "dan v1")
+    assert [one.game_id for one in store.queue.of_bot("eve")] == ["s1-3"]
+    assert store.queue.of_bot("nobody") == []
+
+
+def test_who_holds_leases_is_listed_once(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    assert store.queue.owners(season) == []
+    store.jobs.claim(season, "bob", 60, [None, None])
+    ladder.claim(store, season, "ann")
+    assert store.queue.owners(season) == ["ann", "bob"]
+
+
+def test_a_season_has_no_two_games_of_one_place_in_a_rotation(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+    with pytest.raises(Exception, match="rotation"), store.database.write() as connection:
+        connection.execute(update(schema.jobs).values(shift=0))
+
+
+class Work:
+    """Counts what SQLite does: the steps of its programs, of which every row read takes some."""
+
+    def __init__(self, store: Store) -> None:
+        self.steps = 0
+        event.listen(store.database.engine, "connect", self._watch)
+        store.database.engine.dispose()
+
+    def _watch(self, connection: sqlite3.Connection, _: Any) -> None:
+        connection.set_progress_handler(self._step, 10)
+
+    def _step(self) -> int:
+        self.steps += 10
+        return 0
+
+
+@pytest.fixture(scope="module")
+def veterans(pattern: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two ladders of six bots, which have played few rotations and many."""
+    folder = tmp_path_factory.mktemp("veterans")
+    return [_veteran(folder / f"{rotations}.db", pattern, rotations) for rotations in (FEW, MANY)]
+
+
+def _veteran(path: Path, pattern: Path, rotations: int) -> Path:
+    shutil.copy(pattern, path)
+    with Store.open(path) as store:
+        season = ladder.stocked(store, bots=6)
+        a, b, *others = ladder.ids(store)
+        lineups = [[a, b, *others[:2]], [a, b, *others[2:]]]
+        store.jobs.add(season, [ladder.rotations(lineups[i % 2], 4)[0] for i in range(rotations)])
+        with store.database.write() as connection:
+            connection.execute(update(schema.jobs).values(status=JobStatus.DONE))
+        store.jobs.add(season, ladder.rotations(lineups[0], 4) * 3)
+        ladder.submit(store, "newcomer")
+        _claim(store, season)
+    return path
+
+
+def _work(veterans: list[Path], scratch: Path, call: Call) -> list[int]:
+    """The steps that a call takes in each of the ladders."""
+    found = []
+    for veteran in veterans:
+        with Store.open(shutil.copy(veteran, scratch)) as store:
+            season = store.seasons.get("s1")
+            work = Work(store)
+            call(store, season)
+            found.append(work.steps)
+    return found
+
+
+def _claim(store: Store, season: StoredSeason) -> Job:
+    (job,) = store.jobs.claim(season, "gone", 60, [1])  # its former rotation is played
+    return job
+
+
+def _pair(store: Store, season: StoredSeason) -> None:
+    Matchmaker(store, season)(store.queue.last_number(season), 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        _claim,
+        _pair,
+        take_back,
+        lambda store, _: store.jobs.hand_back("gone"),
+        lambda store, season: store.queue.leased(season),
+        lambda store, season: store.queue.listed(season, JobStatus.LEASED),
+        lambda store, season: store.queue.waiting(season),
+        lambda store, _: store.queue.of_bot("anna"),
+        lambda store, _: store.bots.withdraw("anna"),
+        lambda store, season: store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4)),
+    ],
+    ids=[
+        "claim",
+        "pair",
+        "take back",
+        "hand back",
+        "leased",
+        "listed",
+        "waiting",
+        "of bot",
+        "out",
+        "add",
+    ],
+)
+def test_the_work_does_not_grow_with_the_games_that_were_played(
+    call: Call, veterans: list[Path], tmp_path: Path
+) -> None:
+    few, many = _work(veterans, tmp_path, call)
+    # Deeper trees and the counting itself, which goes by tens, make a small difference.
+    assert 0 < many <= 1.2 * few + 100
+
+
+def test_looking_at_every_job_would_be_noticed(veterans: list[Path], tmp_path: Path) -> None:
+    few, many = _work(veterans, tmp_path, lambda store, season: store.queue.arranged(season))
+    assert many > 5 * few
