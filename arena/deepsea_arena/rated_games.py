@@ -145,7 +145,7 @@ class RatedGamePlayer:
 
 
 def hosting(isolation: str) -> Hosting:
-    """How a season's bots are run. Raises UserError if it asks for a sandbox and none works."""
+    """How a season's bots are run. Raises SandboxUnavailable if it asks for one and none works."""
     if isolation == "process":
         return Hosting(isolation=choose("process"))
     return Hosting(isolation=choose("sandbox"))

@@ -57,6 +57,7 @@ def _ours(error: Exception) -> tuple[str, int] | None:
     from deepsea_bundle.errors import BundleDamaged, BundleError
     from deepsea_ladder.errors import CrewError, LadderError, StoreDamaged, StoreUnavailable
     from deepsea_referee.errors import RefereeError, UserError
+    from deepsea_referee.sandbox.errors import SandboxUnavailable
     from deepsea_rules.errors import IllegalAction, RulesError
 
     line = _one_line(str(error))
@@ -65,7 +66,7 @@ def _ours(error: Exception) -> tuple[str, int] | None:
             return f"the referee failed, no bot is to blame: {line}", NEGATIVE
         case StoreUnavailable() | StoreDamaged() | BundleDamaged() | CrewError() | IllegalAction():
             return line, NEGATIVE
-        case UserError() | BundleError() | LadderError() | RulesError():
+        case UserError() | SandboxUnavailable() | BundleError() | LadderError() | RulesError():
             return line, BAD_INPUT
     return None
 

@@ -24,6 +24,7 @@ from deepsea_referee.in_process import run_match as run_in_process
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import BotLog, GameResult, MatchResult, VoidGame
 from deepsea_referee.results.write_behind import WriteBehind
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.timing.host_load import OffTurn
 from deepsea_rules.record import GameRecord
 
@@ -145,7 +146,7 @@ def _send(connection: Connection, message: Message) -> None:
 
 def _portable(error: Exception) -> Exception:
     """What can be raised in another process."""
-    for kind in (UserError, RefereeError):
+    for kind in (UserError, SandboxUnavailable, RefereeError):
         if isinstance(error, kind):
             return kind(str(error))
     if isinstance(error, OSError):

@@ -22,6 +22,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match, run_match
 from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
 from deepsea_referee.sandbox.probe import choose
@@ -357,7 +358,7 @@ def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
 def test_bots_play_in_the_sandbox_where_there_is_one(tmp_path: Path) -> None:
     try:
         isolation = choose("sandbox")
-    except UserError as error:
+    except SandboxUnavailable as error:
         pytest.skip(str(error))
     before = "self.asked == 5 and 1 / 0"
     bots = [resolve("greedy"), resolve("random"), program(tmp_path, "crasher", before)]

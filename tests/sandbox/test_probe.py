@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from deepsea_cli.doctor import command
-from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import probe, probe_inside, root_staging, run_once
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import ResourceLimits
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
@@ -32,7 +32,9 @@ def needs_sandbox() -> None:
 
 
 def test_without_bubblewrap_a_sandbox_is_refused_with_the_remedy(no_bubblewrap: None) -> None:
-    with pytest.raises(UserError, match=r"no sandbox here: missing: bwrap.*apt-get install"):
+    with pytest.raises(
+        SandboxUnavailable, match=r"no sandbox here: missing: bwrap.*apt-get install"
+    ):
         probe.choose("sandbox")
 
 

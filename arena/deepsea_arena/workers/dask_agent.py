@@ -29,8 +29,9 @@ from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers.local import LocalWorkers, MakePlay, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import unpack
 from deepsea_ladder.model import Job
-from deepsea_referee.errors import RefereeError, UserError
+from deepsea_referee.errors import RefereeError
 from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_sdk import __version__
 
 _LONG: Final = 3600.0
@@ -254,7 +255,7 @@ async def look(
         return found
     try:
         await asyncio.to_thread(hosting, isolation)
-    except (UserError, RefereeError) as error:
+    except (SandboxUnavailable, RefereeError) as error:
         return str(error)
     if dask_worker is not None and _PLUGIN not in dask_worker.plugins:
         await dask_worker.plugin_add(_Ending(), name=_PLUGIN)

@@ -9,6 +9,8 @@ process; it starts with the first entry.
 from __future__ import annotations
 
 import atexit
+import hashlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -23,6 +25,7 @@ from deepsea_referee.sandbox import cleanup_process, process_tree
 Kind = Literal["mark", "session", "group", "folder"]
 
 _STOP_MS = 3_000
+_number = itertools.count()
 
 
 class Keeper:
@@ -96,6 +99,14 @@ def _mine() -> Keeper:
         keeper = _keepers[os.getpid()] = Keeper()
         atexit.register(keeper.stop)
     return keeper
+
+
+def new_mark() -> str:
+    """A text that no other process of this machine carries, to find the processes of one bot."""
+    owner = os.getpid()
+    source = f"{owner} {cleanup_process.start_time(owner)} {next(_number)}"
+    # Of one length: none is a part of another.
+    return hashlib.sha256(source.encode()).hexdigest()[:32]
 
 
 def enter(kind: Kind, value: str | Path, extra: int = 0) -> None:

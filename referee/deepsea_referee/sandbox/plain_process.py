@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 
-from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import cleanup, cleanup_process, process_tree, stop_signals, watchdog
 from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
@@ -32,7 +31,7 @@ class PlainProcess:
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `contract.Isolation`."""
-        mark = f"{MARK_VARIABLE}={fresh_token()}"
+        mark = f"{MARK_VARIABLE}={cleanup.new_mark()}"
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         if path := search_path(os.environ.get("PYTHONPATH", "")):
             environment["PYTHONPATH"] = path

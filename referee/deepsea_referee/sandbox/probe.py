@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import probe_inside, root_staging, run_once, seccomp
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import Isolation, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
@@ -64,7 +64,7 @@ def look(level: IsolationLevel) -> AbstractContextManager[run_once.ProgramRun | 
 def choose(level: IsolationLevel, begun: run_once.ProgramRun | None = None) -> Isolation:
     """The isolation for a level; `auto` is the best that works here, and its name says which.
 
-    Raises UserError with the remedy if `sandbox` is asked for and does not work.
+    Raises SandboxUnavailable with the remedy if `sandbox` is asked for and does not work.
     """
     if level == "process":
         return PlainProcess()
@@ -72,7 +72,8 @@ def choose(level: IsolationLevel, begun: run_once.ProgramRun | None = None) -> I
     if trouble is None:
         return Sandbox()
     if level == "sandbox":
-        raise UserError(f"no sandbox here: {trouble.found or trouble.name}. {trouble.remedy}")
+        found = trouble.found or trouble.name
+        raise SandboxUnavailable(f"no sandbox here: {found}. {trouble.remedy}")
     return PlainProcess()
 
 

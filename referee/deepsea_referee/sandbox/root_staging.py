@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.mounts import Mount
 
 NOBODY = 65534
@@ -34,11 +34,11 @@ exec "$@"
 
 
 def tool(name: str) -> str:
-    """The path of a program of the system; UserError if it is missing."""
+    """The path of a program of the system; SandboxUnavailable if it is missing."""
     # Not the caller's PATH: these run before anything is confined.
     found = shutil.which(name, path=TOOL_PATH)
     if found is None:
-        raise UserError(f"the sandbox needs the program {name!r}: install its package")
+        raise SandboxUnavailable(f"the sandbox needs the program {name!r}: install its package")
     return found
 
 

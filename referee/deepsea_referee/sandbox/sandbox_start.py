@@ -12,7 +12,6 @@ import os
 import resource
 import subprocess
 
-from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import cgroup, cleanup, mounts, python_paths, root_staging, seccomp
 from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.sandboxed_process import SandboxedProcess
@@ -47,7 +46,7 @@ class Sandbox:
     def spawn(self, launch: LaunchSpec) -> SandboxedProcess:
         """Start a bot; see `contract.Isolation`."""
         plan = mounts.layout_for(launch)
-        mark = f"deepsea-{fresh_token()[:20]}"
+        mark = f"deepsea-{cleanup.new_mark()}"
         cleanup.enter("mark", mark)
         group: cgroup.Group | None = None
         stage: root_staging.Stage | None = None
