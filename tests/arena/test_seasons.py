@@ -15,6 +15,7 @@ from deepsea_arena.seasons import (
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from deepsea_rules.errors import InvalidTimeControl
 from deepsea_rules.randomness import commitment
 from deepsea_rules.ruleset import PRESETS
 from helpers import ladder
@@ -32,7 +33,7 @@ def test_settings_have_a_clock_as_the_referee_writes_it() -> None:
     settings = season_settings("s2", rules=MANUAL, seats=[4, 2], clock="0.05s", isolation="process")
     assert (settings.clock, settings.seats) == ("50ms", (2, 4))
     assert settings.rules.first_player == "seat_a"
-    with pytest.raises(UserError):
+    with pytest.raises(InvalidTimeControl):
         season_settings("s2", rules=MANUAL, seats=[4], clock="soon", isolation="process")
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
+from deepsea_arena.bots import BotPage
+from deepsea_arena.games import GameLine, GameSeat, GamesPage
+from deepsea_arena.standings import Standings
+from deepsea_arena.status import LadderStatus
+from deepsea_arena.tournaments import TournamentResult
 from deepsea_cli.ladder import COMMANDS
 from deepsea_cli.ladder import command as group
 
@@ -56,3 +62,19 @@ def test_every_argument_is_in_the_synopsis(name: str) -> None:
 def test_every_command_has_help_on_one_line_and_in_full(name: str) -> None:
     assert 10 <= len(command(name).get_short_help_str()) <= 70
     assert command(name).help
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("bot", BotPage),
+        ("export", GameLine),
+        ("export", GameSeat),
+        ("games", GamesPage),
+        ("standings", Standings),
+        ("status", LadderStatus),
+        ("tournament", TournamentResult),
+    ],
+)
+def test_every_key_of_a_json_document_is_named(name: str, kind: type) -> None:
+    assert {field.name for field in fields(kind)} <= set(re.findall(r"`(\w+)`", SECTIONS[name]))
