@@ -127,7 +127,7 @@ def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Pat
 def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -> None:
     with Store.open(place) as store:
         enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben"))
+        enter(store, bot(tmp_path, "ben", first="# another one"))
         archive = store.bots.archive(store.bots.get("anna").current.digest)
         with store.database.write() as connection:
             connection.exec_driver_sql("UPDATE archives SET content = ?", (archive,))
