@@ -293,9 +293,9 @@ def test_a_program_that_ends_before_its_hello_stops_the_match(
 
 
 def test_a_program_that_is_not_there_stops_the_match(tmp_path: Path) -> None:
-    (tmp_path / "bot.toml").write_text('command = "./not_there"\nname = "ghost"\n')
+    ghost = BotSpec("ghost", ("./not_there",), tmp_path, "0" * 64)
     with pytest.raises(BotStartError, match="'ghost'"):
-        play([resolve(str(tmp_path)), resolve("greedy")])
+        play([ghost, resolve("greedy")])
 
 
 def test_a_bot_that_cannot_be_started_again_forfeits(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Laws: the numbers are derived from the games' results and nothing else; a game is counted and
 forgotten, so that a match of any length takes the same memory; whatever comes in which order, the
-result is the same. All games one by one are in results.json (document.py).
+result is the same. All games one by one are in results.json (results_json.py).
 """
 
 from __future__ import annotations

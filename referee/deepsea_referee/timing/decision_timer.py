@@ -1,8 +1,8 @@
 """One open question: what a bot is charged for it, and when its time is up.
 
-gauge.py says what of a stretch of time the host took; here that is put together with the question's
-limit and with the times at which the host was looked at. A question knows no stream: the session
-tells it when it was written, when to look, and when an answer came.
+host_load.py says what of a stretch of time the host took; here that is put together with the
+question's limit and with the times at which the host was looked at. A question knows no stream: the
+session tells it when it was written, when to look, and when an answer came.
 """
 
 from __future__ import annotations
