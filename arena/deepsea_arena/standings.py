@@ -28,6 +28,8 @@ class StandingLine:
     state: BotState
     is_current: bool
     """Whether it is the bot's newest version."""
+    provisional: bool
+    """Whether it has played too few games for its rank to mean much."""
     rating: float
     """mu - 3 sigma; it sets the rank."""
     mu: float
@@ -80,6 +82,11 @@ def is_listed(entry: RatedVersion) -> bool:
     return entry.is_current and entry.state is BotState.ACTIVE
 
 
+def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:
+    """Whether a version has played fewer games than the season asks for."""
+    return entry.tally.games < season.season.pairing.provisional_games
+
+
 def standing_lines(
     store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
 ) -> list[StandingLine]:
@@ -96,10 +103,10 @@ def standing_lines(
         )
         for entry in entries
     )
-    return [_line(line, known[line.bot, line.version]) for line in standings(rows)]
+    return [_line(line, season, known[line.bot, line.version]) for line in standings(rows)]
 
 
-def _line(line: Standing, entry: RatedVersion) -> StandingLine:
+def _line(line: Standing, season: StoredSeason, entry: RatedVersion) -> StandingLine:
     return StandingLine(
         rank=line.rank,
         bot=line.bot,
@@ -107,6 +114,7 @@ def _line(line: Standing, entry: RatedVersion) -> StandingLine:
         version=line.version,
         state=entry.state,
         is_current=entry.is_current,
+        provisional=is_provisional(season, entry),
         rating=line.rating,
         mu=line.mu,
         low=line.low,

@@ -28,6 +28,16 @@ def test_standings_have_the_bots_that_play_the_best_first(played: Store) -> None
     assert {line.last_played_at for line in page.standings} == {newest.played_at}
 
 
+def test_a_bot_is_provisional_until_it_has_played_enough(played: Store) -> None:
+    season = played.seasons.get("s1")
+    assert all(line.provisional for line in show_standings(played).standings)  # 8 of 12 games
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4))
+    ladder.play_all(played, season)
+    ladder.submit(played, "eve")
+    provisional = {line.bot: line.provisional for line in show_standings(played).standings}
+    assert provisional == {"anna": False, "ben": False, "cleo": False, "dan": False, "eve": True}
+
+
 def test_who_was_taken_out_is_counted_and_listed_on_request(played: Store) -> None:
     played.bots.withdraw("anna")
     ladder.submit(played, "ben", "better", "ben-senior")
