@@ -32,7 +32,8 @@ from deepsea_sdk._pb import deepsea_pb2
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
 PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
-RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "sdk/README.md"]
+RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "docs/search.md"]
+RUN_PAGES += ["sdk/README.md"]
 SLOW_PAGES = ["docs/workbench.md"]
 
 

@@ -4,7 +4,7 @@ What costs air is carrying: every unit takes one of it each turn, and one step o
 two chips that come home are worth more than five that drown.
 """
 
-from deepsea_sdk import Bot, View, run
+from deepsea_sdk import LEAVE, TAKE, Bot, View, drop, run
 
 ENOUGH = 2
 """With two units a diver still moves two spaces a turn; with three hardly one."""
@@ -18,15 +18,13 @@ class Cautious(Bot):
         return view.me.load >= ENOUGH or (view.me.load > 0 and self.air_is_short(view))
 
     def search(self, view: View) -> str:
-        # "take" is only legal on treasure, "drop:..." only on a blank: ask `view.legal`.
-        if "take" in view.legal and view.me.load < ENOUGH and not self.air_is_short(view):
-            return "take"
-        if view.me.load > 1 and self.air_is_short(view):
+        # We can take where treasure lies and drop where nothing does: the view knows.
+        if view.can_take and view.me.load < ENOUGH and not self.air_is_short(view):
+            return TAKE
+        if view.droppable and view.me.load > 1 and self.air_is_short(view):
             # Lighten the load: a chip that is left behind is better than two that are lost.
-            drops = [action for action in view.legal if action.startswith("drop:")]
-            if drops:
-                return drops[0]
-        return "leave"
+            return drop(view.droppable[0])
+        return LEAVE
 
     def air_is_short(self, view: View) -> bool:
         # We all breathe the same air: a round costs as much as all divers carry together. On the

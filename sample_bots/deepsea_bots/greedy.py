@@ -4,7 +4,7 @@ Its one question is: if I carry this much from here, does the air last until I a
 it does follows from the answer.
 """
 
-from deepsea_sdk import Bot, Unit, View, run
+from deepsea_sdk import LEAVE, TAKE, Bot, Unit, View, drop, run
 
 STEPS = (4, 3, 2, 10 / 9, 4 / 9, 1 / 9)
 """How far a roll takes a diver on average who carries 0, 1, 2, ... units; with six, nowhere."""
@@ -21,14 +21,13 @@ class Greedy(Bot):
 
     def search(self, view: View) -> str:
         # One more unit costs air each turn and makes every step home slower: can we afford it?
-        if "take" in view.legal and self.gets_home(view, view.distance_home, view.me.load + 1):
-            return "take"
+        if view.can_take and self.gets_home(view, view.distance_home, view.me.load + 1):
+            return TAKE
         # Homeward and too heavy: give up what is worth least, but never the last thing we have.
-        if view.me.homeward and not self.gets_home(view, view.distance_home, view.me.load):
-            for unit in sorted(view.me.cargo, key=view.expected_value)[:-1]:
-                if f"drop:{unit.name}" in view.legal:
-                    return f"drop:{unit.name}"
-        return "leave"
+        too_heavy = not self.gets_home(view, view.distance_home, view.me.load)
+        if view.droppable and view.me.load > 1 and view.me.homeward and too_heavy:
+            return drop(min(view.droppable, key=view.expected_value))
+        return LEAVE
 
     def stack_order(self, view: View) -> list[Unit]:
         # Stranded: our items are laid in piles past the end of the trail. The best go deepest,

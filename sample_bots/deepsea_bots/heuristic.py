@@ -1,18 +1,16 @@
 """Lesson 4: a bot that calculates. This one knows its chance to get home, exactly.
 
 A diver with k units moves max(0, roll - k) spaces a turn, so the chance to cover a distance in a
-number of turns is plain arithmetic, and the SDK does it: `home_chance`. Everything this bot does
-compares such chances, times what is at stake, one move ahead.
+number of turns is plain arithmetic, and the SDK does it: `home_chance`, `turns_left`. Everything
+this bot does compares such chances, times what is at stake, one move ahead.
 """
 
 from collections.abc import Iterator, Sequence
 
-from deepsea_sdk import ROLLS, Bot, Unit, View, home_chance, run
+from deepsea_sdk import LEAVE, ROLLS, TAKE, Bot, Unit, View, drop, home_chance, run, turns_left
 
 PATIENCE = 8.0
 """What an empty-handed diver hopes to find deeper, shared among all who dive."""
-PLENTY = 20
-"""More turns than any way home takes."""
 
 
 class Heuristic(Bot):
@@ -22,17 +20,16 @@ class Heuristic(Bot):
         return self.prospect(view, homeward=True) >= self.prospect(view, homeward=False)
 
     def search(self, view: View) -> str:
-        worth = {"leave": self.worth(view, view.me.cargo)}
-        if "take" in view.legal:
-            worth["take"] = self.worth(view, (*view.me.cargo, view.unit_here))
-        for unit in view.me.cargo:
-            if f"drop:{unit.name}" in view.legal:
-                rest = list(view.me.cargo)
-                rest.remove(unit)
-                worth[f"drop:{unit.name}"] = self.worth(view, rest)
+        worth = {LEAVE: self.worth(view, view.me.cargo)}
+        if view.can_take:
+            worth[TAKE] = self.worth(view, (*view.me.cargo, view.unit_here))
+        for unit in view.droppable:
+            rest = list(view.me.cargo)
+            rest.remove(unit)
+            worth[drop(unit)] = self.worth(view, rest)
         # The first unit slows us down for the rest of the dive, so a poor one can wait.
-        if not view.me.homeward and not view.me.cargo and "take" in worth:
-            worth["take"] -= PATIENCE / view.players
+        if not view.me.homeward and not view.me.cargo and view.can_take:
+            worth[TAKE] -= PATIENCE / view.players
         return max(worth, key=lambda action: worth[action])
 
     def stack_order(self, view: View) -> list[Unit]:
@@ -44,7 +41,7 @@ class Heuristic(Bot):
         total = 0.0
         for roll, chance in ROLLS.items():
             place = self.after(view, roll - len(cargo), homeward)
-            turns = self.turns_left(view, len(cargo)) - 1
+            turns = turns_left(view, len(cargo)) - 1
             choices = [cargo]
             if place > 0 and view.trail[place]:
                 choices.append((*cargo, view.trail[place]))
@@ -56,19 +53,11 @@ class Heuristic(Bot):
 
     def worth(self, view: View, cargo: Sequence[Unit]) -> float:
         """What we are likely to bring home if we swim home from here with this cargo."""
-        turns = self.turns_left(view, len(cargo))
+        turns = turns_left(view, len(cargo))
         return self.value(view, cargo) * home_chance(view.distance_home, len(cargo), turns)
 
     def value(self, view: View, cargo: Sequence[Unit]) -> float:
         return sum(view.expected_value(unit) for unit in cargo)
-
-    def turns_left(self, view: View, load: int) -> int:
-        """How many more turns we get with this load; the one that uses up the air counts."""
-        others = sum(diver.load for diver in view.others)
-        # The others breathe before our next turn; before a declaration they have done so.
-        air = view.air - (others if view.kind == "search" else 0)
-        breath = load + others
-        return min(-(-air // breath), PLENTY) if breath else PLENTY
 
     def after(self, view: View, steps: int, homeward: bool) -> int:
         """The space that so many steps lead to, hopping over other divers."""

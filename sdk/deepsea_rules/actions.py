@@ -18,9 +18,13 @@ from .units import Unit
 Kind = Literal["declare", "search", "order"]
 
 DOWN: Final = "down"
+"""Go on down, or keep facing home: what `Bot.turn_back` means by False."""
 BACK: Final = "back"
+"""Turn back, once in a dive."""
 LEAVE: Final = "leave"
+"""Leave the space as it is."""
 TAKE: Final = "take"
+"""Take the unit that lies on the space."""
 DROP: Final = "drop:"
 ORDER: Final = "order:"
 
@@ -31,17 +35,17 @@ _ORDER = re.compile(rf"order:{_ITEM}(?:,{_ITEM})*\Z")
 
 @lru_cache(maxsize=4096)
 def drop(unit: Unit) -> str:
-    """Lay down a unit like this one."""
+    """The action that lays down this unit, or one with the same name; see `view.droppable`."""
     return DROP + unit.name
 
 
 def order(items: Iterable[Unit]) -> str:
-    """Lay the items of a stranded diver in this order."""
+    """The action that lays the items of a stranded diver in this order, the first one nearest."""
     return order_by_name(item.name for item in items)
 
 
 def order_by_name(names: Iterable[str]) -> str:
-    """Lay the items with these names in this order."""
+    """The action that lays the items with these names in this order."""
     return ORDER + ",".join(names)
 
 

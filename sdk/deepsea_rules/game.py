@@ -100,17 +100,17 @@ class Game:
                     self._question = question
                     return question
                 if phase == "search":
-                    state.search(legal[0])
+                    state.unchecked_search(legal[0])
                     continue
                 if phase == "order":
-                    state.choose_order(legal[0])
+                    state.unchecked_order(legal[0])
                     continue
-                state.declare(legal[0] if legal else None)
+                state.unchecked_declare(legal[0] if legal else None)
             dive = state.dive
             turns = self._turns[dive]
             turns[seat] += 1
             d1, d2 = self._source.dice(dive, seat, turns[seat])
-            state.move(d1, d2)
+            state.unchecked_move(d1, d2)
         return None
 
     def decide(

@@ -24,8 +24,13 @@ _LEAVE: Final = (LEAVE,)
 _LEAVE_TAKE: Final = (LEAVE, TAKE)
 
 
-class Moves(Position):
-    """A position and its moves, unchecked. Each belongs to one phase, see `Position.phase`."""
+class UncheckedMoves(Position):
+    """A position and its moves without checks; `GameState` has the checked ones.
+
+    Each move belongs to one phase, see `Position.phase`. In another phase, or with an illegal
+    action, it raises nothing and leaves a position that no game can have. `GameState.roll` makes
+    two of them, `unchecked_declare` and `unchecked_move`.
+    """
 
     __slots__ = ()
 
@@ -50,8 +55,12 @@ class Moves(Position):
         # No two divers share a space, so it is enough to count.
         return deeper >= self.players or deeper > sum([other > place for other in self.place])
 
-    def declare(self, action: str | None) -> None:
-        """Use the turn's air, and turn back or keep facing; None for a diver that has turned."""
+    def unchecked_declare(self, action: str | None) -> None:
+        """Use the turn's air, and turn back or keep facing. Phase "declare", every turn.
+
+        action  one of `legal`, or None for a diver that has turned back and has none: without this
+                call its turn would use no air
+        """
         seat = self.to_move
         self.air -= len(self.cargo[seat])
         if action == BACK:
@@ -65,8 +74,8 @@ class Moves(Position):
 
     # Phase "roll": roll and move
 
-    def move(self, d1: int, d2: int) -> None:
-        """Move the diver by what the dice show."""
+    def unchecked_move(self, d1: int, d2: int) -> None:
+        """Move the diver by what the dice show. Phase "roll"."""
         seat = self.to_move
         place = self.place
         origin = space = place[seat]
@@ -141,8 +150,8 @@ class Moves(Position):
             return _LEAVE
         return (LEAVE, *dict.fromkeys(map(drop, cargo)))
 
-    def search(self, action: str) -> None:
-        """Leave, take or drop; the turn ends."""
+    def unchecked_search(self, action: str) -> None:
+        """Leave, take or drop; the turn ends. Phase "search", an action of `legal`."""
         if action == TAKE:
             seat = self.to_move
             space = self.place[seat]
@@ -200,8 +209,8 @@ class Moves(Position):
 
     # Phase "order", and on to the next dive
 
-    def choose_order(self, action: str) -> None:
-        """Settle in which order the stranded diver lays its items."""
+    def unchecked_order(self, action: str) -> None:
+        """Settle in which order the stranded diver lays its items. Phase "order"."""
         seat = self.to_move
         # The chosen order becomes the cargo's order, so that a position says all there is to say.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))

@@ -4,7 +4,7 @@ Laws: it moves by explicit actions and explicit dice and draws no number itself;
 raises and changes nothing.
 
 A state is mutable, because roll-outs copy and play thousands of them; `clone` is the way to look
-ahead. What a position holds is in `position.py`, what may be done and comes of it in `moves.py`.
+ahead. What a position holds is in `position.py`, its moves without checks are in `moves.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .cleanup import items_of, names_of
 from .constants import FACES, SEAT_LETTERS
 from .errors import IllegalAction
 from .events import Happening
-from .moves import Moves
+from .moves import UncheckedMoves
 from .position import Phase as Phase
 from .position_text import position_text
 from .ruleset import RuleSet
@@ -27,8 +27,11 @@ from .units import CHIPS, Unit
 _SINGLE_CHIPS: Final = tuple([Unit((chip,)) for chip in CHIPS])
 
 
-class GameState(Moves):
-    """A position that plays on. Its fields are explained at `Position`."""
+class GameState(UncheckedMoves):
+    """A position that plays on: `apply` an action, `roll` the dice, `clone` to look ahead.
+
+    `print(state)` shows it in notation. Its fields are explained at `Position`.
+    """
 
     __slots__ = ()
 
@@ -74,11 +77,11 @@ class GameState(Moves):
             raise IllegalAction(self._why_not(action))
         phase = self.phase
         if phase == "search":
-            self.search(action)
+            self.unchecked_search(action)
         elif phase == "declare":
-            self.declare(action)
+            self.unchecked_declare(action)
         else:
-            self.choose_order(action)
+            self.unchecked_order(action)
 
     def roll(self, d1: int, d2: int) -> None:
         """Roll the dice for the seat to move and move its diver.
@@ -92,8 +95,8 @@ class GameState(Moves):
         if d1 not in FACES or d2 not in FACES:
             raise IllegalAction(f"a die shows 1, 2 or 3, not {d1} and {d2}")
         if phase == "declare":
-            self.declare(self.legal[0] if self.legal else None)
-        self.move(d1, d2)
+            self.unchecked_declare(self.legal[0] if self.legal else None)
+        self.unchecked_move(d1, d2)
 
     def points(self) -> tuple[int, ...]:
         """What the chips that each seat has brought home so far are worth together."""
@@ -105,6 +108,13 @@ class GameState(Moves):
             raise IllegalAction(f"the game is not over: {self._whose_turn()}")
         return final_result(self.rules.tiebreak, self.bank, self.values, forfeits)
 
+    def __str__(self) -> str:
+        """The position in notation, without secret values."""
+        return position_text(self, self.revealed())
+
+    def __repr__(self) -> str:
+        return f"<GameState: {self}>"
+
     def _whose_turn(self) -> str:
         if self.phase == "over":
             return "the game is over"
@@ -112,7 +122,4 @@ class GameState(Moves):
 
     def _why_not(self, action: str) -> str:
         legal = ", ".join(self.legal) or "nothing"
-        return (
-            f"{action} is not legal: {self._whose_turn()} and may do {legal} "
-            f"in {position_text(self, self.revealed())}"
-        )
+        return f"{action} is not legal: {self._whose_turn()} and may do {legal} in {self}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .actions import Kind
+from .actions import TAKE, Kind, drop
 from .cleanup import items_of
 from .constants import HOME
 from .position_text import position_text
@@ -171,6 +171,22 @@ class View:
         return None if phase == "roll" or phase == "over" else phase
 
     @property
+    def can_take(self) -> bool:
+        """Whether this seat may take the unit that it has reached."""
+        return TAKE in self.legal
+
+    @property
+    def droppable(self) -> tuple[Unit, ...]:
+        """The units that may be dropped here, in pick-up order; of units with one name the first.
+
+        Empty where dropping is not legal. The action is `drop(unit)`.
+        """
+        if self.phase != "search":
+            return ()
+        first = {drop(unit): unit for unit in reversed(self.cargo[self.to_move])}
+        return tuple([first[action] for action in self.legal if action in first])
+
+    @property
     def items(self) -> tuple[Unit, ...]:
         """What this seat lays one by one when it is stranded, in pick-up order."""
         return items_of(self.rules, self.cargo[self._own_seat()])
@@ -236,9 +252,12 @@ class View:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __str__(self) -> str:
+        """The position in notation, with the values that this viewer knows."""
+        return position_text(self, self.known)
+
     def __repr__(self) -> str:
-        seat = "watcher" if self.seat is None else self.seat
-        return f"<View {seat}: {position_text(self, self.known)}>"
+        return f"<View {'watcher' if self.seat is None else self.seat}: {self}>"
 
 
 def known_values(state: GameState, viewer: int | None) -> dict[int, int]:

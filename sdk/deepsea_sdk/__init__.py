@@ -1,10 +1,10 @@
 """Write bots for Deep Sea Adventure.
 
-    from deepsea_sdk import Bot, run
+    from deepsea_sdk import LEAVE, TAKE, Bot, run
 
     class TwoChips(Bot):
         def search(self, view):
-            return "take" if "take" in view.legal and view.me.load < 2 else "leave"
+            return TAKE if view.can_take and view.me.load < 2 else LEAVE
 
         def turn_back(self, view):
             return view.me.load == 2
@@ -17,24 +17,34 @@ Start reading at `bot.py`. What a bot sees is `deepsea_rules.view.View`.
 import atexit
 import gc
 
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, order
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.state import GameState
 from deepsea_rules.units import BLANK, Unit
 from deepsea_rules.view import Diver, View
 
 from .bot import Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
-from .chances import ROLLS, home_chance
+from .chances import MANY_TURNS, ROLLS, home_chance, turns_left
+from .clock import Clock
 from .errors import BotError, ConnectionRejected, NotInMatch, SdkError, WireError
-from .rollout import roll_out
+from .rollout import Policy, roll_out
+from .sensible import sensible
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BACK",
     "BLANK",
+    "DOWN",
+    "LEAVE",
+    "MANY_TURNS",
     "ROLLS",
+    "TAKE",
     "Bot",
     "BotError",
+    "Clock",
     "ConnectionRejected",
     "Diver",
     "Event",
@@ -42,16 +52,22 @@ __all__ = [
     "FaultNotice",
     "GameEnd",
     "GameInfo",
+    "GameState",
     "NotInMatch",
+    "Policy",
     "RuleSet",
     "SdkError",
     "TimeLeft",
     "Unit",
     "View",
     "WireError",
+    "drop",
     "home_chance",
+    "order",
     "roll_out",
     "run",
+    "sensible",
+    "turns_left",
 ]
 
 

@@ -6,18 +6,21 @@ what a method returns goes to the referee as it is, so that a mistake is counted
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, ORDER, Kind
+from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, order_by_name
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.units import Unit
 from deepsea_rules.view import View
+
+from .clock import NO_LIMIT, Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +93,25 @@ class Bot:
 
         class TwoChips(Bot):
             def search(self, view):
-                return "take" if "take" in view.legal and view.me.load < 2 else "leave"
+                return TAKE if view.can_take and view.me.load < 2 else LEAVE
     """
 
     name: str = ""
     """What messages call it; the name of its class if left empty."""
-    time_left: TimeLeft = NO_CLOCK
-    """Set before each decision."""
+    clock: Clock = NO_LIMIT
+    """The time for the decision in hand, set before each decision."""
+    _time_left = NO_CLOCK
+
+    @property
+    def time_left(self) -> TimeLeft:
+        """What the SDK sets when a request arrives."""
+        return self._time_left
+
+    @time_left.setter
+    def time_left(self, left: TimeLeft) -> None:
+        self._time_left = left
+        budget = math.inf if left is NO_CLOCK else left.budget_us / 1e6
+        self.clock = Clock(budget, left.bank_us / 1e6)
 
     # Decisions
 
@@ -105,13 +120,16 @@ class Bot:
         return False
 
     def search(self, view: View) -> str:
-        """What to do on the space reached: one of `view.legal`: "leave", "take", "drop:UNIT"."""
+        """What to do on the space reached: `LEAVE`, `TAKE` or `drop(unit)`.
+
+        Legal are `TAKE` if `view.can_take`, and `drop(unit)` for each unit of `view.droppable`.
+        """
         return LEAVE
 
     def stack_order(self, view: View) -> str | Sequence[str | Unit]:
         """In which order a stranded diver's `view.items` are laid, first one nearest.
 
-        Return the items, or their names, in that order, or one of `view.legal`.
+        Return the items in that order, or `order(items)`, or one of `view.legal`.
         """
         return view.items
 
@@ -157,5 +175,5 @@ def action_of(kind: Kind, answer: object) -> str:
         return BACK if answer else DOWN
     if kind == "order" and isinstance(answer, Iterable):
         names = [item.name if isinstance(item, Unit) else str(item) for item in answer]
-        return ORDER + ",".join(names)
+        return order_by_name(names)
     return str(answer)

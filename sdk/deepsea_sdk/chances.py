@@ -1,4 +1,4 @@
-"""Exact chances for planning: nothing here is estimated.
+"""Arithmetic for planning: nothing here is estimated.
 
 A roll of two dice moves a diver max(0, roll - load) spaces, each turn on its own.
 """
@@ -8,8 +8,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from deepsea_rules.state import GameState
+from deepsea_rules.view import View
+
 ROLLS: Final = {2: 1 / 9, 3: 2 / 9, 4: 3 / 9, 5: 2 / 9, 6: 1 / 9}
-"""How likely each sum of the two dice is."""
+"""The chance of each sum of the two dice."""
+MANY_TURNS: Final = 20
+"""What `turns_left` returns at most: no way home takes longer."""
 
 
 @cache
@@ -27,3 +32,19 @@ def home_chance(distance: int, load: int, turns: int) -> float:
         chance * home_chance(distance - max(0, roll - load), load, turns - 1)
         for roll, chance in ROLLS.items()
     )
+
+
+def turns_left(position: View | GameState, load: int) -> int:
+    """How many more rolls the seat to move gets if it carries `load` units from now on.
+
+    The others are taken to keep what they carry. The roll in hand counts as long as it is not made,
+    and so does the turn that uses up the air. At most `MANY_TURNS`.
+    """
+    others = sum(map(len, position.cargo)) - len(position.cargo[position.to_move])
+    breath = others + load
+    if not breath:
+        return MANY_TURNS
+    # Before its declaration the air is all for the seat; later the others breathe before it does.
+    air = position.air if position.phase == "declare" else position.air - others
+    later = max(0, -(-air // breath)) + (position.phase == "roll")
+    return min(later, MANY_TURNS)

@@ -1,31 +1,67 @@
-"""Playing a position on at random, the smallest building block of search."""
+"""Playing a position on to its end, the smallest building block of search."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
 
-from deepsea_rules.constants import FACES
+from deepsea_rules.constants import DIVES, FACES
 from deepsea_rules.randomness import NumberSource
 from deepsea_rules.state import GameState
+
+Policy: TypeAlias = Callable[[GameState], str]
+"""Chooses one of `state.legal` for the seat to move."""
 
 _ROLLS: Final = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
 
 
-def roll_out(state: GameState, rng: NumberSource) -> tuple[int, ...]:
-    """Play `state` to the end of the game, random actions for all; the points of each seat.
+def roll_out(
+    state: GameState,
+    rng: NumberSource,
+    policy: Policy | None = None,
+    *,
+    to_end_of: Literal["game", "dive"] = "game",
+) -> tuple[int, ...]:
+    """Play `state` to the end of the game, or of the dive; the points of each seat then.
+
+    rng     gives the dice: a `random.Random`, or whatever has its `random()`
+    policy  chooses for all seats wherever there is more than one action, such as `sensible`;
+            without one all choose at random, which is fastest
 
     The state is used up: pass a `clone()` of what is still needed, as a rule of `view.sample(rng)`.
+    Raises `IllegalAction` if the policy returns what is not legal.
     """
+    last = state.dive if to_end_of == "dive" else DIVES
+    if policy is not None:
+        return _play_on(state, rng, policy, last)
     random = rng.random
-    while (phase := state.phase) != "over":
+    while (phase := state.phase) != "over" and state.dive <= last:
         legal = state.legal
         if phase == "search":
-            state.search(legal[int(random() * len(legal))])
+            state.unchecked_search(legal[int(random() * len(legal))])
         elif phase == "order":
-            state.choose_order(legal[int(random() * len(legal))])
+            state.unchecked_order(legal[int(random() * len(legal))])
         else:
             if phase == "declare":
-                state.declare(legal[int(random() * len(legal))] if legal else None)
+                state.unchecked_declare(legal[int(random() * len(legal))] if legal else None)
             d1, d2 = _ROLLS[int(random() * 9)]
-            state.move(d1, d2)
+            state.unchecked_move(d1, d2)
+    return state.points()
+
+
+def _play_on(state: GameState, rng: NumberSource, policy: Policy, last: int) -> tuple[int, ...]:
+    random = rng.random
+    while (phase := state.phase) != "over" and state.dive <= last:
+        legal = state.legal
+        if len(legal) > 1:
+            state.apply(policy(state))
+        elif phase == "search":
+            state.unchecked_search(legal[0])
+        elif phase == "order":
+            state.unchecked_order(legal[0])
+        else:
+            if phase == "declare":
+                state.unchecked_declare(legal[0] if legal else None)
+            d1, d2 = _ROLLS[int(random() * 9)]
+            state.unchecked_move(d1, d2)
     return state.points()

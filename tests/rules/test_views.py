@@ -24,7 +24,7 @@ from helpers.games import (
     salts,
     walk,
 )
-from helpers.positions import ALL, CHIPS, at, level, opening, play, settle, snapshot, turn
+from helpers.positions import ALL, CHIPS, at, custom, level, opening, play, settle, snapshot, turn
 
 VIEWERS: dict[str, int | None] = {"A": 0, "B": 1, "C": 2, "W": None}
 
@@ -431,3 +431,43 @@ def test_views_do_not_change_with_the_state() -> None:
     play(state, "back", "r3")
     turn(state, 3)
     assert fields_of(view) == before
+
+
+# ------------------------------------------------------------------------------ conveniences
+
+
+@pytest.mark.parametrize(
+    ("text", "takes", "drops"),
+    [
+        ("1 1 1 1 | *A3v:2 B0v | d1 a25 search", True, []),
+        ("1 1 x 1 | *A3v:2,[12],2,1 B0v | d1 a25 search", False, ["2", "[12]", "1"]),
+        ("1 1 x 1 | *A3v B0v | d1 a25 search", False, []),
+        ("1 1 x 1 | *A3v:2 B0v | d1 a25", False, []),
+        ("1 1 x x | *A3^:4,3,2,1 Bh1 | d1 a0 order", False, []),
+    ],
+)
+def test_what_may_be_taken_and_dropped(text: str, takes: bool, drops: list[str]) -> None:
+    state = at(text)
+    view = view_for(state, 0)
+    assert view.can_take is takes
+    assert [unit.name for unit in view.droppable] == drops
+    # Of units with one name the first is meant, as it is by the action.
+    for unit in view.droppable:
+        assert next(own for own in view.me.cargo if own.name == unit.name) is unit
+        after = play(state.clone(), f"drop:{unit.name}")
+        assert after.trail[3] is unit
+
+
+def test_the_last_unit_may_stay_aboard_by_the_rules() -> None:
+    text = "1 1 x 1 | *A3^:2 B0v | d1 a25 search"
+    assert view_for(at(text, custom(drop_last_after_turn=False)), 0).droppable == ()
+    assert len(view_for(at(text, custom(drop_last_after_turn=True)), 0).droppable) == 1
+
+
+def test_views_and_states_print_as_notation() -> None:
+    text = "1 [12] x 4 | *A2v:3,1/4=12 B3^:1 C0v | d2 a17 search"
+    state = at(text, custom(owner_peek="on_return", reveal="game_end"))
+    assert str(view_for(state, 0)) == text
+    assert repr(view_for(state, 0)) == f"<View 0: {text}>"
+    assert str(state) == str(view_for(state, None)) == text.replace("=12", "")
+    assert repr(state) == f"<GameState: {state}>"

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from deepsea_rules import PRESETS, GameState
+from deepsea_rules import PRESETS, GameState, IllegalAction
 from deepsea_rules.constants import FACES
 from deepsea_rules.events import Happening, TurnPlayed
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import deal
-from deepsea_sdk import roll_out
+from deepsea_sdk import Policy, roll_out, sensible
 from helpers.games import rng
 
 
@@ -36,26 +36,26 @@ class Checked(GameState):
 
     __slots__ = ()
 
-    def declare(self, action: str | None) -> None:
+    def unchecked_declare(self, action: str | None) -> None:
         assert self.phase == "declare"
         assert action in self.legal or (action is None and not self.legal)
-        super().declare(action)
+        super().unchecked_declare(action)
 
-    def move(self, d1: int, d2: int) -> None:
+    def unchecked_move(self, d1: int, d2: int) -> None:
         assert self.phase == "roll"
         assert d1 in FACES
         assert d2 in FACES
-        super().move(d1, d2)
+        super().unchecked_move(d1, d2)
 
-    def search(self, action: str) -> None:
+    def unchecked_search(self, action: str) -> None:
         assert self.phase == "search"
         assert action in self.legal
-        super().search(action)
+        super().unchecked_search(action)
 
-    def choose_order(self, action: str) -> None:
+    def unchecked_order(self, action: str) -> None:
         assert self.phase == "order"
         assert action in self.legal
-        super().choose_order(action)
+        super().unchecked_order(action)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -104,3 +104,56 @@ def test_all_rolls_and_actions_come_up() -> None:
     assert 0.8 < declared["down"] / declared["back"] < 1.25
     kinds = Counter(turn.search and turn.search[:4] for turn in turns)
     assert set(kinds) == {None, "leav", "take", "drop"}
+
+
+# Policies
+
+
+def legal_policy(state: GameState) -> str:
+    """Take all there is and never turn back, but for the orders of the last item first."""
+    assert len(state.legal) > 1
+    return state.legal[-1] if state.phase != "declare" else state.legal[0]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_policy_decides_wherever_there_is_a_choice(preset: str) -> None:
+    log: list[Happening] = []
+    state = GameState.opening(PRESETS[preset], deal(bytes(32)), 4, 0, log)
+    roll_out(state, rng("policy"), legal_policy)
+    assert state.phase == "over"
+    turns = [happening for happening in log if isinstance(happening, TurnPlayed)]
+    assert {turn.declare for turn in turns} <= {None, "down"} | (
+        {"back"} if PRESETS[preset].forced_turn == "when_cannot_advance" else set()
+    )
+    assert "take" in {turn.search for turn in turns}
+
+
+def test_a_policy_gets_the_same_dice_as_another() -> None:
+    """Chance is drawn for dice alone, so that two policies are compared on equal luck."""
+
+    def first_dice(policy: Policy) -> list[tuple[int, int] | None]:
+        log: list[Happening] = []
+        state = GameState.opening(PRESETS["manual"], deal(bytes(32)), 4, 0, log)
+        roll_out(state, rng("dice"), policy)
+        return [event.dice for event in log if isinstance(event, TurnPlayed)][:20]
+
+    assert first_dice(legal_policy) == first_dice(sensible)
+
+
+def test_what_a_policy_may_not_do_is_refused() -> None:
+    state = GameState.opening(PRESETS["manual"], deal(bytes(32)), 2, 0)
+    with pytest.raises(IllegalAction, match="back"):
+        roll_out(state, rng("dice"), lambda _: "back")
+
+
+@pytest.mark.parametrize("policy", [None, sensible])
+def test_a_roll_out_may_stop_when_the_dive_ends(policy: Policy | None) -> None:
+    for number in range(20):
+        state = GameState.opening(PRESETS["manual"], deal(bytes([number]) * 32), 3, 0)
+        for dive in (1, 2, 3):
+            assert state.dive == dive
+            points = roll_out(state, rng(f"{number}"), policy, to_end_of="dive")
+            assert points == state.points()
+            if len(state.trail) == 1:
+                break
+            assert (state.phase, state.dive) == (("declare", dive + 1) if dive < 3 else ("over", 3))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import itertools
 import os
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import deepsea_bots
-from deepsea_bots import diver
 from deepsea_bots.cautious import Cautious
+from deepsea_bots.diver import Searcher
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
 from deepsea_bots.random_bot import Random
@@ -19,7 +22,7 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
-from deepsea_sdk import Bot, View, home_chance
+from deepsea_sdk import Bot, Clock, GameInfo, View
 from deepsea_sdk.table import play
 from helpers.positions import ALL, at
 from helpers.scripted import (
@@ -40,6 +43,13 @@ SAMPLES: dict[str, type[Bot]] = {
     "random_bot": Random,
 }
 """The bots that decide by the game alone, however long they have."""
+DECISIONS = {
+    "cautious": "bc25d9a1a839522c23918a11e5aa3b9f492d77a16535ed81551dfc34ac505d25",
+    "greedy": "e0e99a8349d170d2e878f6a9d8506a5fb3899ee1c342b3f1a405d7c402db9e26",
+    "heuristic": "c2783a26a8f999ef26f486b528b23cdc94e4d3fce0b222bc85d7c836fadf13c3",
+    "random_bot": "5f0cd079e5267374f8dc50f7734e7417592ddf12fb6b4ccb912fe3ec38160cd4",
+}
+"""SHA-256 of what they decide in ninety games."""
 FOLDER = Path(deepsea_bots.__file__).parent
 RAW_BOT = Path(__file__).parent.parent / "bots" / "raw_bot.py"
 
@@ -61,6 +71,19 @@ def test_they_play_every_preset_in_every_number(preset: str, seats: int) -> None
         game = play(line_up[i:] + line_up[:i], preset, f"{preset}/{seats}/{i}")
         assert faults(game) == []
         assert game.decisions
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_they_decide_as_ever(sample: str) -> None:
+    """A change of the SDK or of a lesson's text changes no decision; a better bot changes these."""
+    bot, decisions = SAMPLES[sample], hashlib.sha256()
+    for preset in PRESETS:
+        for seats, number in itertools.product((2, 4, 6), range(6)):
+            line_up = [bot, *[Random if number % 2 else bot] * (seats - 1)]
+            game = play(line_up, preset, f"fixed/{preset}/{seats}/{number}")
+            lines = [f"{decision.seat} {decision.action}" for decision in game.decisions]
+            decisions.update("\n".join(lines).encode())
+    assert decisions.hexdigest() == DECISIONS[sample]
 
 
 @pytest.mark.parametrize("bot", SAMPLES.values(), ids=SAMPLES)
@@ -137,22 +160,6 @@ def test_greedy(text: str, action: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("distance", "load", "turns", "chance"),
-    [
-        (0, 3, 0, 1.0),
-        (1, 0, 0, 0.0),
-        (6, 0, 1, 1 / 9),
-        (5, 0, 1, 3 / 9),
-        (2, 2, 1, 6 / 9),
-        (1, 6, 9, 0.0),
-        (12, 2, 5, 0.28),
-    ],
-)
-def test_the_chance_to_get_home(distance: int, load: int, turns: int, chance: float) -> None:
-    assert home_chance(distance, load, turns) == pytest.approx(chance, abs=0.005)
-
-
-@pytest.mark.parametrize(
     ("text", "action"),
     [
         ("1 1 1 1 2 2 3 3 | *A7v:1 B0v | d1 a25 search", "take"),
@@ -168,13 +175,19 @@ def test_heuristic(text: str, action: str) -> None:
 
 
 @pytest.mark.parametrize("preset", ALL)
-def test_the_search_bot_plays_without_faults_and_repeats_itself(
-    preset: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(diver, "TRIALS", 2)
-    games = [play([diver.Searcher, Greedy, Cautious], preset, "search") for _ in range(2)]
+def test_the_search_bot_plays_without_faults_and_repeats_itself(preset: str) -> None:
+    games = [play([Searcher(trials=2), Greedy, Cautious], preset, "search") for _ in range(2)]
     assert faults(games[0]) == []
     assert games[0].decisions == games[1].decisions
+
+
+def test_the_search_bot_stops_trying_at_half_of_its_time() -> None:
+    bot = Searcher(trials=1000)
+    bot.on_game_start(GameInfo("game", 0, 2, PRESETS["manual"], 0, 0, "commitment"))
+    ticks = count(100.0, 0.125)
+    bot.clock = Clock(1.0, 1.0, now=lambda: next(ticks), arrived=100.0)
+    assert bot.decide(view_of("1 1 1 1 | *A3v:1 B0v | d1 a25 search")) in ("leave", "take")
+    assert next(ticks) == 101.25
 
 
 def test_only_random_draws_lots() -> None:

@@ -256,14 +256,14 @@ def test_exactly_the_time_is_in_time() -> None:
 
 def test_the_limits_are_told_when_the_game_begins() -> None:
     class Asker(Taker):
-        clock = (0, 0)
+        limits = (0, 0)
 
         def on_game_start(self, info: GameInfo) -> None:
-            self.clock = (info.budget_us, info.bank_us)
+            self.limits = (info.budget_us, info.bank_us)
 
     bot = Asker()
     play([bot, Taker], control=TimeControl(7, 8))
-    assert bot.clock == (7, 8)
+    assert bot.limits == (7, 8)
 
 
 # Openings

@@ -17,7 +17,7 @@ from deepsea_referee.errors import UserError
 _BOT: Final = '''\
 """{name}: takes what it can carry home, and turns back in time."""
 
-from deepsea_sdk import Bot, View, run
+from deepsea_sdk import LEAVE, TAKE, Bot, View, run
 
 
 class {class_name}(Bot):
@@ -26,10 +26,10 @@ class {class_name}(Bot):
         return view.me.load > 0 and not self.gets_home(view, view.me.load + 1)
 
     def search(self, view: View) -> str:
-        """Asked after the move: one of view.legal, such as "take", "leave" or "drop:2"."""
-        if "take" in view.legal and self.gets_home(view, view.me.load + 1):
-            return "take"
-        return "leave"
+        """Asked after the move: LEAVE, TAKE if view.can_take, or drop(unit) of view.droppable."""
+        if view.can_take and self.gets_home(view, view.me.load + 1):
+            return TAKE
+        return LEAVE
 
     def gets_home(self, view: View, load: int) -> bool:
         """Whether the air is likely to last for the way home with this load."""
@@ -105,5 +105,5 @@ def _class_name(name: str) -> str:
     joined = "".join(word[:1].upper() + word[1:] for word in re.split(r"[._-]", name))
     if joined[0].isdigit():
         return f"Bot{joined}"
-    taken = {"Bot", "View", "PRESETS"}
+    taken = {"Bot", "View", "LEAVE", "PRESETS", "TAKE"}
     return f"{joined}Bot" if joined in taken or keyword.iskeyword(joined) else joined

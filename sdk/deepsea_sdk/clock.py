@@ -1,0 +1,70 @@
+"""The time for a decision: the one module of the SDK that reads a clock.
+
+Invariants: times are seconds on one monotonic clock, which is a parameter; they are counted from
+the arrival of the request, not from the call of the bot.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+monotonic: Final = time.monotonic
+
+
+class Clock:
+    """The time for the decision in hand: `Bot.clock`, a new one for each decision.
+
+    deadline = self.clock.deadline(share=0.5)
+    while self.clock.now() < deadline:
+        ...  # try out some more
+    """
+
+    __slots__ = ("_arrived", "_now", "bank", "budget")
+
+    def __init__(
+        self,
+        budget: float = math.inf,
+        bank: float = 0.0,
+        *,
+        now: Callable[[], float] = monotonic,
+        arrived: float | None = None,
+    ) -> None:
+        """A clock for one decision, without a limit by default.
+
+        budget   seconds for this decision
+        bank     seconds that are left for the rest of the game, for what goes beyond budgets
+        now      the time in seconds, from any origin
+        arrived  that time when the request arrived; by default it is read here
+        """
+        self.budget = budget
+        self.bank = bank
+        self._now = now
+        self._arrived = now() if arrived is None else arrived
+
+    def now(self) -> float:
+        """The time in seconds, to be compared with a deadline."""
+        return self._now()
+
+    def remaining(self) -> float:
+        """The seconds until a timeout, bank included: fewer at each call, at last 0.
+
+        Infinite where no limit is set.
+        """
+        return max(0.0, self._arrived + self.budget + self.bank - self._now())
+
+    def deadline(self, share: float = 0.5) -> float:
+        """The time, as of `now()`, when this share of budget and bank is used up.
+
+        The rest is for a busy machine. With a share of 0.5, a decision takes no more than half of
+        what is left in the bank beyond half of its budget, so that the bank never runs out.
+        """
+        if not 0 < share <= 1:
+            raise ValueError(f"a share of the time is more than 0 and at most 1, not {share}")
+        return self._arrived + share * (self.budget + self.bank)
+
+
+NO_LIMIT: Final = Clock(now=lambda: 0.0)
+"""The clock where nobody measures time, such as in a bot's own tests."""
