@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, fields
 from multiprocessing.connection import Connection
 from typing import Final, Self, TypeAlias
 
+from deepsea_referee.bots.output_capture import BotLog
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.in_process import run_match as run_in_process
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import BotLog, GameResult, MatchResult, VoidGame
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.timing.host_load import OffTurn

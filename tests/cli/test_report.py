@@ -9,8 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from deepsea_cli.report import report
+from deepsea_referee.bots.output_capture import BotLog
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.summary import BotLog, GameResult, MatchResult, VoidGame
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import PRESETS

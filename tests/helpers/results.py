@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from deepsea_referee.bots.output_capture import BotLog
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.summary import BotLog, GameResult, MatchResult, VoidGame
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Forfeit, Game
 from deepsea_rules.randomness import seed_from_text

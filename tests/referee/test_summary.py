@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deepsea_referee.results.summary import EXPLAINED, BotLog, log_name
+from deepsea_referee.bots.output_capture import BotLog
+from deepsea_referee.results.summary import EXPLAINED, log_name
 from helpers.results import FAULT, FORFEITED, VOID, empty, match
 
 

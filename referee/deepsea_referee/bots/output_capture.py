@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from dataclasses import dataclass
 from typing import Final
 
 from deepsea_rules.printable import printable
@@ -18,6 +19,18 @@ KEPT_BYTES: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
 _PAUSE_S: Final = 0.02
 _LAST_READS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BotLog:
+    """What a bot printed; kept where something went wrong."""
+
+    bot: int
+    start: int
+    """Which start of its process it was, from 1."""
+    text: str
+    worker: int = 0
+    """Which of several workers started it, from 1; 0 if there are none."""
 
 
 class OutputCapture:

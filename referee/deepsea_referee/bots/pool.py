@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from deepsea_referee.bots.output_capture import BotLog
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, RefereeError
-from deepsea_referee.results.summary import BotLog
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.timing.clock import Clock
 from deepsea_referee.timing.host_load import OffTurn

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Self, TypeVar
 
+from deepsea_referee.bots.output_capture import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.latency_histogram import LatencyHistogram
 from deepsea_referee.timing.host_load import OffTurn
@@ -62,18 +63,6 @@ class VoidGame:
     game: int
     game_id: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class BotLog:
-    """What a bot printed; kept where something went wrong."""
-
-    bot: int
-    start: int
-    """Which start of its process it was, from 1."""
-    text: str
-    worker: int = 0
-    """Which of several workers started it, from 1; 0 if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
