@@ -27,19 +27,6 @@ AUDIT_ENTRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLine:
-    """A job that is being played, or was set aside."""
-
-    game_id: str
-    line_up: tuple[str, ...]
-    """The names of the bots in records, by seat."""
-    attempt: int
-    failures: int
-    owner: str | None
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SeasonStatus:
     """A season's queue."""
 
@@ -54,8 +41,8 @@ class SeasonStatus:
     games_per_second: float | None
     """Over the newest games; None if there are too few to tell."""
     last_game_at: datetime | None
-    leases: tuple[JobLine, ...]
-    quarantined: tuple[JobLine, ...]
+    leases: tuple[JobInfo, ...]
+    quarantined: tuple[JobInfo, ...]
     """Games that failed too often; each waits for somebody to look at it."""
 
 
@@ -126,19 +113,8 @@ def _season(store: Store, season: StoredSeason) -> SeasonStatus:
         oldest_wait_seconds=counts.oldest_wait_ms / 1000,
         games_per_second=games_per_second(newest),
         last_game_at=utc_time(newest[0].played_at) if newest else None,
-        leases=tuple(map(_job, store.queue.listed(season, JobStatus.LEASED))),
-        quarantined=tuple(map(_job, store.queue.listed(season, JobStatus.QUARANTINED))),
-    )
-
-
-def _job(job: JobInfo) -> JobLine:
-    return JobLine(
-        game_id=job.game_id,
-        line_up=job.lineup,
-        attempt=job.attempt,
-        failures=job.failures,
-        owner=job.owner,
-        note=job.note,
+        leases=tuple(store.queue.listed(season, JobStatus.LEASED)),
+        quarantined=tuple(store.queue.listed(season, JobStatus.QUARANTINED)),
     )
 
 

@@ -128,7 +128,7 @@ def test_status_lists_what_waits_what_is_stuck_and_who_is_out(played: Store) -> 
     assert (found.done, found.waiting, found.leased, found.expired) == (8, 1, 1, 0)
     assert [job.game_id for job in found.quarantined] == ["s1-9"]
     assert [(job.game_id, job.owner) for job in found.leases] == [("s1-10", "somebody")]
-    assert found.leases[0].line_up == ("ben v1", "cleo v1", "dan v1", "anna v1")
+    assert found.leases[0].lineup == ("ben v1", "cleo v1", "dan v1", "anna v1")
     assert status.taken_out == ()
     played.bots.disable("dan", "too loud")
     (out,) = ladder_status(played).taken_out

@@ -264,7 +264,7 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
     ]
     assert lines[5].split() == ["bot", "games", "placement", "score", "wins", "points"]
     assert lines[6].split()[0] == "1"
-    assert lines[-2] == f"{lines[6].split()[1]} wins the tournament cup"
+    assert lines[-2] == f"{lines[6].split()[1]} v1 wins the tournament cup"
     assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
 
 

@@ -129,5 +129,6 @@ def _show(result: TournamentResult) -> None:
     )
     click.echo()
     if result.champion is not None:
-        say(f"{result.champion} wins the tournament {result.tournament}")
+        champion = lines[0]
+        say(f"{champion.bot} v{champion.version} wins the tournament {result.tournament}")
     say(f"season {result.tournament} is closed; seed {result.seed}")
