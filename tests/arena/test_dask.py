@@ -30,6 +30,7 @@ from deepsea_ladder.errors import CrewError
 from deepsea_ladder.model import Job
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_sdk import __version__
 from helpers import deeds, ladder
 from helpers.commands import Run, one_line
@@ -336,7 +337,7 @@ def test_a_worker_that_cannot_play_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(isolation: str) -> None:
-        raise UserError("no sandbox here")
+        raise SandboxUnavailable("no sandbox here")
 
     told: list[str] = []
     with closing(joined(dask, Fetch(place), told.append)) as crew:

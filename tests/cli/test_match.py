@@ -16,10 +16,10 @@ import pytest
 
 from deepsea_referee import match as referee
 from deepsea_referee.bots.resolve import sample_bots
-from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import MatchResult, VoidGame
 from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from helpers.commands import Run, one_line, start
@@ -124,7 +124,7 @@ def test_a_sandbox_that_does_not_work_is_bad_input(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def choose(level: str, begun: object) -> object:
-        raise UserError("no sandbox here: install bubblewrap")
+        raise SandboxUnavailable("no sandbox here: install bubblewrap")
 
     monkeypatch.setattr(probe, "choose", choose)
     done = run("match", "greedy", "greedy", "--isolation", "sandbox")
