@@ -3,7 +3,7 @@
     BotFault            a bot did something wrong: counted, the default action is played
     RefereeError        this side failed: the game is void, never scored, and reported
     UserError           what was asked for cannot be done: one line, exit status 2
-    └── BotStartError   a bot's program ended before it said hello
+    └── BotStartError   a bot's program exited before it connected
 
 Every message is one line.
 """
@@ -32,7 +32,7 @@ class UserError(Exception):
 
 
 class BotStartError(UserError):
-    """A bot's program that does not get as far as saying hello."""
+    """A bot's program cannot be started, or exited before it connected."""
 
     def __init__(self, bot: int, message: str) -> None:
         super().__init__(message)

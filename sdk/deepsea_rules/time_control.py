@@ -1,7 +1,7 @@
-"""What a bot may use of time: a budget for each decision and a bank for each game.
+"""Time controls: a budget for each decision and a bank for each game.
 
-Invariants: all times are whole microseconds. The budget is free; what goes beyond it is drawn from
-the bank; a decision that takes more than both is a timeout, one that takes exactly both is not.
+Invariants: all times are whole microseconds. A decision that takes more than its budget uses the
+bank; a decision that takes more than both is a timeout, one that takes exactly both is not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TimeControl:
         if self.budget_us < 0 or self.bank_us < 0:
             raise ValueError("a clock's times may not be negative")
         if not 0 < self.budget_us + self.bank_us <= _LONGEST_US:
-            raise ValueError("a clock gives more than nothing and at most 24 hours")
+            raise ValueError("budget and bank together must be more than 0 and at most 24 hours")
 
     @classmethod
     def parse(cls, text: str) -> TimeControl:
@@ -60,7 +60,7 @@ def _span_us(text: str) -> int | None:
         return None
     whole, part, unit = match.groups(default="")
     us, rest = divmod(int(whole + part) * _UNITS[unit], 10 ** len(part))
-    return None if rest else int(us)  # finer than a microsecond is no time
+    return None if rest else int(us)  # nothing finer than a microsecond
 
 
 def _span_text(us: int) -> str:
@@ -71,7 +71,7 @@ def _span_text(us: int) -> str:
 
 
 class Bank:
-    """What one seat has left in one game."""
+    """The bank of one seat in one game."""
 
     __slots__ = ("_budget_us", "left_us")
 
@@ -81,11 +81,11 @@ class Bank:
 
     @property
     def limit_us(self) -> int:
-        """The longest that the next decision may take."""
+        """The time limit of the next decision: budget plus bank."""
         return self._budget_us + self.left_us
 
     def spend(self, elapsed_us: int) -> bool:
-        """Account for one decision; False if it took more than budget and bank together."""
+        """Charge one decision; False if it took more than budget and bank together."""
         overrun = elapsed_us - self._budget_us
         if overrun <= 0:
             return True
@@ -95,5 +95,5 @@ class Bank:
 
 
 def overrun(limit_us: int) -> str:
-    """What a timeout's report says came instead of an answer."""
+    """The text of a timeout's report."""
     return f"it had {limit_us} us for the decision"

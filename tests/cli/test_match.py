@@ -185,7 +185,7 @@ def test_a_file_that_is_not_python_is_refused_before_anything_starts(
     [
         ("import nothing_of_the_kind\n", "No module named 'nothing_of_the_kind'"),
         ("raise RuntimeError('first line\\nsecond')\n", "second"),
-        ("", "before it said hello"),
+        ("", "before connecting"),
     ],
 )
 def test_a_bot_that_does_not_start_is_bad_input(

@@ -43,7 +43,7 @@ def test_a_good_bot_is_fine() -> None:
     ]
 
 
-def test_a_program_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_program_that_exits_at_once_is_reported_with_its_stderr(tmp_path: Path) -> None:
     report = examined(program(tmp_path, "bad", first="raise SystemExit('no licence')"))
     assert not report.fine
     (only,) = report.findings
@@ -52,11 +52,11 @@ def test_a_program_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path)
     assert only.remedy
 
 
-def test_a_program_that_does_not_say_hello_is_told(tmp_path: Path) -> None:
+def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
     hosting = Hosting(PlainProcess(), start_limit_us=200_000, grace_us=0)
     report = examined(program(tmp_path, "slow", first="import signal; signal.pause()"), hosting)
     assert not report.fine
-    assert "hello" in report.findings[0].found
+    assert "did not connect" in report.findings[0].found
 
 
 @pytest.mark.slow

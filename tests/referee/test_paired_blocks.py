@@ -112,7 +112,7 @@ def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_pat
     what = settings(bad.command[1], "greedy", 2, 2)
     with pytest.raises(UserError, match="ZeroDivisionError"):
         collected(what, 9, workers=2)
-    with pytest.raises(UserError, match="before it said hello"):
+    with pytest.raises(UserError, match="before connecting"):
         collected(what, 9, in_process=False)
 
 

@@ -30,7 +30,7 @@ class Process:
         self.session = session
 
     async def last_words(self) -> str:
-        return "its program ended with status 3"
+        return "exited with status 3"
 
 
 class Pool:
@@ -68,7 +68,7 @@ def test_a_line_up_plays_and_its_crash_is_explained() -> None:
         await table.close()
         (fault,) = played.faults
         assert (fault.seat, fault.fault) == (1, Fault.CRASH)
-        assert fault.came == "gone: its program ended with status 3"
+        assert fault.came == "gone: exited with status 3"
         assert [process.troubled for process in pool.processes] == [True, False]
         assert pool.finished == [1, 0]
         verify(played.record)

@@ -194,7 +194,7 @@ def test_a_bot_that_cannot_play_is_told_once(tmp_path: Path) -> None:
     bad = program(tmp_path, "bad", first="1 / 0")
     with pytest.raises(UserError, match="ZeroDivisionError"):
         played(settings([bad, resolve("random")], 9), 2)
-    with pytest.raises(UserError, match="before it said hello"):
+    with pytest.raises(UserError, match="before connecting"):
         played(settings([bad, resolve("random")], 9), 2, inside=False)
 
 

@@ -1,8 +1,8 @@
-"""What a bot prints: kept within bounds, and never able to hurt who reads it.
+"""Captures a bot's output: limited in size and safe to print.
 
-The beginning and the end are kept, 64 KiB together, with a marker where something is left out. A
-bot that prints without end is read slowly: it is the one that waits. What is kept becomes text in
-which every control character is escaped.
+Invariants: the beginning and the end are kept, 64 KiB together, with a marker where bytes are left
+out. The output of a bot that prints without end is read slowly, so that the bot waits and not the
+referee. Every control character is escaped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BotLog:
 
 
 class OutputCapture:
-    """A pipe whose write end goes to a bot and whose read end is emptied by the event loop."""
+    """A pipe whose write end a bot inherits and whose read end the event loop reads."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self._half = kept_bytes // 2
@@ -49,13 +49,13 @@ class OutputCapture:
         self._loop.add_reader(self._reading, self._read)
 
     def close_writing(self) -> None:
-        """The bot has its own copy now, or never will."""
+        """Close our copy of the write end, when the bot has its own or will not start."""
         if self._writing_is_open:
             self._writing_is_open = False
             os.close(self.writing)
 
     def finish(self) -> None:
-        """Take what is still in the pipe, without waiting for more, and close it."""
+        """Read what is still in the pipe, without waiting for more, and close it."""
         self.close_writing()
         with contextlib.suppress(BlockingIOError):
             for _ in range(_LAST_READS):
@@ -64,7 +64,7 @@ class OutputCapture:
         self._close()
 
     def text(self) -> str:
-        """Everything that is kept, as lines that are safe to print."""
+        """The output that was kept, safe to print."""
         if not self._left_out:
             return escaped(bytes(self._head + self._tail))
         marker = f"\n[... {self._left_out} bytes left out ...]\n"
@@ -84,9 +84,9 @@ class OutputCapture:
             self._close()
         elif self._left_out:
             self._loop.remove_reader(self._reading)
-            self._pause = self._loop.call_later(_PAUSE_S, self._go_on)
+            self._pause = self._loop.call_later(_PAUSE_S, self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._pause = None
         self._loop.add_reader(self._reading, self._read)
 
@@ -113,6 +113,6 @@ class OutputCapture:
 
 
 def escaped(data: bytes) -> str:
-    """Text in which only line ends and tabs do something when it is printed."""
+    """Text without control characters except line ends and tabs."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     return printable(text, keep="\n\t")

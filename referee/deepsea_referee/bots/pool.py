@@ -1,8 +1,8 @@
-"""The processes of a match: one for each bot, kept from game to game.
+"""The bot pool: one process for each bot of a match, reused from game to game.
 
-All are started at once. One that ended is started again for the next game; a bot that fails too
-often in a row is left alone and forfeits what is still to come. At the end nothing is left: no
-process, no socket, no folder.
+Invariants: all are started at once. A process that exited is restarted for the next game; after
+FAILURES_IN_A_ROW a bot is not restarted and forfeits the remaining games. At the end nothing is
+left: no process, no socket, no folder.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from deepsea_rules.faults import Fault
 
 FAILURES_IN_A_ROW: Final = 3
 LOGS_KEPT: Final = 10
-"""Of each bot: what it printed in the first of the starts in which it did something wrong."""
+"""For each bot: the output of the first starts in which it was at fault."""
 
 
 class BotPool:
-    """The bots of a match, started on entering and gone on leaving."""
+    """The running bots of a match: an async context manager that starts and stops them."""
 
     def __init__(self, bots: Sequence[BotSpec], hosting: Hosting, clock: Clock) -> None:
         self._hosting = hosting
@@ -37,7 +37,7 @@ class BotPool:
         self._places = [_Place(number, bot) for number, bot in enumerate(bots)]
         self.logs: list[BotLog] = []
         self.off_turn = [OffTurn() for _ in bots]
-        """What each bot's processes did while they were not asked."""
+        """CPU time of each bot's processes outside of their turns."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -63,12 +63,12 @@ class BotPool:
             try:
                 await asyncio.shield(stopping)
             except asyncio.CancelledError:
-                cancelled = True  # not even a second Ctrl-C may leave processes behind
+                cancelled = True  # a second Ctrl-C must not leave processes behind
         if cancelled:
             raise asyncio.CancelledError
 
     async def ready(self, bot: int) -> BotProcess:
-        """The bot's process for a new game, started again if it has ended."""
+        """The bot's process for a new game, restarted if it has exited."""
         place = self._places[bot]
         async with place.lock:
             if place.process is None or not place.process.session.usable:
@@ -79,7 +79,7 @@ class BotPool:
             return place.process
 
     def finished_game(self, bot: int) -> None:
-        """A game has ended: a bot that is still there has not failed again."""
+        """Reset the count of failures of a bot that still runs at the end of a game."""
         place = self._places[bot]
         if place.process is not None and place.process.session.usable:
             place.failures = 0
@@ -94,7 +94,7 @@ class BotPool:
         await self._end(place)
         with contextlib.suppress(EarlyEnd):
             await self._start(place)
-        place.failures += 1  # but not for a RefereeError: that is no failure of the bot
+        place.failures += 1  # not after a RefereeError, which is no failure of the bot
 
     async def _start(self, place: _Place) -> None:
         place.starts += 1
@@ -122,7 +122,7 @@ class BotPool:
 
 
 class _Place:
-    """Where a bot stands in the line-up, whichever process it has now."""
+    """A bot of the line-up and its present process."""
 
     def __init__(self, number: int, bot: BotSpec) -> None:
         self.number = number

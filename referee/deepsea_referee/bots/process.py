@@ -1,8 +1,9 @@
-"""One bot as a process: its door, its program, what it prints, and its end.
+"""One bot process: its server, start-up timeout, output, exit and clean-up.
 
-A bot is started with the address and a one-use token in its environment and has a limit of its own
-for saying hello. When its first process ends, the whole tree is ended, so that nobody holds its
-stream open. At the end it hears goodbye, has a short grace, and then nothing of it is left.
+Invariants: a bot gets the address and a one-use token in its environment, and must connect and send
+Hello before the start-up timeout. When its first process exits, the whole process tree is killed,
+so that nothing holds its stream open. To stop it, the referee sends Goodbye, waits for a short
+grace period and kills what is left.
 """
 
 from __future__ import annotations
@@ -38,33 +39,33 @@ from deepsea_rules.faults import Fault
 TOKEN_VARIABLE: Final = "DEEPSEA_TOKEN"
 _KILL_LIMIT_US: Final = 5_000_000
 _THE_PROGRAMS: Final = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
-"""What is wrong with a program that cannot be started; all else is wrong with this machine."""
+"""Errors of a program that cannot be started; any other error is this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """How bots are started and ended."""
+    """Settings for starting and stopping bots."""
 
     isolation: Isolation
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     start_limit_us: int = 10_000_000
-    """How long a bot may take until it says hello."""
+    """Start-up timeout: from the start until Hello."""
     grace_us: int = 1_000_000
-    """How long it may take to end after goodbye."""
+    """Time to exit after Goodbye before the bot is killed."""
     gauged: bool = True
-    """Look at what the host took before time is charged; not by a clock that is not the host's."""
+    """Do not charge time that the host took; off for a clock that is not the host's."""
     freeze: bool = False
-    """Stop bots while it is not their turn, so that nobody thinks on another's time."""
+    """Freeze bots outside of their turns, so that they cannot compute on another's time."""
     tcp_host: str | None = None
     """Listen on a free TCP port of this host instead of on Unix sockets."""
 
 
 class EarlyEnd(Exception):
-    """The program ended, or could not be started, before the bot said hello."""
+    """The program exited before it connected, or could not be started."""
 
 
 class _Gauge:
-    """Reads what a bot and this process use."""
+    """Reads the CPU and waiting times of a bot and of this process."""
 
     def __init__(self, contained: IsolatedProcess) -> None:
         self._contained = contained
@@ -81,15 +82,15 @@ class _Gauge:
 
 
 class BotProcess:
-    """A started bot. `session` is usable once `start` has returned, unless it missed the limit."""
+    """A bot's process. `session` is usable once `start` has returned, unless start-up timed out."""
 
     def __init__(self, bot: BotSpec, hosting: Hosting, clock: Clock) -> None:
         self.bot = bot
         self.session = Session(clock)
         self.troubled = False
-        """Set when it did something wrong: what it printed is worth keeping then."""
+        """Whether it was at fault: its output is kept then."""
         self.missed_start = False
-        """Whether it let the start-up limit pass."""
+        """Whether its start-up timed out."""
         self._hosting = hosting
         self._clock = clock
         self._token = fresh_token()
@@ -103,10 +104,10 @@ class BotProcess:
         self.session.explain_end = self._limit_passed
 
     async def start(self, socket: Path) -> None:
-        """Start it and wait for its hello. Raises EarlyEnd.
+        """Start it and wait for its Hello. Raises EarlyEnd.
 
-        A bot that lets the limit pass is ended, and its session meets every question with
-        START_TIMEOUT.
+        A bot that exceeds the start-up timeout is killed, and its session answers every request
+        with START_TIMEOUT.
         """
         host = self._hosting.tcp_host
         address = await self._server.start(socket if host is None else f"{host}:0")
@@ -120,16 +121,18 @@ class BotProcess:
         except TimeoutError:
             self.missed_start = True
             limit_ms = self._hosting.start_limit_us // 1000
-            session.fail(Fault.START_TIMEOUT, f"it did not say hello within {limit_ms} ms")
+            session.fail(
+                Fault.START_TIMEOUT, f"it did not connect and send Hello within {limit_ms} ms"
+            )
             self._kill()
             return
         if not session.connected.done():
             if self._contained is not None and (error := self._contained.setup_error()):
                 raise RefereeError(f"the isolation of {self.bot.name!r} failed: {error}")
-            raise EarlyEnd(f"it ended before it said hello: {await self.last_words()}")
+            raise EarlyEnd(await self.last_words(" before connecting"))
 
     async def stop(self) -> None:
-        """End it and everything that belongs to it. May be called again, and at any time."""
+        """Stop the whole process tree and free everything. May be called again, and at any time."""
         if self._contained is not None:
             session, grace_us = self.session, self._hosting.grace_us
             if grace_us and session.connected.done() and session.usable:
@@ -146,31 +149,30 @@ class BotProcess:
         self._stdout.finish()
         self._stderr.finish()
         if self._contained is not None:
-            # It may take a moment, and other games' clocks run meanwhile.
+            # In a thread: it may take a moment while other games' clocks run.
             await asyncio.to_thread(self._contained.close)
 
     @property
     def running(self) -> bool:
-        """Whether its program has been started and has not ended."""
+        """Whether its program has been started and has not exited."""
         return self._contained is not None and not self._exited.done()
 
-    async def last_words(self) -> str:
-        """How its program ended, with the last line that it wrote to stderr."""
+    async def last_words(self, when: str = "") -> str:
+        """Its exit status, with `when` after it, and the last line of its stderr."""
         if self.running:
             with contextlib.suppress(TimeoutError):
                 async with time_limit(self._clock, self._hosting.grace_us):
                     await asyncio.wait((self._exited,))
         if self._contained is None or self._contained.returncode is None:
-            return "its process still runs"
+            return "still running"
         self._stderr.finish()
-        how = _how_it_ended(self._contained.returncode)
+        status = _exit_text(self._contained.returncode)
         if limit := self._contained.over_limit():
-            how = f"{how} for going over a limit ({limit})"
-        last = self._stderr.last_line()
-        return f"{how}; its last words: {last}" if last else f"{how}; it wrote nothing to stderr"
+            status = f"{status} because it exceeded a limit ({limit})"
+        return f"{status}{when}; stderr: {self._stderr.last_line() or '(empty)'}"
 
     def log(self) -> str:
-        """What it printed, as text that is safe to show; "" if it printed nothing."""
+        """Its output, as text that is safe to show; "" if it printed nothing."""
         parts = (("stderr", self._stderr.text()), ("stdout", self._stdout.text()))
         return "".join(
             f"--- {name} of {self.bot.name}\n{text.rstrip()}\n" for name, text in parts if text
@@ -206,7 +208,7 @@ class BotProcess:
         return {
             ADDRESS_VARIABLE: address,
             TOKEN_VARIABLE: self._token,
-            # What a bot prints is kept even if it is killed, and the order of its sets repeats.
+            # Its output is complete even if it is killed, and the order of its sets is repeatable.
             "PYTHONUNBUFFERED": "1",
             "PYTHONHASHSEED": "0",
         }
@@ -214,7 +216,7 @@ class BotProcess:
     def _on_exit(self) -> None:
         assert self._contained is not None
         self._forget_pidfd()
-        self._contained.kill()  # what it left behind, while its process group still has a name
+        self._contained.kill()  # the rest of its tree, while its process group still exists
         self._contained.poll()
         if not self._exited.done():
             self._exited.set_result(None)
@@ -231,14 +233,12 @@ class BotProcess:
 
     def _limit_passed(self) -> BotFault | None:
         limit = self._contained.over_limit() if self._contained is not None else None
-        return BotFault(Fault.RESOURCE_LIMIT, f"it went over a limit: {limit}") if limit else None
+        return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}") if limit else None
 
 
-def _how_it_ended(returncode: int) -> str:
-    if returncode == 0:
-        return "its program ended with status 0"
+def _exit_text(returncode: int) -> str:
     number = -returncode if returncode < 0 else returncode - 128
     try:
-        return f"its program was ended by {signal.Signals(number).name}"
+        return f"killed by {signal.Signals(number).name}"
     except ValueError:
-        return f"its program ended with status {returncode}"
+        return f"exited with status {returncode}"

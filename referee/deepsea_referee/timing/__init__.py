@@ -1,1 +1,1 @@
-"""Clocks, decision timers and the host's load."""
+"""Clocks, decision timers and the load of the host."""

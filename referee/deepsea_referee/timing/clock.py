@@ -1,7 +1,7 @@
-"""Time: how it is counted, and where it comes from.
+"""Clocks, alarms and timeouts.
 
-All times are whole microseconds. Only SystemClock reads real time; whoever needs time is given a
-Clock. What a bot may use is in deepsea_rules.time_control.
+Invariants: all times are whole microseconds. Only SystemClock reads real time; everything else
+gets a Clock. Budgets and banks are in deepsea_rules.time_control.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Protocol
 
 
 class SharedTime:
-    """The time of a bot that has several decisions in hand, shared among them.
+    """Divides a bot's time among its open decisions.
 
     While n decisions are open each is charged one nth of the time that passes: a message with n
-    requests has n times the budget, and what is charged adds up to the time that has passed.
+    requests has n times the budget, and the charges add up to the time that has passed.
     """
 
     __slots__ = ("_at_us", "_open", "_share_us")
@@ -35,9 +35,9 @@ class SharedTime:
         return not self._open
 
     def at(self, now_us: int) -> float:
-        """What one decision would be charged that was open from the beginning until now.
+        """The charge of a decision that was open from the beginning until now.
 
-        The difference between two moments is what a decision is charged that is open in between.
+        The difference between two moments is the charge of a decision that is open in between.
         """
         if self._open:
             self._share_us += (now_us - self._at_us) / self._open
@@ -45,32 +45,32 @@ class SharedTime:
         return self._share_us
 
     def open(self, count: int, now_us: int) -> float:
-        """So many more decisions are in hand from now on; returns `at(now_us)`."""
+        """Add open decisions from now on; returns `at(now_us)`."""
         share_us = self.at(now_us)
         self._open += count
         return share_us
 
     def close(self, now_us: int) -> None:
-        """One of them is done."""
+        """Remove one open decision."""
         self.at(now_us)
         self._open -= 1
 
 
 class Alarm(Protocol):
-    """A call that is still to come."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Forget it; harmless if it has rung."""
+        """Do not make the call; harmless if it has been made."""
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """A source of time and alarms."""
 
     def now_us(self) -> int:
-        """Microseconds since some moment; never goes back."""
+        """Microseconds since an arbitrary moment; never decreases."""
 
     def at(self, when_us: int, ring: Callable[[], object]) -> Alarm:
-        """Call `ring` from the event loop once it is `when_us`, or soon after."""
+        """Schedule a call of `ring` from the event loop at `when_us` or soon after."""
 
 
 class SystemClock:
@@ -85,7 +85,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to jump. For tests, also of other programs."""
+    """A clock that moves only by `jump`. For tests, also of other programs."""
 
     def __init__(self, now_us: int = 0) -> None:
         self._now_us = now_us
@@ -101,11 +101,11 @@ class ManualClock:
 
     @property
     def alarms(self) -> int:
-        """How many alarms are still to ring."""
+        """The number of alarms that have not rung."""
         return sum(not alarm.cancelled for alarm in self._alarms)
 
     def jump(self, us: int) -> None:
-        """Let time pass; alarms ring in order, each at its own moment."""
+        """Advance the time; alarms ring in order, each at its own moment."""
         if us < 0:
             raise ValueError("time does not go back")
         end_us = self._now_us + us
@@ -132,7 +132,7 @@ class _ManualAlarm:
 
 @asynccontextmanager
 async def time_limit(clock: Clock, limit_us: int) -> AsyncIterator[None]:
-    """Like asyncio.timeout, by the given clock: TimeoutError when the block takes longer."""
+    """A timeout like asyncio.timeout, by the given clock: raises TimeoutError."""
     async with asyncio.timeout(None) as scope:
         alarm = clock.at(clock.now_us() + limit_us, lambda: scope.reschedule(0))
         try:

@@ -1,8 +1,8 @@
-"""One open question: what a bot is charged for it, and when its time is up.
+"""The timer of one decision request: what a bot is charged for it, and when it times out.
 
-host_load.py says what of a stretch of time the host took; here that is put together with the
-question's limit and with the times at which the host was looked at. A question knows no stream: the
-session tells it when it was written, when to look, and when an answer came.
+host_load.py attributes time to the bot or to the host; this module combines that with the
+request's limit and the times of the readings. A timer knows no stream: the session calls it when
+the request is written, when a check is due, and when an answer arrives.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from deepsea_rules.time_control import overrun
 
 
 class TimedAnswer(NamedTuple):
-    """What a bot decided, and how long it took."""
+    """A bot's decision and the time that it is charged."""
 
     action: str
     us: int
 
 
 Heard = Callable[[TimedAnswer | BotFault | RefereeError], object]
-"""Gets what came of a question: an answer, the bot's fault, or our own."""
+"""Receives a request's outcome: an answer, the bot's fault, or the referee's error."""
 
 
 class OpenQuestion:
-    """A question that waits for its answer. Its clock starts when it is written.
+    """A decision request that waits for its answer. Its clock starts when it is written.
 
-    limit_us  the longest that its answer may take
-    look_us   what it is charged when the host is looked at first; None if it never is
+    limit_us  the timeout
+    look_us   the charge at which the first reading is taken; None if there are no readings
     """
 
     began_us: int | None = None
     share_us = 0.0
     """The session's shared time when it began."""
     credit_us = 0
-    """What is not charged because the event loop was held up."""
+    """Time that is not charged because the event loop was blocked."""
     _looked: tuple[int, float, Reading] | None = None
-    """When the host was first looked at: the time, the shared time, what had been used."""
+    """The first reading: the time, the shared time, the reading."""
     _looks: tuple[int, int] = (0, 0)
-    """How long the referee had waited for a CPU at the last look but one, and at the last."""
+    """The referee's waiting time for a CPU at the last check but one, and at the last."""
     _over_us: int | None = None
-    """When it was first found to have taken too long."""
+    """The time of the first check at which the limit had passed."""
 
     def __init__(
         self, request_id: int, game_id: str, limit_us: int, look_us: int | None, heard: Heard
@@ -70,7 +70,7 @@ class OpenQuestion:
         return self._looked is not None
 
     def early_us(self, share_us: float) -> int:
-        """How much too early a first look would be; `share_us` is the session's shared time."""
+        """The time until the first reading is due; `share_us` is the session's shared time."""
         if self._looked is not None:
             return 0
         return max(0, (self.look_us or 0) - round(share_us - self.share_us))
@@ -78,14 +78,14 @@ class OpenQuestion:
     def answered(
         self, action: str, now_us: int, share_us: float, reading: Reading | None
     ) -> TimedAnswer | BotFault:
-        """What an answer is worth that came now."""
+        """The outcome of an answer that has arrived now: the answer or a timeout."""
         us = self._charged_us(now_us, share_us, reading, answered=True)
         return self._timeout(us) if us > self.limit_us else TimedAnswer(action, us)
 
     def look(
         self, now_us: int, share_us: float, reading: Reading | None, gauge: Gauge | None
     ) -> BotFault | RefereeError | int:
-        """What came of it, if its time is up; else how soon to look again."""
+        """The outcome if the request has timed out; else the delay until the next check."""
         if self._looked is None and reading is not None:
             self._looked = (now_us, share_us, reading)
             self._looks = (reading.referee_waited_us, reading.referee_waited_us)
@@ -104,27 +104,27 @@ class OpenQuestion:
     def _charged_us(
         self, now_us: int, share_us: float, reading: Reading | None, *, answered: bool
     ) -> int:
-        """What it is charged up to now."""
+        """The charge up to now."""
         wall_us = round(share_us - self.share_us)
         if self.look_us is None:
             return max(0, wall_us - self.credit_us)
-        # The first look is due at once when its time has come: more than that before it is a
-        # delay of the referee's own.
+        # The first reading is due exactly at look_us: a longer time before it is a delay of the
+        # referee.
         if self._looked is None or reading is None:
             return min(wall_us, self.look_us)
         looked_us, looked_share_us, before = self._looked
         if now_us == looked_us:
             return self.look_us
-        # An answer that is there may have come when the last look was due, or since.
+        # An answer that is read now may have arrived when the last check was due, or since.
         unread_us = reading.referee_waited_us - self._looks[0] if answered else 0
         since_us = charged_us(now_us - looked_us, before, reading, unread_us)
         part = (share_us - looked_share_us) / (now_us - looked_us)
         return min(wall_us, self.look_us + round(since_us * part))
 
     def _undecided_us(self, now_us: int, reading: Reading, gauge: Gauge) -> int:
-        """How soon to look again before a timeout is called; 0 if it is one.
+        """The delay until the next check before the timeout is final; 0 if it is final.
 
-        While these looks go on, the referee's waiting counts from before them.
+        During these checks, the referee's waiting time counts from before the first of them.
         """
         if self._over_us is None:
             self._over_us = now_us

@@ -1,15 +1,15 @@
-"""Whose time it was: the bot's, or the host's.
+"""Attributes elapsed time to the bot or to the host.
 
-Wall time is the quick test. On a busy machine it lies: a bot that is ready to work but gets no CPU
-has not used its time, and neither has one whose answer lies unread because the referee gets none
-(only since the referee last looked and found no answer, or a sleeper would sleep for free).
-So past a part of a decision's budget two readings are compared, and what the host took is not
-charged. That credit is bounded twice: CPU time of the bot's whole process tree is always charged,
-so no bot earns credit by making threads that wait for each other's CPU; and when the host takes
-too much, nothing can be told any more and the game is void.
+Wall time is the quick test. On a busy machine it is wrong: a bot that is ready to run but gets no
+CPU has not used its time, and neither has a bot whose answer is unread because the referee gets no
+CPU (this counts only from the referee's last check without an answer, or sleeping would be free).
+So when a part of a decision's budget has passed, two readings are compared, and the time that the
+host took is not charged. Two limits on that credit: CPU time of the bot's whole process tree is
+always charged, so a bot earns no credit by threads that wait for each other's CPU; and when the
+host takes too much, the time cannot be attributed and the game is void.
 
-The system adds a wait to its accounts when it is over. So no timeout is called while a thread of
-the bot's or of the referee's is ready but perhaps without a CPU, for some time at least.
+The kernel adds a wait to its statistics when the wait is over. So there is no timeout while a
+thread of the bot or the referee is ready but perhaps without a CPU, up to LONGEST_READY_US.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ from typing import Final, NamedTuple, Protocol
 LOOKS: Final = 4
 """The first reading is taken when this part (one fourth) of the budget has passed."""
 GRACE_US: Final = 250_000
-"""On a busy host an answer that has just come gets this long to pass through the referee."""
+"""On a busy host, the time for an answer that has just arrived to pass through the referee."""
 BUSY_US: Final = 5_000
-"""The host is busy if the referee waited for a CPU this long since it last looked."""
+"""The host is busy if the referee waited for a CPU this long since the last check."""
 AGAIN_US: Final = 20_000
-"""How soon to look again where somebody is ready but perhaps without a CPU."""
+"""Delay until the next check if a thread is ready but perhaps without a CPU."""
 LONGEST_READY_US: Final = 2_000_000
-"""For how long that puts a timeout off."""
+"""The longest time by which ready threads postpone a timeout."""
 PATIENCE: Final = 20
-"""How many times a decision's limit may pass on the wall before the host is given up on."""
+"""Wall time, as a multiple of the decision's limit, after which the game is void."""
 PATIENCE_US: Final = 10_000_000
-"""And how long it lasts at least."""
+"""Wall time beyond the limit that must pass at least before the game is void."""
 SAMPLES_US: Final = 100_000
-"""How often, at most, a pause between a bot's turns is measured for what it does meanwhile."""
+"""Shortest interval between two samples of a bot's CPU time outside of its turns."""
 
 
 class Reading(NamedTuple):
-    """What was used up to one moment, in microseconds."""
+    """CPU and waiting times up to one moment, in microseconds."""
 
     cpu_us: int
     """CPU time of the bot's whole process tree."""
     bot_waited_us: int
-    """How long the bot's threads were ready but had no CPU."""
+    """Time that the bot's threads were ready but had no CPU."""
     referee_waited_us: int
-    """The same of the referee."""
+    """Time that the referee's threads were ready but had no CPU."""
 
 
 class Gauge(Protocol):
-    """Reads what is used; the less of it the better, for reading takes time too."""
+    """Reads CPU and waiting times. Reading takes time too: use it sparingly."""
 
     def cpu_us(self) -> int:
         """CPU time of the bot's whole process tree."""
 
     def read(self) -> Reading:
-        """Everything."""
+        """All times."""
 
     def bot_is_ready(self) -> bool:
-        """Whether a thread of the bot's is running or waits for a CPU at this moment."""
+        """Whether a thread of the bot is running or waits for a CPU at this moment."""
 
     def referee_is_ready(self) -> bool:
-        """The same of the referee, but for the thread that asks."""
+        """Whether a thread of the referee, but not the caller, runs or waits for a CPU."""
 
 
 def charged_us(wall_us: int, before: Reading, after: Reading, unread_us: int = 0) -> int:
-    """How much of a stretch of wall time between two readings the bot has to pay for.
+    """The part of the wall time between two readings that is charged to the bot.
 
-    unread_us  how long its answer may have lain unread, because the referee had no CPU
+    unread_us  how long its answer may have been unread because the referee had no CPU
     """
     waited_us = after.bot_waited_us - before.bot_waited_us + unread_us
     worked_us = after.cpu_us - before.cpu_us
@@ -72,15 +72,15 @@ def charged_us(wall_us: int, before: Reading, after: Reading, unread_us: int = 0
 
 
 def host_is_hopeless(wall_us: int, limit_us: int) -> bool:
-    """Whether a decision has hung on the host for so long that nothing can be told."""
+    """Whether the host delayed a decision for so long that its time cannot be attributed."""
     return wall_us > max(PATIENCE * limit_us, limit_us + PATIENCE_US)
 
 
 class OffTurn:
-    """What a bot does while it is not asked: CPU time as a share of some pauses between turns.
+    """CPU time of a bot outside of its turns, as a share of sampled pauses.
 
-    A bot that only waits has a share near 0; the end of its last answer is in it, so that where
-    everybody answers at once some hundredths are nothing to worry about.
+    A bot that only waits has a share near 0. A pause includes the end of its last answer, so a few
+    hundredths mean nothing where all bots answer at once.
     """
 
     def __init__(self) -> None:
@@ -91,22 +91,22 @@ class OffTurn:
 
     @property
     def share(self) -> float | None:
-        """CPU time for each second of the pauses that were measured; None if there were none."""
+        """CPU time for each second of the sampled pauses; None if there were none."""
         return self.cpu_us / self.wall_us if self.wall_us else None
 
     def add(self, other: OffTurn) -> None:
-        """Take in what another process of the same bot did."""
+        """Add the samples of another process of the same bot."""
         self.cpu_us += other.cpu_us
         self.wall_us += other.wall_us
 
     def begin(self, now_us: int, gauge: Gauge) -> None:
-        """The bot has answered all that it was asked."""
+        """Start a pause: the bot has answered all requests."""
         if now_us >= self._next_us:
             self._next_us = now_us + SAMPLES_US
             self._since = (now_us, gauge.cpu_us())
 
     def end(self, now_us: int, gauge: Gauge) -> None:
-        """The bot is asked again."""
+        """End the pause: the bot gets a new request."""
         if self._since is not None:
             since_us, cpu_us = self._since
             self.wall_us += now_us - since_us

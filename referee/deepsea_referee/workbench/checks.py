@@ -39,7 +39,7 @@ LONGEST_LOG: Final = 20
 
 REMEDIES: Final = {
     Fault.START_TIMEOUT: "call run(YourBot) at once and load what is large when a game starts",
-    Fault.CRASH: "mend the error that it printed; `show` and `debug` lead to the decision",
+    Fault.CRASH: "fix the error that it printed; find the decision with `show` and `debug`",
     Fault.TIMEOUT: "keep to self.time_left, or try a longer --clock",
     Fault.ILLEGAL_ACTION: "return one of view.legal; for orders, view.items in any order",
     Fault.PROTOCOL_ERROR: "answer each request once, with its ids; see docs/protocol.md",
@@ -93,11 +93,11 @@ async def examine(
             process = await pool.ready(0)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
-                found = f"it did not say hello within {limit} s"
+                found = f"it did not connect and send Hello within {limit} s"
                 remedy = REMEDIES[Fault.START_TIMEOUT]
                 findings.append(CheckResult("start", False, True, found, remedy))
             else:
-                findings.append(CheckResult("start", True, True, "it starts and says hello"))
+                findings.append(CheckResult("start", True, True, "it starts and connects"))
                 findings += [await examination.preset(rules) for rules in PRESETS.values()]
                 findings += examination.clock()
                 findings += [
@@ -197,7 +197,7 @@ class _Examination:
         """The same game before and after another one."""
         name = "same again"
         if not self._sound:
-            return CheckResult(name, False, False, "not looked at", "mend its faults first")
+            return CheckResult(name, False, False, "skipped", "fix its faults first")
         first = await self._decisions(1)
         await self._decisions(2)
         again = await self._decisions(1)
