@@ -46,7 +46,7 @@ def test_the_first_difference_is_named(run: Run, altered: Path) -> None:
     done = run("verify", altered)
     assert (done.status, done.err) == (1, "")
     line = one_line(done.out)
-    assert line.startswith(f"altered {altered}: result.points is [")
+    assert line.startswith(f"altered {altered}: result.scores is [")
     assert "but the re-run gives [" in line
 
 
@@ -89,7 +89,7 @@ def test_json_has_the_same_in_one_document(run: Run, good: Path, altered: Path) 
         "difference": None,
     }
     assert second["verdict"] == "altered"
-    assert second["difference"].startswith("result.points")
+    assert second["difference"].startswith("result.scores")
 
 
 def test_a_folder_stands_for_its_records_and_a_summary_is_passed_over(
