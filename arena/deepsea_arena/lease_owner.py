@@ -1,6 +1,6 @@
 """Who holds leases: a name for this run, and whether another run is still there.
 
-Law: a run counts as gone only if that is certain: it was of this machine and this process
+Invariant: a run counts as gone only if that is certain: it was of this machine and this process
 namespace, and no process with its number began when it did. Of others the lease has to run out.
 """
 

@@ -1,6 +1,6 @@
 """How a job is played: the ladder's jobs on one side, the referee's games on the other.
 
-Laws: a bot is played from the files that were submitted, compared by their digest, and in the
+Invariants: a bot is played from the files that were submitted, compared by their digest, and in the
 isolation that the season asks for or not at all; what goes wrong on this side makes the game void;
 a bot that does not start loses its own game and nobody else's.
 
@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from deepsea_arena.workers.local import FinishedGame, Outcome, Play, VoidOutcome
+from deepsea_arena.workers.local import Fetch, FinishedGame, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import Job
-from deepsea_ladder.store import Store
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
@@ -41,34 +38,24 @@ GAMES_OF_A_PROCESS: Final = 200
 
 
 @contextmanager
-def worker(target: str) -> Iterator[Play]:
-    """What a worker of the ladder at `target` does; its bots' files and processes go with it."""
+def worker(fetch: Fetch) -> Iterator[Play]:
+    """A `MakePlay`: a worker with a folder of its own for the bots that it fetches."""
     folder = cleanup.private_folder()
     try:
-        with guest(folder, partial(fetch, target)) as play:
+        with guest(folder, fetch) as play:
             yield play
     finally:
         cleanup.remove_folder(folder)
 
 
-def fetch(target: str, digest: str) -> bytes:
-    """The packed files of a bot of the ladder at `target`."""
-    with Store.open(target) as store:
-        return store.bots.archive(digest)
-
-
 @contextmanager
-def guest(folder: Path, fetch: Callable[[str], bytes] | None = None) -> Iterator[Play]:
-    """What a worker does whose bots are in a folder of somebody else's; he may fetch more."""
-    room = RatedGamePlayer(BotCache(folder, fetch or _nothing_more))
+def guest(folder: Path, fetch: Fetch) -> Iterator[Play]:
+    """A worker with its bots in a folder that others may share; what is not there is fetched."""
+    player = RatedGamePlayer(BotCache(folder, fetch))
     try:
-        yield room.play
+        yield player.play
     finally:
-        room.close()
-
-
-def _nothing_more(digest: str) -> bytes:
-    raise StoreError(f"the files of {digest} are not here, or damaged")
+        player.close()
 
 
 class RatedGamePlayer:
@@ -79,7 +66,7 @@ class RatedGamePlayer:
         self._runner = asyncio.Runner()
         self._clock = SystemClock()
         self._present: tuple[object, ...] = ()
-        self._lineup: BotPool | None = None
+        self._pool: BotPool | None = None
         self._leaving = AsyncExitStack()
         self._games = 0
 
@@ -120,18 +107,18 @@ class RatedGamePlayer:
         return FinishedGame(played.record.to_json())
 
     async def _invited(self, job: Job, bots: list[BotSpec]) -> BotPool:
-        """The line-up of these bots: the one that is there, or a new one."""
+        """The pool of these bots: the one that is there, or a new one."""
         wanted = (job.season.isolation, *bots)
-        if self._lineup is None or wanted != self._present or self._games >= GAMES_OF_A_PROCESS:
+        if self._pool is None or wanted != self._present or self._games >= GAMES_OF_A_PROCESS:
             await self._dismiss()
-            self._lineup = BotPool(bots, hosting(job.season.isolation), self._clock)
+            self._pool = BotPool(bots, hosting(job.season.isolation), self._clock)
             # Left, but never entered: there the first bot that does not start would end it.
-            self._leaving.push_async_exit(self._lineup)
+            self._leaving.push_async_exit(self._pool)
             self._present, self._games = wanted, 0
-        return self._lineup
+        return self._pool
 
     async def _dismiss(self) -> None:
-        self._lineup, self._present = None, ()
+        self._pool, self._present = None, ()
         await self._leaving.aclose()
 
     def _bot(self, digest: str, label: str) -> BotSpec:

@@ -1,8 +1,8 @@
-"""The runner: claims jobs, lets a crew play them, and reports what came of them.
+"""The runner: claims jobs, lets workers play them, and reports the outcomes.
 
-Laws: whatever dies at whatever moment, a job ends in exactly one result or in quarantine; while
-the store is away results wait and are reported later; a runner that stops hands back what it has
-leased. Several runners may work on one store.
+Invariants: whatever dies at whatever moment, a job ends in exactly one result or in quarantine;
+while the store is away results wait and are reported later; a runner that stops hands back what it
+has leased. Several runners may work on one store.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Runner:
         self,
         store: Store,
         season: StoredSeason,
-        crew: WorkerPool,
+        pool: WorkerPool,
         *,
         owner: str,
         clock: Callable[[], float],
@@ -129,7 +129,7 @@ class Runner:
     ) -> None:
         self._store = store
         self._season = season
-        self._crew = crew
+        self._pool = pool
         self._owner = owner
         self._clock = clock
         self._stop = stop
@@ -148,7 +148,7 @@ class Runner:
         try:
             self._summary.ended = self._loop()
         finally:
-            self._crew.close()
+            self._pool.close()
             try:
                 self._summary.handed_back = self._store.jobs.hand_back(self._owner)
             except StoreUnavailable as error:
@@ -163,14 +163,14 @@ class Runner:
                 return RunEnd.IN_VAIN
             anybody = self._fill() if self._stop.wish is StopRequest.GO_ON else True
             if self._playing:
-                self._take_in(self._crew.wait(self._until_due(), self._stop))
+                self._take_in(self._pool.wait(self._until_due(), self._stop))
                 self._look_after()
             elif self._stop.wish is not StopRequest.GO_ON:
                 return RunEnd.STOPPED
             elif self._reached():
                 return RunEnd.GOAL
-            elif not anybody:  # the crew knows for how long to wait for somebody
-                self._crew.wait(self._until_due(), self._stop)
+            elif not anybody:  # the pool knows for how long to wait for somebody
+                self._pool.wait(self._until_due(), self._stop)
                 self._look_after()
             elif not self._wait_for_work():
                 return RunEnd.NOTHING_LEFT
@@ -185,8 +185,8 @@ class Runner:
         return max(0, self._goal.games - self._summary.accepted - len(self._playing))
 
     def _fill(self) -> bool:
-        """Give the crew what there is to play; whether anybody was free."""
-        workers = self._crew.free()
+        """Give the workers what there is to play; whether anybody was free."""
+        workers = self._pool.free()
         free = [] if self._settled else workers[: self._wanted()]
         if not free:
             return bool(workers)
@@ -194,7 +194,7 @@ class Runner:
         if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
             jobs += self._claim(free[len(jobs) :])
         for job in jobs:
-            self._crew.start(job)
+            self._pool.start(job)
             self._playing[job.game_id] = (job, self._clock())
         return True
 
@@ -252,7 +252,7 @@ class Runner:
         now, limit = self._clock(), self._settings.game
         for job, since in list(self._playing.values()):
             if now - since >= limit:
-                self._crew.abandon(job)
+                self._pool.abandon(job)
                 self._fail(job, f"no result after {limit:g} seconds")
                 del self._playing[job.game_id]
         if now - self._renewed >= self._settings.lease / 3:

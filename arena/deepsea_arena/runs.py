@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from deepsea_arena.lease_owner import own_name, take_back
-from deepsea_arena.rated_games import fetch, hosting, worker
+from deepsea_arena.rated_games import hosting, worker
 from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummary, Source
 from deepsea_arena.seasons import find_season
 from deepsea_arena.settled import OrderReport, UntilSettled
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.workers.local import LocalWorkers, WorkerPool
+from deepsea_arena.workers.local import LocalWorkers, StartWorker, WorkerPool
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
@@ -82,18 +81,18 @@ class RunStopped(Exception):
         self.report = report
 
 
-def local_workers(target: str, workers: int) -> MakePool:
-    """So many worker processes on this machine, for the ladder at `target`."""
+def local_workers(store: Store, workers: int, launch: StartWorker | None = None) -> MakePool:
+    """So many worker processes on this machine, which get bots from this store through here."""
 
     def make(isolation: Isolation, watcher: RunWatcher) -> WorkerPool:
         hosting(isolation)  # refused here, in one line, rather than by every worker
-        return LocalWorkers(partial(worker, target), workers)
+        return LocalWorkers(worker, workers, launch, fetch=store.bots.archive)
 
     return make
 
 
-def cluster_workers(target: str, address: str) -> MakePool:
-    """The workers of the Dask scheduler at `address`, for the ladder at `target`."""
+def cluster_workers(store: Store, address: str) -> MakePool:
+    """The workers of the Dask scheduler at `address`, which get bots from this store."""
 
     def make(isolation: Isolation, watcher: RunWatcher) -> WorkerPool:
         try:
@@ -104,7 +103,7 @@ def cluster_workers(target: str, address: str) -> MakePool:
             raise UserError(
                 "--cluster needs the package distributed: pip install 'deepsea-referee[cluster]'"
             ) from None
-        return Cluster(address, partial(fetch, target), isolation, watcher.trouble)
+        return Cluster(address, store.bots.archive, isolation, watcher.trouble)
 
     return make
 

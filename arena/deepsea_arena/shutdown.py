@@ -1,7 +1,7 @@
 """How somebody asks a runner to stop, and how the runner hears it while it waits.
 
-Laws: asking only notes the wish and wakes whoever waits, so that no transaction is torn; once is
-"finish what is being played", twice or SIGTERM is "hand it back".
+Invariants: asking only notes the wish and wakes whoever waits, so that no transaction is torn; once
+is "finish what is being played", twice or SIGTERM is "hand it back".
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _ours(error: Exception) -> tuple[str, int] | None:
     """What is said about an error of this project, and the status; None for any other."""
     # Here, because `--help` needs none of it and nearly all of its time would go into that.
     from deepsea_bundle.errors import BundleDamaged, BundleError
-    from deepsea_ladder.errors import CrewError, LadderError, StoreDamaged, StoreUnavailable
+    from deepsea_ladder.errors import LadderError, StoreDamaged, StoreUnavailable, WorkerError
     from deepsea_referee.errors import RefereeError, UserError
     from deepsea_referee.sandbox.errors import SandboxUnavailable
     from deepsea_rules.errors import IllegalAction, RulesError
@@ -64,7 +64,9 @@ def _ours(error: Exception) -> tuple[str, int] | None:
     match error:
         case RefereeError():
             return f"the referee failed, no bot is to blame: {line}", NEGATIVE
-        case StoreUnavailable() | StoreDamaged() | BundleDamaged() | CrewError() | IllegalAction():
+        case (
+            StoreUnavailable() | StoreDamaged() | BundleDamaged() | WorkerError() | IllegalAction()
+        ):
             return line, NEGATIVE
         case UserError() | SandboxUnavailable() | BundleError() | LadderError() | RulesError():
             return line, BAD_INPUT

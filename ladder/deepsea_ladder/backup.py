@@ -1,8 +1,8 @@
 """Backups: taken while the ladder runs, and never believed without looking.
 
-Laws: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any other; it
-gets its name only after it was verified; what is verified is the copy, not the original; restoring
-never touches a ladder that is there.
+Invariants: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any
+other; it gets its name only after it was verified; what is verified is the copy, not the original;
+restoring never touches a ladder that is there.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     ├── SubmissionError        somebody else's bot, or files that play already
     ├── SeasonError            a season's settings make no sense
     ├── PairingError           no games can be made of these bots
-    ├── CrewError              there is nobody who could play, and it is no bot's fault
+    ├── WorkerError            no worker can play, and it is no bot's fault
     └── RatingError            numbers that cannot be rated
 
 Every message is one line for the user: what happened, where, what to do.
@@ -44,8 +44,8 @@ class PairingError(LadderError):
     """No games can be made of these bots."""
 
 
-class CrewError(LadderError):
-    """There is nobody who could play."""
+class WorkerError(LadderError):
+    """No worker can play."""
 
 
 class RatingError(LadderError):

@@ -1,7 +1,7 @@
 """A season: everything that decides what its games and ratings are worth.
 
-Laws: frozen, since games played under different settings are not compared; JSON and TOML round
-trips lose nothing; whatever makes no sense is refused in one line that names the key.
+Invariants: frozen, since games played under different settings are not compared; JSON and TOML
+round trips lose nothing; whatever makes no sense is refused in one line that names the key.
 
     name = "summer"
     rules = "manual"            # a preset, or a table [rules] with name, base and [rules.options]

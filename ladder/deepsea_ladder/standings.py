@@ -1,7 +1,7 @@
 """Standings and what they are made of, from plain rows.
 
-Laws: pure; ranks follow the conservative rating, and nothing but games sets that; faults stand
-beside the skill and are not taken from it; who has not played has no rank.
+Invariants: pure; ranks follow the conservative rating, and nothing but games sets that; faults
+stand beside the skill and are not taken from it; who has not played has no rank.
 
 However many games were played, standings read one row per bot: the sums over its games are kept
 up in the transaction that stores a game. The details of one bot read that bot's games alone.

@@ -26,7 +26,7 @@ from deepsea_arena.workers import dask_agent, dask_client
 from deepsea_arena.workers.dask import Cluster
 from deepsea_arena.workers.local import FinishedGame, Outcome, VoidOutcome, start_in
 from deepsea_cli.ladder import options
-from deepsea_ladder.errors import CrewError
+from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.model import Job
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
@@ -63,7 +63,7 @@ def jobs(place: Path) -> list[Job]:
     with Store.open(place) as store:
         season = store.seasons.get("s1")
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2) * 2)
-        return store.jobs.claim(season, "worker", 60, [1, 1, None, 3])
+        return store.jobs.claim(season, "worker", 60, [1, 1, None, 2])
 
 
 @pytest.fixture
@@ -111,35 +111,35 @@ class Fetch:
 
 
 @pytest.fixture
-def crew(dask: distributed.LocalCluster, place: Path) -> Iterator[Cluster]:
+def pool(dask: distributed.LocalCluster, place: Path) -> Iterator[Cluster]:
     """Its workers."""
-    with closing(joined(dask, Fetch(place))) as crew:
-        yield crew
+    with closing(joined(dask, Fetch(place))) as pool:
+        yield pool
 
 
 def joined(
     dask: Any, fetch: Callable[[str], bytes], tell: Callable[[str], None] = pytest.fail
 ) -> Cluster:
-    """A crew of the workers of a cluster."""
+    """The workers of a cluster."""
     return Cluster(dask.scheduler_address, fetch, "process", tell)
 
 
-def outcomes(crew: Cluster, stop: Stop, games: int) -> dict[str, Outcome]:
+def outcomes(pool: Cluster, stop: Stop, games: int) -> dict[str, Outcome]:
     """What came of so many games."""
     found: dict[str, Outcome] = {}
     while len(found) < games:
-        found |= {job.game_id: outcome for job, outcome in crew.wait(LONG, stop)}
+        found |= {job.game_id: outcome for job, outcome in pool.wait(LONG, stop)}
     return found
 
 
-def test_jobs_come_back_as_outcomes(crew: Cluster, jobs: list[Job], stop: Stop) -> None:
-    assert crew.free() == [None, None]
-    crew.start(jobs[0])
-    crew.start(jobs[2])
-    assert crew.free() == []
-    played = outcomes(crew, stop, 2)
+def test_jobs_come_back_as_outcomes(pool: Cluster, jobs: list[Job], stop: Stop) -> None:
+    assert pool.free() == [None, None]
+    pool.start(jobs[0])
+    pool.start(jobs[2])
+    assert pool.free() == []
+    played = outcomes(pool, stop, 2)
     assert played == {job.game_id: FinishedGame(ladder.play(job)) for job in (jobs[0], jobs[2])}
-    assert sorted(crew.free(), key=str) == [1, 2]
+    assert sorted(pool.free(), key=str) == [1, 2]
 
 
 def test_a_bot_is_sent_once(
@@ -148,11 +148,11 @@ def test_a_bot_is_sent_once(
     fetch = Fetch(place)
     once = {version.digest: 1 for version in jobs[0].seats}
     for _ in range(2):  # the second run finds there what the first one has sent
-        with closing(joined(dask, fetch)) as crew:
+        with closing(joined(dask, fetch)) as pool:
             for pair in (jobs[:2], jobs[2:]):
                 for job in pair:
-                    crew.start(job)
-                outcomes(crew, stop, 2)
+                    pool.start(job)
+                outcomes(pool, stop, 2)
         assert fetch.fetched == once
 
 
@@ -161,9 +161,9 @@ def test_a_bot_with_another_digest_is_refused(
 ) -> None:
     right = Fetch(place)
     anna, ben, *_ = (version.digest for version in jobs[0].seats)
-    with closing(joined(dask, lambda digest: right(anna if digest == ben else digest))) as crew:
-        crew.start(jobs[0])
-        (outcome,) = outcomes(crew, stop, 1).values()
+    with closing(joined(dask, lambda digest: right(anna if digest == ben else digest))) as pool:
+        pool.start(jobs[0])
+        (outcome,) = outcomes(pool, stop, 1).values()
     assert isinstance(outcome, VoidOutcome)
     assert f"{ben} have another digest" in outcome.reason
     assert not (dask_agent.HOST._home() / ben).exists()
@@ -178,19 +178,19 @@ def test_a_bot_with_another_digest_is_refused(
     ],
 )
 def test_whatever_happens_to_a_child_is_an_outcome(
-    crew: Cluster, jobs: list[Job], stop: Stop, folder: Path, deed: str, reason: str
+    pool: Cluster, jobs: list[Job], stop: Stop, folder: Path, deed: str, reason: str
 ) -> None:
     (folder / jobs[0].game_id).write_text(deed)
-    crew.start(jobs[0])
-    assert outcomes(crew, stop, 1) == {"s1-1": VoidOutcome(reason)}
-    crew.start(jobs[0])
-    assert outcomes(crew, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
+    pool.start(jobs[0])
+    assert outcomes(pool, stop, 1) == {"s1-1": VoidOutcome(reason)}
+    pool.start(jobs[0])
+    assert outcomes(pool, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
 
 
-def hanging(crew: Cluster, job: Job, folder: Path) -> int:
+def hanging(pool: Cluster, job: Job, folder: Path) -> int:
     """Start a game that hangs; a descriptor of the process that plays it."""
     (folder / job.game_id).write_text("hang")
-    crew.start(job)
+    pool.start(job)
     return os.pidfd_open(int((folder / "hangs").read_text()))
 
 
@@ -203,70 +203,70 @@ def has_ended(process: int) -> bool:
 
 
 def test_an_abandoned_game_is_ended_and_its_thread_is_free(
-    crew: Cluster, jobs: list[Job], stop: Stop, folder: Path
+    pool: Cluster, jobs: list[Job], stop: Stop, folder: Path
 ) -> None:
-    process = hanging(crew, jobs[0], folder)
-    crew.abandon(jobs[0])
+    process = hanging(pool, jobs[0], folder)
+    pool.abandon(jobs[0])
     assert has_ended(process)
-    while len(crew.free()) < 2:
-        assert crew.wait(LONG, stop) == []
-    crew.start(jobs[0])
-    assert outcomes(crew, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
+    while len(pool.free()) < 2:
+        assert pool.wait(LONG, stop) == []
+    pool.start(jobs[0])
+    assert outcomes(pool, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
 
 
 def test_who_leaves_the_cluster_ends_its_games(
     dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop, folder: Path
 ) -> None:
-    with closing(joined(dask, Fetch(place))) as crew:
-        process = hanging(crew, jobs[0], folder)
+    with closing(joined(dask, Fetch(place))) as pool:
+        process = hanging(pool, jobs[0], folder)
         with closing(joined(dask, Fetch(place))) as other:
             other.start(jobs[1])
             outcomes(other, stop, 1)
-        assert crew.wait(0, stop) == []
+        assert pool.wait(0, stop) == []
     assert has_ended(process)
 
 
 def test_workers_come_and_leave(
     dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop, folder: Path
 ) -> None:
-    with closing(joined(dask, Fetch(place))) as crew:
-        process = hanging(crew, jobs[0], folder)
+    with closing(joined(dask, Fetch(place))) as pool:
+        process = hanging(pool, jobs[0], folder)
         (worker,) = dask.workers.values()
         dask.sync(worker.close, executor_wait=False)
-        assert outcomes(crew, stop, 1) == {
+        assert outcomes(pool, stop, 1) == {
             "s1-1": VoidOutcome(f"the worker {worker.address} ended")
         }
         assert has_ended(process)
-        assert crew.free() == []
+        assert pool.free() == []
         dask.scale(2)  # of which one is closed
-        while len(crew.free()) < 2:
-            assert crew.wait(LONG, stop) == []
-        crew.start(jobs[0])
-        crew.start(jobs[2])
-        assert all(isinstance(o, FinishedGame) for o in outcomes(crew, stop, 2).values())
+        while len(pool.free()) < 2:
+            assert pool.wait(LONG, stop) == []
+        pool.start(jobs[0])
+        pool.start(jobs[2])
+        assert all(isinstance(o, FinishedGame) for o in outcomes(pool, stop, 2).values())
 
 
-def test_a_wish_wakes_who_waits(crew: Cluster, stop: Stop) -> None:
+def test_a_wish_wakes_who_waits(pool: Cluster, stop: Stop) -> None:
     stop.ask(StopRequest.FINISH)
-    assert crew.wait(LONG, stop) == []
+    assert pool.wait(LONG, stop) == []
 
 
 def test_a_cluster_whose_scheduler_is_gone_is_lost(
     dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop, folder: Path
 ) -> None:
-    with closing(joined(dask, Fetch(place))) as crew:
-        process = hanging(crew, jobs[0], folder)
+    with closing(joined(dask, Fetch(place))) as pool:
+        process = hanging(pool, jobs[0], folder)
         dask.close()
-        assert "is gone" in loss(crew, stop)
-        with pytest.raises(CrewError):
-            crew.free()
+        assert "is gone" in loss(pool, stop)
+        with pytest.raises(WorkerError):
+            pool.free()
     assert has_ended(process)
 
 
-def loss(crew: Cluster, stop: Stop) -> str:
+def loss(pool: Cluster, stop: Stop) -> str:
     """Wait until nobody can play any more; why."""
-    with pytest.raises(CrewError) as error:
-        outcomes(crew, stop, 1000)
+    with pytest.raises(WorkerError) as error:
+        outcomes(pool, stop, 1000)
     return str(error.value)
 
 
@@ -275,21 +275,21 @@ def test_a_run_waits_for_workers_but_not_for_ever(
 ) -> None:
     monkeypatch.setattr(dask_client, "ALONE_SECONDS", 0.0)
     monkeypatch.setattr(dask_client, "LOOK_SECONDS", 0.01)
-    with closing(joined(dask, Fetch(place))) as crew:
+    with closing(joined(dask, Fetch(place))) as pool:
         dask.scale(0)
-        assert "no worker of tcp:" in loss(crew, stop)
+        assert "no worker of tcp:" in loss(pool, stop)
 
 
-def test_children_that_nobody_needs_are_ended(crew: Cluster, jobs: list[Job], stop: Stop) -> None:
-    crew.start(jobs[0])
-    outcomes(crew, stop, 1)
+def test_children_that_nobody_needs_are_ended(pool: Cluster, jobs: list[Job], stop: Stop) -> None:
+    pool.start(jobs[0])
+    outcomes(pool, stop, 1)
     (child,) = multiprocessing.active_children()
     assert child.pid is not None
     process = os.pidfd_open(child.pid)
     dask_agent.HOST.idle_seconds = 0.0
     for job in jobs[1:3]:
-        crew.start(job)
-        assert outcomes(crew, stop, 1) == {job.game_id: FinishedGame(ladder.play(job))}
+        pool.start(job)
+        assert outcomes(pool, stop, 1) == {job.game_id: FinishedGame(ladder.play(job))}
     assert has_ended(process)
 
 
@@ -302,7 +302,7 @@ def test_a_cluster_that_is_not_there_is_said(
     monkeypatch.setattr(dask_client, "CONNECT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for address in (f"tcp://127.0.0.1:{silent.getsockname()[1]}", "tcp://127.0.0.1:1"):
-            with pytest.raises(CrewError, match=f"no scheduler .* {address}"):
+            with pytest.raises(WorkerError, match=f"no scheduler .* {address}"):
                 Cluster(address, Fetch(place), "process", pytest.fail)
     for address in ("nonsense", "ftp://127.0.0.1:1", "tls://127.0.0.1:1"):
         with pytest.raises(UserError, match=f"--cluster {address}"):
@@ -314,7 +314,7 @@ def test_a_cluster_without_workers_is_said(
 ) -> None:
     dask.sync(next(iter(dask.workers.values())).close)
     monkeypatch.setattr(dask_client, "CONNECT_SECONDS", 0.5)
-    with pytest.raises(CrewError, match="has no workers: start some with `dask worker tcp:"):
+    with pytest.raises(WorkerError, match="has no workers: start some with `dask worker tcp:"):
         joined(dask, Fetch(place))
 
 
@@ -326,7 +326,7 @@ def test_other_versions_are_not_used(
     found = asyncio.run(dask_agent.look(older, "process"))
     assert found == f"it has deepsea-referee {__version__}, this run has 0.0.1"
     monkeypatch.setattr(dask_agent, "programs", lambda: {**older, "distributed": "1.0"})
-    with pytest.raises(CrewError, match=r"scheduler at .* distributed .*, this run has 1.0"):
+    with pytest.raises(WorkerError, match=r"scheduler at .* distributed .*, this run has 1.0"):
         joined(dask, Fetch(place))
 
 
@@ -340,16 +340,16 @@ def test_a_worker_that_cannot_play_is_not_used(
         raise SandboxUnavailable("no sandbox here")
 
     told: list[str] = []
-    with closing(joined(dask, Fetch(place), told.append)) as crew:
+    with closing(joined(dask, Fetch(place), told.append)) as pool:
         with monkeypatch.context() as patch:
             patch.setattr(dask_agent, "hosting", broken)
             dask.scale(2)
             while not told:
-                assert crew.wait(LONG, stop) == []
-            with pytest.raises(CrewError, match=r"no worker of .* no sandbox here"):
+                assert pool.wait(LONG, stop) == []
+            with pytest.raises(WorkerError, match=r"no worker of .* no sandbox here"):
                 joined(dask, Fetch(place), told.append)
         assert "is not used: no sandbox here" in told[0]
-        assert len(crew.free()) == 2
+        assert len(pool.free()) == 2
 
 
 def test_a_store_that_is_away_is_an_outcome(
@@ -358,9 +358,9 @@ def test_a_store_that_is_away_is_an_outcome(
     def away(digest: str) -> bytes:
         raise OSError("the disk is gone")
 
-    with closing(joined(dask, away)) as crew:
-        crew.start(jobs[0])
-        assert outcomes(crew, stop, 1) == {"s1-1": VoidOutcome("OSError: the disk is gone")}
+    with closing(joined(dask, away)) as pool:
+        pool.start(jobs[0])
+        assert outcomes(pool, stop, 1) == {"s1-1": VoidOutcome("OSError: the disk is gone")}
 
 
 # The command

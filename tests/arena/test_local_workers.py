@@ -6,7 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from deepsea_arena.runner import RunEnd, RunListener, Runner, RunnerSettings
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers.local import (
+    Fetch,
     FinishedGame,
     LocalWorkers,
     Outcome,
@@ -24,6 +25,7 @@ from deepsea_arena.workers.local import (
     ready_made,
     start_in,
 )
+from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
@@ -49,7 +51,7 @@ def jobs(tmp_path: Path) -> list[Job]:
     with Store.create(tmp_path / "jobs.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2) * 2)
-        return store.jobs.claim(season, "worker", 60, [1, 1, None, 3])
+        return store.jobs.claim(season, "worker", 60, [1, 1, None, 2])
 
 
 def tell(job: Job) -> Outcome:
@@ -58,7 +60,7 @@ def tell(job: Job) -> Outcome:
 
 
 @contextmanager
-def cleaning(folder: Path) -> Iterator[Play]:
+def cleaning(folder: Path, fetch: Fetch) -> Iterator[Play]:
     """A worker that notes when it is set up and cleaned up."""
     (folder / f"{os.getpid()} up").touch()
     try:
@@ -68,15 +70,15 @@ def cleaning(folder: Path) -> Iterator[Play]:
 
 
 @contextmanager
-def crew(play: Play, workers: int = 2) -> Iterator[LocalWorkers]:
-    """A crew that is closed again."""
-    crew = LocalWorkers(partial(ready_made, play), workers, LAUNCH)
-    yield crew
-    crew.close()
+def pool(play: Play, workers: int = 2) -> Iterator[LocalWorkers]:
+    """A pool that is closed again."""
+    found = LocalWorkers(partial(ready_made, play), workers, LAUNCH)
+    yield found
+    found.close()
 
 
 def test_jobs_come_back_as_outcomes(jobs: list[Job], stop: Stop) -> None:
-    with crew(tell) as workers:
+    with pool(tell) as workers:
         assert workers.free() == [None, None]
         workers.start(jobs[0])
         workers.start(jobs[2])
@@ -108,15 +110,55 @@ def test_whatever_happens_to_a_worker_is_an_outcome(
     jobs: list[Job], stop: Stop, tmp_path: Path, deed: str, reason: str
 ) -> None:
     (tmp_path / jobs[0].game_id).write_text(deed)
-    with crew(partial(misbehave, tmp_path), 1) as workers:
+    with pool(partial(misbehave, tmp_path), 1) as workers:
         workers.start(jobs[0])
         assert workers.wait(LONG, stop) == [(jobs[0], VoidOutcome(reason))]
         workers.start(jobs[0])
         assert workers.wait(LONG, stop) == [(jobs[0], FinishedGame(ladder.play(jobs[0])))]
 
 
+@contextmanager
+def reader(fetch: Fetch) -> Iterator[Play]:
+    """A worker that fetches what the first bot of a job is made of."""
+    yield lambda job: FinishedGame(fetch(job.seats[0].digest).decode())
+
+
+def test_what_a_worker_lacks_is_fetched_by_the_runner(jobs: list[Job], stop: Stop) -> None:
+    workers = LocalWorkers(reader, 1, LAUNCH, fetch=lambda digest: f"{digest}!".encode())
+    with closing(workers):
+        workers.start(jobs[0])
+        assert finished(workers, stop) == FinishedGame(f"{jobs[0].seats[0].digest}!")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StoreUnavailable("the disk is full"), "StoreUnavailable: the disk is full"),
+        (ZeroDivisionError("oh"), "StoreError: ZeroDivisionError: oh"),
+    ],
+)
+def test_what_cannot_be_fetched_makes_the_game_void(
+    jobs: list[Job], stop: Stop, error: Exception, reason: str
+) -> None:
+    def fetch(_: str) -> bytes:
+        raise error
+
+    with closing(LocalWorkers(reader, 1, LAUNCH, fetch=fetch)) as workers:
+        for job in jobs[:2]:
+            workers.start(job)
+            assert finished(workers, stop) == VoidOutcome(reason)
+
+
+def finished(workers: LocalWorkers, stop: Stop) -> Outcome:
+    """The outcome of the only job; what its worker asks in between is answered."""
+    while not (outcomes := workers.wait(LONG, stop)):
+        pass
+    ((_, outcome),) = outcomes
+    return outcome
+
+
 def test_a_worker_that_dies_while_idle_is_replaced(jobs: list[Job], stop: Stop) -> None:
-    with crew(tell, 1) as workers:
+    with pool(tell, 1) as workers:
         workers.start(jobs[0])
         ((_, outcome),) = workers.wait(LONG, stop)
         assert isinstance(outcome, FinishedGame)
@@ -134,7 +176,7 @@ def test_an_abandoned_worker_is_gone_and_another_takes_its_place(
 ) -> None:
     (tmp_path / jobs[0].game_id).write_text("hang")
     os.mkfifo(tmp_path / "never")
-    with crew(partial(misbehave, tmp_path), 1) as workers:
+    with pool(partial(misbehave, tmp_path), 1) as workers:
         workers.start(jobs[0])
         workers.abandon(jobs[0])
         assert workers.free() == [None]
@@ -142,7 +184,7 @@ def test_an_abandoned_worker_is_gone_and_another_takes_its_place(
         assert workers.wait(LONG, stop) == [(jobs[1], FinishedGame(ladder.play(jobs[1])))]
 
 
-def test_workers_clean_up_when_the_crew_is_closed(
+def test_workers_clean_up_when_the_pool_is_closed(
     jobs: list[Job], stop: Stop, tmp_path: Path
 ) -> None:
     workers = LocalWorkers(partial(cleaning, tmp_path), 2, LAUNCH)
@@ -154,7 +196,7 @@ def test_workers_clean_up_when_the_crew_is_closed(
 
 
 def test_a_wish_wakes_who_waits(jobs: list[Job], stop: Stop) -> None:
-    with crew(tell) as workers:
+    with pool(tell) as workers:
         stop.ask(StopRequest.FINISH)
         assert workers.wait(LONG, stop) == []
         stop.ask(StopRequest.HAND_BACK)
@@ -250,14 +292,14 @@ def season(store: Store) -> StoredSeason:
 def _runner(
     store: Store,
     season: StoredSeason,
-    crew: LocalWorkers,
+    workers: LocalWorkers,
     stop: Stop,
     listener: RunListener | None = None,
 ) -> Runner:
     return Runner(
         store,
         season,
-        crew,
+        workers,
         owner="runner",
         clock=lambda: 0.0,
         stop=stop,
@@ -271,7 +313,7 @@ def test_a_run_survives_its_workers(
 ) -> None:
     for game, deed in (("s1-2", "die"), ("s1-5", "exit"), ("s1-6", "raise"), ("s1-11", "die")):
         (tmp_path / game).write_text(deed)
-    with crew(partial(misbehave, tmp_path)) as workers:
+    with pool(partial(misbehave, tmp_path)) as workers:
         summary = _runner(store, season, workers, stop).run()
     assert (summary.accepted, summary.void, summary.ended) == (12, 4, RunEnd.NOTHING_LEFT)
     assert store.ratings.differences(season, records=True) == []
@@ -301,7 +343,7 @@ def test_handing_back_ends_the_workers_and_the_leases(
             raise AssertionError(message)
 
     watcher = Watcher()
-    with crew(partial(misbehave, tmp_path)) as workers:
+    with pool(partial(misbehave, tmp_path)) as workers:
         summary = _runner(store, season, workers, stop, watcher).run()
     watcher.pipe.close()
     assert (summary.ended, summary.accepted) == (RunEnd.STOPPED, 4)

@@ -9,7 +9,7 @@ import pytest
 from deepsea_arena.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome, VoidOutcome
-from deepsea_ladder.errors import CrewError, PairingError, StoreUnavailable
+from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
 from deepsea_ladder.model import Job, JobStatus, Receipt, StoredSeason
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.store import Store
@@ -288,9 +288,9 @@ def test_a_run_whose_workers_are_gone_hands_back(
         """Is lost in the middle of a game."""
 
         def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
-            raise CrewError("all workers have left")
+            raise WorkerError("all workers have left")
 
-    with pytest.raises(CrewError):
+    with pytest.raises(WorkerError):
         Runner(store, season, Gone(play), owner="runner", clock=lambda: 0.0, stop=stop).run()
     counts = store.queue.counts(season)
     assert (counts.todo, counts.leased) == (6, 0)
@@ -299,7 +299,7 @@ def test_a_run_whose_workers_are_gone_hands_back(
 def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    """By a clock that the crew moves: no time passes in this test."""
+    """By a clock that the worker moves: no time passes in this test."""
     time = 0.0
     held: list[int] = []
     abandoned: list[str] = []

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import pickle
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event
 
 from deepsea_arena.rated_games import RatedGamePlayer, worker
+from deepsea_arena.runs import local_workers
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.workers.local import FinishedGame, VoidOutcome
+from deepsea_arena.workers.local import FinishedGame, MakePlay, Running, VoidOutcome, start_in
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
+from deepsea_cli.ladder.run_output import RunOutput
 from deepsea_ladder.model import BotState, Job, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 from helpers.commands import Run, one_line, start
@@ -89,6 +95,12 @@ def claimed(place: Path, games: int) -> list[Job]:
         return store.jobs.claim(season, "worker", 60, [1] * games)
 
 
+def stored(place: Path, digest: str) -> bytes:
+    """The packed files of a bot, as the runner fetches them."""
+    with Store.open(place) as store:
+        return store.bots.archive(digest)
+
+
 # Playing one job
 
 
@@ -98,7 +110,7 @@ def test_a_job_is_played_from_the_stored_files_as_it_says(place: Path, tmp_path:
             enter(store, file := bot(tmp_path, name))
             file.unlink()
     jobs = claimed(place, 2)
-    with nothing_left_behind(), worker(str(place)) as play:
+    with nothing_left_behind(), worker(partial(stored, place)) as play:
         outcomes = [play(job) for job in jobs]
     with Store.open(place) as store:
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -109,12 +121,39 @@ def test_a_job_is_played_from_the_stored_files_as_it_says(place: Path, tmp_path:
             assert store.games.report(job, outcome.record).verdict == "accepted"
 
 
+def test_workers_get_bots_from_the_runner_and_never_hear_where_the_store_is(
+    place: Path, tmp_path: Path
+) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+    jobs = claimed(place, 2)
+    given: list[bytes] = []
+
+    def launch(make_play: MakePlay) -> tuple[Running, Connection]:
+        given.append(pickle.dumps(make_play))
+        return start_in(multiprocessing.get_context("spawn"), make_play)
+
+    with Store.open(place) as store, nothing_left_behind(), closing(Stop()) as stop:
+        pool = local_workers(store, 1, launch)("process", RunOutput())
+        with closing(pool):
+            for job in jobs:
+                pool.start(job)
+                given.append(pickle.dumps(job))
+                while not (outcomes := pool.wait(60, stop)):
+                    pass
+                ((_, outcome),) = outcomes
+                assert isinstance(outcome, FinishedGame)
+    assert len(given) == 3
+    assert not any(place.name.encode() in words for words in given)
+
+
 def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Path) -> None:
     with Store.open(place) as store:
         enter(store, bot(tmp_path, "anna"))
         enter(store, bot(tmp_path, "ben", first="raise SystemExit('no licence')"))
     (job,) = claimed(place, 1)
-    with worker(str(place)) as play:
+    with worker(partial(stored, place)) as play:
         outcome = play(job)
     assert isinstance(outcome, FinishedGame)
     record = GameRecord.from_json(outcome.record)
@@ -132,7 +171,7 @@ def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -
         with store.database.write() as connection:
             connection.exec_driver_sql("UPDATE archives SET content = ?", (archive,))
     (job,) = claimed(place, 1)
-    with worker(str(place)) as play, pytest.raises(Exception, match="another digest"):
+    with worker(partial(stored, place)) as play, pytest.raises(Exception, match="another digest"):
         play(job)
 
 
@@ -148,7 +187,8 @@ def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
         season = store.seasons.open(Season(name="s2", seats=(2,)), ladder.SEED)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
         job = ladder.claim(store, season)
-    with worker(str(place)) as play, pytest.raises(UserError, match="another machine"):
+    refused = pytest.raises(SandboxUnavailable, match="another machine")
+    with worker(partial(stored, place)) as play, refused:
         play(job)
 
 
@@ -159,18 +199,13 @@ def test_trouble_of_our_own_is_a_void_game(
         for name in ("anna", "ben"):
             enter(store, bot(tmp_path, name))
     (job,) = claimed(place, 1)
-    room = RatedGamePlayer(BotCache(tmp_path / "bots", lambda digest: _archive(place, digest)))
+    room = RatedGamePlayer(BotCache(tmp_path / "bots", partial(stored, place)))
     monkeypatch.setattr("deepsea_referee.bots.process.os.pidfd_open", _refuse)
     with nothing_left_behind():
         outcome = room.play(job)
         room.close()
     assert isinstance(outcome, VoidOutcome)
     assert "Too many open files" in outcome.reason
-
-
-def _archive(place: Path, digest: str) -> bytes:
-    with Store.open(place) as store:
-        return store.bots.archive(digest)
 
 
 def _refuse(*_: object) -> int:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.workers.local import FinishedGame, Outcome, Play
+from deepsea_arena.workers.local import Fetch, FinishedGame, Outcome, Play
 from deepsea_ladder.model import Job
 
 from . import ladder
@@ -38,6 +38,6 @@ def misbehave(folder: Path, job: Job) -> Outcome:
 
 
 @contextmanager
-def guest(folder: Path, bots: Path) -> Iterator[Play]:
+def guest(folder: Path, bots: Path, fetch: Fetch) -> Iterator[Play]:
     """A worker of a cluster that needs no bots to play."""
     yield partial(misbehave, folder)

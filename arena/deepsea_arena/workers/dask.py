@@ -1,8 +1,8 @@
-"""A crew on many machines: each thread of each worker plays a game at a time.
+"""Workers on many machines: each thread of each worker plays a game at a time.
 
-Laws: what becomes of a game whose worker dies is the runner's decision, and a game that it gave up
-is never heard of again; everything here belongs to the runner's thread, and hears of the cluster
-by a queue.
+Invariants: what becomes of a game whose worker dies is the runner's decision, and a game that it
+gave up is never heard of again; everything here belongs to the runner's thread, and hears of the
+cluster by a queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.workers.dask_client import AgentRefusal, Came, Left, Link, Lost, News
 from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
-from deepsea_ladder.errors import CrewError
+from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.model import Job
 from deepsea_referee.interrupts import WakePipe
 
@@ -52,7 +52,7 @@ class _Free(NamedTuple):
 class Cluster:
     """The workers of a Dask cluster. `fetch` has the packed files of a bot by its digest.
 
-    Raises `CrewError` if the scheduler cannot be reached or none of its workers can play.
+    Raises `WorkerError` if the scheduler cannot be reached or none of its workers can play.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Cluster:
             while True:
                 self._hear(self._news.get_nowait())
         if self._lost is not None and not self._outcomes:
-            raise CrewError(self._lost)
+            raise WorkerError(self._lost)
 
     def _hear(self, news: News | _Played | _Free) -> None:
         match news:

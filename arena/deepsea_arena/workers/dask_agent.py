@@ -1,8 +1,8 @@
 """What runs on the workers of a Dask cluster: it keeps bots there, and lets children play.
 
-Laws: a worker is somebody else's process, with its own threads and signals, so games are played by
-child processes, as on one machine; a child ends with its worker, however that ends; a bot is kept
-only if its files have their digest; nothing here knows a store or decides who plays.
+Invariants: a worker is somebody else's process, with its own threads and signals, so games are
+played by child processes, as on one machine; a child ends with its worker, however that ends; a bot
+is kept only if its files have their digest; nothing here knows a store or decides who plays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import distributed
 
 from deepsea_arena.rated_games import guest, hosting
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.workers.local import LocalWorkers, MakePlay, Outcome, Play, VoidOutcome
+from deepsea_arena.workers.local import Fetch, LocalWorkers, MakePlay, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import unpack
 from deepsea_ladder.model import Job
 from deepsea_referee.errors import RefereeError
@@ -56,7 +56,7 @@ class Lacks:
 class _Child:
     """A process that plays, or one that is to be started for the first game."""
 
-    crew: LocalWorkers
+    pool: LocalWorkers
     run: str = ""
     game_id: str = ""
     rotation: int | None = None
@@ -64,14 +64,14 @@ class _Child:
     free: threading.Event = field(default_factory=threading.Event)
 
     def close(self) -> None:
-        self.crew.close()
+        self.pool.close()
         self.stop.close()
 
 
 class Host:
     """The bots and the children of this process. `make_play` is called in each child."""
 
-    def __init__(self, make_play: Callable[[Path], AbstractContextManager[Play]]) -> None:
+    def __init__(self, make_play: Callable[[Path, Fetch], AbstractContextManager[Play]]) -> None:
         self.make_play = make_play
         self.idle_seconds = 60.0
         """So long after the last game children wait for the next one."""
@@ -97,9 +97,9 @@ class Host:
         if child is None:
             return VoidOutcome("its run has ended")
         try:
-            child.crew.start(job)
+            child.pool.start(job)
             while child.stop.wish is StopRequest.GO_ON:
-                for _, outcome in child.crew.wait(_LONG, child.stop):
+                for _, outcome in child.pool.wait(_LONG, child.stop):
                     return outcome
             return VoidOutcome("it was ended")
         finally:
@@ -227,7 +227,7 @@ class _Ending(distributed.WorkerPlugin):
         await asyncio.to_thread(HOST.close)
 
 
-# What the crew asks of a worker. All but games are asked outside of Dask's queue, on its event loop
+# What a run asks of a worker. All but games are asked outside of Dask's queue, on its event loop
 
 
 def programs() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The link to a Dask cluster: sends games and bots there, and follows who comes and leaves.
 
-Laws: a game is sent to one worker and to no other, and Dask repeats none; a bot goes to a worker
-once, when that says that it lacks it; a worker is used only if it has the same programs and the
-isolation that the season asks for; what cannot be mended here is said once, in one line.
+Invariants: a game is sent to one worker and to no other, and Dask repeats none; a bot goes to a
+worker once, when that says that it lacks it; a worker is used only if it has the same programs and
+the isolation that the season asks for; what cannot be mended here is said once, in one line.
 
 It has an event loop in a thread of its own; only `play`, `end` and `close` are called from others.
 """
@@ -25,7 +25,7 @@ import distributed
 
 from deepsea_arena.workers import dask_agent
 from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
-from deepsea_ladder.errors import CrewError
+from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.model import Job
 from deepsea_referee.errors import UserError
 from deepsea_referee.random import fresh_seed
@@ -78,7 +78,7 @@ _Errand = tuple[str, str]
 class Link:
     """A client of the scheduler at `address`. `say` is called in its thread.
 
-    Raises `CrewError` if the scheduler cannot be reached or none of its workers can play.
+    Raises `WorkerError` if the scheduler cannot be reached or none of its workers can play.
     """
 
     def __init__(
@@ -164,11 +164,11 @@ class Link:
                 scheduler = (await self._client.scheduler.versions())["packages"]
                 ours = {"distributed": dask_agent.programs()["distributed"]}
                 if found := dask_agent.difference(scheduler, ours):
-                    raise CrewError(f"the scheduler at {self._address} cannot be used: {found}")
+                    raise WorkerError(f"the scheduler at {self._address} cannot be used: {found}")
                 while not await self._survey():
                     await self._next_change()
         except TimeoutError:
-            raise CrewError(
+            raise WorkerError(
                 f"the scheduler at {self._address} has no workers: start some with "
                 f"`dask worker {self._address}`"
             ) from None
@@ -176,7 +176,7 @@ class Link:
         if not self._usable:
             reasons = [meeting.result() for meeting in meetings if not meeting.cancelled()]
             words = reasons[0] if reasons else "it has left"
-            raise CrewError(f"no worker of {self._address} can play; the first: {words}")
+            raise WorkerError(f"no worker of {self._address} can play; the first: {words}")
 
     async def _watch(self) -> None:
         """Follow who comes and leaves, until the scheduler or all workers are gone."""
@@ -324,7 +324,7 @@ async def _joined(address: str) -> Any:
             raise
     except (OSError, ImportError) as error:  # TimeoutError is an OSError
         words = str(error) or f"no answer within {CONNECT_SECONDS:g} seconds"
-        raise CrewError(f"no scheduler can be reached at {address}: {words}") from None
+        raise WorkerError(f"no scheduler can be reached at {address}: {words}") from None
     except (ValueError, TypeError, RuntimeError) as error:
         raise UserError(f"--cluster {address}: {error}") from None
     return client

@@ -1,7 +1,8 @@
-"""Who plays the jobs: workers that take a job and give back what came of it.
+"""Workers, which take a job and return its outcome: in this thread or in processes of their own.
 
-Laws: a worker knows neither the store nor other workers; whatever happens to it (an exception, a
-signal, a hang) is an outcome like any other; a crew never loses a job that it was given.
+Invariants: a worker knows neither the store nor other workers, and asks the runner for the files of
+bots that it lacks; whatever happens to it (an exception, a signal, a hang) is an outcome like any
+other; a pool never loses a job that it was given.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Final, Protocol
 
 from deepsea_arena.shutdown import Stop
+from deepsea_ladder.errors import LadderError, StoreError
 from deepsea_ladder.model import Job
 from deepsea_rules.printable import one_line
 
@@ -42,12 +44,21 @@ class VoidOutcome:
 
 Outcome = FinishedGame | VoidOutcome
 Play = Callable[[Job], Outcome]
-MakePlay = Callable[[], AbstractContextManager[Play]]
+Fetch = Callable[[str], bytes]
+"""The packed files of a bot, by their digest. Raises `LadderError`."""
+MakePlay = Callable[[Fetch], AbstractContextManager[Play]]
 """Sets up a worker, once: what it enters plays the jobs, what it leaves cleans up."""
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveRequest:
+    """A worker's question, in the middle of a job: the packed files of a bot that it lacks."""
+
+    digest: str
+
+
 class WorkerPool(Protocol):
-    """Several workers. Any method raises `CrewError` once there are none and none will come."""
+    """Several workers. Any method raises `WorkerError` once there are none and none will come."""
 
     def free(self) -> Sequence[int | None]:
         """For each job that can be started now, the rotation that its worker played last."""
@@ -123,6 +134,11 @@ class Running(Protocol):
         """Free what is left of it."""
 
 
+def no_archives(digest: str) -> bytes:
+    """A `Fetch` where all bots that may be played are unpacked already."""
+    raise StoreError(f"the files of {digest} are not here, or damaged")
+
+
 StartWorker = Callable[[MakePlay], tuple[Running, Connection]]
 """Starts a process that does what `attend` does, and has the other end of the connection."""
 
@@ -138,16 +154,22 @@ class _Worker:
 class LocalWorkers:
     """Workers in processes of their own, each with a main thread to itself.
 
-    `make_play` is called in each of them and must be importable there.
+    `make_play` is called in each of them and must be importable there; `fetch` is called here.
     """
 
     GRACE_SECONDS: Final = 5.0
     """How long a worker may take to clean up when it is ended."""
 
     def __init__(
-        self, make_play: MakePlay, workers: int, launch: StartWorker | None = None
+        self,
+        make_play: MakePlay,
+        workers: int,
+        launch: StartWorker | None = None,
+        *,
+        fetch: Fetch = no_archives,
     ) -> None:
         self._make_play = make_play
+        self._fetch = fetch
         self._most = workers
         # Forking a process that has threads or gRPC in it is not safe.
         self._launch = launch or partial(start_in, multiprocessing.get_context("spawn"))
@@ -179,17 +201,30 @@ class LocalWorkers:
         ready = wait([stop.fileno(), *(worker.connection for worker in busy)], seconds)
         if stop.fileno() in ready:
             stop.clear()
-        return [self._hear(worker) for worker in busy if worker.connection in ready]
+        heard = [self._hear(worker) for worker in busy if worker.connection in ready]
+        return [finished for finished in heard if finished is not None]
 
-    def _hear(self, worker: _Worker) -> tuple[Job, Outcome]:
-        job, worker.job = worker.job, None
-        assert job is not None, "only workers with a job are waited for"
+    def _hear(self, worker: _Worker) -> tuple[Job, Outcome] | None:
+        """The outcome of the worker's job; None if it asked for something and goes on."""
         try:
-            outcome: Outcome = worker.connection.recv()
+            message: Outcome | ArchiveRequest = worker.connection.recv()
+            if isinstance(message, ArchiveRequest):
+                worker.connection.send(self._answer(message.digest))
+                return None
         except (EOFError, OSError):
             self._dismiss(worker)
-            outcome = VoidOutcome(f"the worker ended ({_ending(worker.process.exitcode)})")
-        return job, outcome
+            message = VoidOutcome(f"the worker ended ({_ending(worker.process.exitcode)})")
+        job, worker.job = worker.job, None
+        assert job is not None, "only workers with a job are waited for"
+        return job, message
+
+    def _answer(self, digest: str) -> bytes | LadderError:
+        try:
+            return self._fetch(digest)
+        except LadderError as error:
+            return error
+        except Exception as error:  # noqa: BLE001  (the game is void, and the runner goes on)
+            return StoreError(failure(error).reason)
 
     def abandon(self, job: Job) -> None:
         """Kill the job's worker."""
@@ -248,7 +283,7 @@ def attend(connection: Connection, make_play: MakePlay) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, lambda *_: _leave())
     threading.Thread(target=_end_with, args=(connection.fileno(),), daemon=True).start()
-    with make_play() as play:
+    with make_play(partial(_ask, connection)) as play:
         try:
             _play_all(connection, play)
         finally:
@@ -266,6 +301,15 @@ def _play_all(connection: Connection, play: Play) -> None:
             connection.send(_outcome(play, job))
         except OSError:  # the runner is gone, and with it who wanted to know
             return
+
+
+def _ask(connection: Connection, digest: str) -> bytes:
+    """A worker's `Fetch`: the runner is the one who has the store."""
+    connection.send(ArchiveRequest(digest))
+    answer: bytes | LadderError = connection.recv()
+    if isinstance(answer, LadderError):
+        raise answer
+    return answer
 
 
 def _end_with(descriptor: int) -> None:
@@ -299,6 +343,6 @@ def _ending(exitcode: int | None) -> str:
 
 
 @contextmanager
-def ready_made(play: Play) -> Iterator[Play]:
+def ready_made(play: Play, fetch: Fetch) -> Iterator[Play]:
     """A `MakePlay` for a worker that needs no setting up: `partial(ready_made, play)`."""
     yield play

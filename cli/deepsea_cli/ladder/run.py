@@ -76,15 +76,15 @@ def run(
     request = runs.RunRequest(
         season=season_name, games=games, forever=forever, confidence=confidence
     )
-    if cluster is not None:
-        make_pool = runs.cluster_workers(store_text, cluster)
-    else:
-        make_pool = runs.local_workers(store_text, workers or 1)
     with (
         open_store(store_text) as store,
         closing(TalkingStop()) as stop,
         closing(RunOutput()) as output,
     ):
+        if cluster is not None:
+            make_pool = runs.cluster_workers(store, cluster)
+        else:
+            make_pool = runs.local_workers(store, workers or 1)
         report = runs.run(store, request, make_pool, output, stop)
     status = say_report(report)
     if report.order is not None:

@@ -78,13 +78,13 @@ def tournament(
     request = TournamentRequest(
         kind=kind, name=name, bots=bots, seats=seats, meetings=meetings, season=season_name
     )
-    make_pool = local_workers(store_text, workers)
     try:
         with (
             open_store(store_text) as store,
             closing(TalkingStop()) as stop,
             closing(_TournamentOutput(quiet=as_json)) as output,
         ):
+            make_pool = local_workers(store, workers)
             result = play_tournament(store, request, make_pool, output, stop)
     except RunStopped as stopped:
         say_report(stopped.report)

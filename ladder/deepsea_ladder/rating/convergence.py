@@ -1,7 +1,7 @@
 """When the order of a ladder is settled.
 
-Laws: pure; it is about neighbours in the standings, each two of which are either apart, the upper
-one being the more skilled with the confidence asked for, or level, their difference being too
+Invariants: pure; it is about neighbours in the standings, each two of which are either apart, the
+upper one being the more skilled with the confidence asked for, or level, their difference being too
 small to matter with that confidence; as long as any two are neither, the order is open.
 
 Without "level" a ladder with equal bots would be played for ever.

@@ -1,8 +1,8 @@
 """One game's effect on the ratings of its players: TrueSkill's message passing, written out.
 
-Laws: same messages in the same order, same stopping rule as the `trueskill` package, for games
-where every player is a team of its own; only the arithmetic of `normal.py`, so the same bits on
-every system and Python version. The tests hold it against the package.
+Invariants: same messages in the same order, same stopping rule as the `trueskill` package, for
+games where every player is a team of its own; only the arithmetic of `normal.py`, so the same bits
+on every system and Python version. The tests hold it against the package.
 
 Each player's performance is a normal variable; the game says of each two neighbours in the order
 of placement that one was better by a margin, or that they were within the margin. Messages about

@@ -1,7 +1,7 @@
 """What ratings say about a game that has not been played.
 
-Laws: a performance is normal around the skill, with variance sigma² + tau² + beta²; chances of one
-outcome add up to 1; the same arithmetic as the ratings, so the same bits everywhere.
+Invariants: a performance is normal around the skill, with variance sigma² + tau² + beta²; chances
+of one outcome add up to 1; the same arithmetic as the ratings, so the same bits everywhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The normal distribution in plain arithmetic, so that ratings have the same bits everywhere.
 
-Laws: only + - * / on doubles, `sqrt` and `ldexp`, which IEEE 754 rounds in one way, never a
+Invariants: only + - * / on doubles, `sqrt` and `ldexp`, which IEEE 754 rounds in one way, never a
 function of the C library (`exp`, `erfc`, `pow`), whose last bit differs between systems; no
 `sum`, which adds differently since Python 3.12. Accurate to about 1e-15 of the value.
 """

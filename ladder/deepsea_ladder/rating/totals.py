@@ -1,7 +1,7 @@
 """What a bot's games add up to, and how one more game changes it.
 
-Laws: pure; the store uses it when a result comes in and when it recomputes everything, so both
-give the same numbers, to the bit.
+Invariants: pure; the store uses it when a result comes in and when it recomputes everything, so
+both give the same numbers, to the bit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """TrueSkill: what a game does to the ratings of its players. The one module that knows `trueskill`.
 
-Laws: ratings are a fold over games in sequence order, with the same bits on every run, system and
-Python version; void games change nothing; shared placements are draws; who forfeited stands last
-in the placements already. `rate` is ten times faster than the package, which remains the judge:
-`rate_by_package` is what the tests and `audit` compare it with.
+Invariants: ratings are a fold over games in sequence order, with the same bits on every run, system
+and Python version; void games change nothing; shared placements are draws; who forfeited stands
+last in the placements already. `rate` is ten times faster than the package, which remains the
+judge: `rate_by_package` is what the tests and `audit` compare it with.
 """
 
 from __future__ import annotations

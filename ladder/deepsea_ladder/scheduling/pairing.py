@@ -1,8 +1,8 @@
 """Who plays whom next.
 
-Laws: pure and seeded; a bot is due after an interval that its need sets and its patience bounds,
-and who has been due for longest comes first, so that nobody starves; a line-up is played once from
-every seat of every bot; two bots of one author meet only if the season allows it.
+Invariants: pure and seeded; a bot is due after an interval that its need sets and its patience
+bounds, and who has been due for longest comes first, so that nobody starves; a line-up is played
+once from every seat of every bot; two bots of one author meet only if the season allows it.
 
 Every line-up has an anchor, the bot that is due, and opponents of about its strength, or now and
 then of any strength, since a rating is only as good as the comparisons behind it.

@@ -1,7 +1,7 @@
 """Chance from a seed, for pairings and schedules.
 
-Laws: the same seed and label give the same numbers on every system; fair for any range. Number i
-is made from SHA-256(seed, label, i); games have a stream of their own in `deepsea_rules`.
+Invariants: the same seed and label give the same numbers on every system; fair for any range.
+Number i is made from SHA-256(seed, label, i); games have a stream of their own in `deepsea_rules`.
 """
 
 from __future__ import annotations

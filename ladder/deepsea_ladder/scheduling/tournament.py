@@ -1,7 +1,8 @@
 """Tournaments: which tables are played, and who came out best.
 
-Laws: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a rotation
-in which every bot sits everywhere; an elimination follows from its entrants and its results alone.
+Invariants: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a
+rotation in which every bot sits everywhere; an elimination follows from its entrants and its
+results alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ladder's memory: everything that is SQL is in this package.
 
-Laws: `Store` is the only thing that others use; nothing is stored that cannot be read back as it
-was; every change is one transaction, so a crash leaves what was before or what was to be.
+Invariants: `Store` is the only thing that others use; nothing is stored that cannot be read back as
+it was; every change is one transaction, so a crash leaves what was before or what was to be.
 
 Start reading at `games.py` (how a result comes in), then `jobs.py` (leases), `database.py`
 (transactions), `schema.py` (tables).

@@ -1,7 +1,7 @@
 """The audit log: what was refused, taken out or brought back, and why.
 
-Law: an entry is written in the transaction of what it tells about, so that neither is without the
-other; entries are only added.
+Invariant: an entry is written in the transaction of what it tells about, so that neither is without
+the other; entries are only added.
 """
 
 from __future__ import annotations

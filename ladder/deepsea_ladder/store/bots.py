@@ -1,8 +1,8 @@
 """Authors, their bots, and the versions of these.
 
-Laws: a version is written once: its files by their digest, its number, its bot; a bot's newest
-version is the one that plays; a bot that is not active gets no games, and says why; a name belongs
-to the author who had it first.
+Invariants: a version is written once: its files by their digest, its number, its bot; a bot's
+newest version is the one that plays; a bot that is not active gets no games, and says why; a name
+belongs to the author who had it first.
 """
 
 from __future__ import annotations

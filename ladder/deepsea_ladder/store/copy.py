@@ -1,6 +1,6 @@
 """A whole ladder from one database to another, and whether a database is sound in itself.
 
-Law: what is copied is one snapshot, and it arrives in one transaction.
+Invariant: what is copied is one snapshot, and it arrives in one transaction.
 """
 
 from __future__ import annotations

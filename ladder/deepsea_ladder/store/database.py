@@ -1,7 +1,7 @@
 """The way to the database: SQLite in one file, or PostgreSQL by URL.
 
-Laws: a write is one transaction under the one writer's lock, so that the order of commits is the
-order of sequence numbers; a read is one snapshot; time is the database's, so that the clocks of
+Invariants: a write is one transaction under the one writer's lock, so that the order of commits is
+the order of sequence numbers; a read is one snapshot; time is the database's, so that the clocks of
 workers do not matter; what a driver raises leaves this module as a `StoreError`.
 """
 

@@ -1,8 +1,8 @@
 """Games: how a result comes in, and what was played.
 
-Laws: the store plays a record again before it accepts it, and keeps the record as it would write
-it; the game, its ratings and the end of its job are one transaction; the first valid result of a
-job is its result, every other one changes nothing; what is refused is in the audit log.
+Invariants: the store plays a record again before it accepts it, and keeps the record as it would
+write it; the game, its ratings and the end of its job are one transaction; the first valid result
+of a job is its result, every other one changes nothing; what is refused is in the audit log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What several parts of the store do to the queue of jobs, in a transaction that they have begun.
 
-Laws: a job that is not played because of a bot that was taken out says so; a job that failed too
-often is set aside, and the others go on.
+Invariants: a job that is not played because of a bot that was taken out says so; a job that failed
+too often is set aside, and the others go on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jobs: games that are to be played, and the leases of those who play them.
 
-Laws: a job has its game id, seed and line-up from the start and keeps them; a lease runs by the
-database's clock and has a number, its attempt; a lease that ran out may be taken over, and the
+Invariants: a job has its game id, seed and line-up from the start and keeps them; a lease runs by
+the database's clock and has a number, its attempt; a lease that ran out may be taken over, and the
 former owner's result still counts if it is the first.
 """
 

@@ -1,7 +1,7 @@
 """Which schema a database has, and how it gets the one that this program knows.
 
-Laws: a database is used with exactly the schema of `schema.REVISION`; an older one is brought up
-by the scripts in `migrations/`, all in one transaction; an unknown one is left alone.
+Invariants: a database is used with exactly the schema of `schema.REVISION`; an older one is brought
+up by the scripts in `migrations/`, all in one transaction; an unknown one is left alone.
 """
 
 from __future__ import annotations

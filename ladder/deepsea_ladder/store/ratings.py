@@ -1,6 +1,6 @@
 """Ratings: reading them, and making them again from the games.
 
-Laws: ratings and sums are a fold over a season's games in sequence order, and `differences`
+Invariants: ratings and sums are a fold over a season's games in sequence order, and `differences`
 compares what is stored with that fold bit for bit; a what-if changes nothing in the store.
 """
 

@@ -1,7 +1,7 @@
 """How patient the store is.
 
-Law: what is counted here never touches a rating; it decides what is tried again, and when somebody
-has to look.
+Invariant: what is counted here never touches a rating; it decides what is tried again, and when
+somebody has to look.
 """
 
 from __future__ import annotations

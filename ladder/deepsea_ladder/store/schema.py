@@ -1,6 +1,6 @@
 """The tables. `migrations/` makes them; a test compares the two.
 
-Laws: what was submitted and what was played is written once and never changed (archives,
+Invariants: what was submitted and what was played is written once and never changed (archives,
 bot_versions, games, game_seats); floats are stored as `float.hex()`, so that a comparison is of
 bits; times are the database's, in milliseconds since 1970.
 """

@@ -1,7 +1,7 @@
 """Seasons: settings that never change, and the secret that their games' seeds come from.
 
-Laws: game number n of a season has the seed `game_seed(season's seed, n)`; the season's seed is
-committed to when it opens and shown when it is closed, so that nobody can have chosen the games'
+Invariants: game number n of a season has the seed `game_seed(season's seed, n)`; the season's seed
+is committed to when it opens and shown when it is closed, so that nobody can have chosen the games'
 chance; a closed season gets no new games.
 """
 

@@ -1,6 +1,6 @@
 """Reading and writing tallies in a transaction that somebody has begun.
 
-Law: a rating goes through `float.hex()` both ways, so no bit of it is lost.
+Invariant: a rating goes through `float.hex()` both ways, so no bit of it is lost.
 """
 
 from __future__ import annotations

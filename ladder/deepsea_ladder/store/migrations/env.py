@@ -1,7 +1,7 @@
 """What Alembic runs: the scripts, in the transaction that `migrate.py` has begun.
 
-Law: one transaction holds every step and the note of the new revision, so that a migration that
-is interrupted anywhere leaves the old schema.
+Invariant: one transaction holds every step and the note of the new revision, so that a migration
+that is interrupted anywhere leaves the old schema.
 """
 
 from __future__ import annotations

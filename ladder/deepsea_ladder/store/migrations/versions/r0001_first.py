@@ -1,6 +1,6 @@
 """The first schema.
 
-Law: a script that was released is never changed; the next one takes over where it ends.
+Invariant: a script that was released is never changed; the next one takes over where it ends.
 """
 
 from __future__ import annotations
