@@ -1,9 +1,9 @@
-"""Control groups: bounds on memory and tasks, freezing, killing and CPU time of a whole tree.
+"""Control groups: limits on memory and tasks, freezing, killing and CPU time of a process tree.
 
-Laws: what can be used is found by using it (a group is made and removed), never guessed; each
+Invariants: a mechanism counts as available only if a group could be made and removed there; each
 mechanism may come from another hierarchy, and each may be missing. A group is made for one bot
-and removed after it. Groups are made below this process's own, so its own bounds hold for bots
-too, or else below a group `deepsea` that an administrator has given to this user.
+and removed after it. Groups are made below this process's own group, so its own limits hold for
+bots too, or else below a group `deepsea` that an administrator has given to this user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deepsea_referee.sandbox import cleanup, cleanup_process
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 
 GIVEN = "deepsea"
-# The leaf into which this process moves so that its own group may have children with bounds.
+# The leaf into which this process moves so that its own group may have children with limits.
 LEAF = "deepsea-referee"
 # bubblewrap's two own processes count too.
 OWN_TASKS = 2
@@ -28,7 +28,7 @@ _number = itertools.count(1)
 
 
 class Hierarchies(NamedTuple):
-    """The folder below which groups can be made, for each mechanism; None if it is missing."""
+    """The parent folder for new groups, for each mechanism; None if it is missing."""
 
     memory: Path | None = None
     pids: Path | None = None
@@ -45,7 +45,7 @@ class Hierarchies(NamedTuple):
 
 
 class Mounted(NamedTuple):
-    """One cgroup file system: where it is, and this process's place in it."""
+    """A mounted cgroup file system, and this process's group in it."""
 
     controllers: frozenset[str]
     """Empty for cgroup v2."""
@@ -55,7 +55,7 @@ class Mounted(NamedTuple):
 
 @cache
 def hierarchies() -> Hierarchies:
-    """What works for this process."""
+    """The hierarchies that work for this process."""
     return find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
 
 
@@ -82,7 +82,7 @@ def mounted(mountinfo: Path, membership: Path) -> list[Mounted]:
 
 
 def find(places: list[Mounted]) -> Hierarchies:
-    """Try each mechanism where it may be, cgroup v2 first."""
+    """Try each mechanism in each place, cgroup v2 first."""
     by_controller = {name: place for place in places for name in place.controllers}
     unified = next((place for place in places if not place.controllers), None)
     bounded = _bounding_v2(unified) if unified else None
@@ -104,7 +104,7 @@ def find(places: list[Mounted]) -> Hierarchies:
 
 
 def _writable(place: Mounted) -> Path | None:
-    """Where groups can be made in this file system."""
+    """The folder of this file system in which groups can be made."""
     own = place.own.parent if place.own.name == LEAF else place.own
     for folder in (own, place.point / GIVEN):
         trial = folder / _group_name()
@@ -130,7 +130,7 @@ def _has_core_files(folder: Path) -> bool:
 
 
 def _bounding_v2(place: Mounted) -> Path | None:
-    """A cgroup v2 folder whose children can have bounds on memory and tasks."""
+    """A cgroup v2 folder whose children can have limits on memory and tasks."""
     folder = _writable(place)
     if folder is None:
         return None
@@ -140,7 +140,7 @@ def _bounding_v2(place: Mounted) -> Path | None:
             return None
         given = folder / "cgroup.subtree_control"
         if not wanted <= set(given.read_text().split()) and not _write(given, "+memory +pids"):
-            # Only a group without processes of its own may hand controllers on.
+            # Only a group without processes of its own may delegate controllers.
             _move_into_leaf(folder)
             given.write_text("+memory +pids")
     except OSError:
@@ -151,7 +151,7 @@ def _bounding_v2(place: Mounted) -> Path | None:
 def _move_into_leaf(folder: Path) -> None:
     inside = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
     if inside != [os.getpid()]:
-        raise OSError("others live in this control group: it was not made for the referee alone")
+        raise OSError("other processes are in this control group: it is not the referee's alone")
     leaf = folder / LEAF
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
@@ -162,7 +162,7 @@ def _group_name() -> str:
 
 
 class Group:
-    """The groups of one bot, one in each hierarchy that is used."""
+    """The control groups of one bot, one in each hierarchy that is used."""
 
     def __init__(self, limits: ResourceLimits, places: Hierarchies) -> None:
         self._places = places
@@ -173,7 +173,7 @@ class Group:
         try:
             for place in places.folders():
                 folder = place / self._name
-                cleanup.enter("group", folder)
+                cleanup.register("group", folder)
                 self._made.append(folder)
                 folder.mkdir()
             self._set_bounds()
@@ -183,12 +183,12 @@ class Group:
 
     @property
     def bounds_memory(self) -> bool:
-        """Whether the kernel itself ends what takes too much memory."""
+        """Whether the kernel kills processes that use too much memory."""
         return self._places.memory is not None
 
     @property
     def freezes(self) -> bool:
-        """Whether `freeze` does anything."""
+        """Whether `freeze` works."""
         return self._places.core is not None or self._places.freezer is not None
 
     def joins(self) -> list[Path]:
@@ -214,7 +214,7 @@ class Group:
         return None if place is None else place / self._name
 
     def kill(self) -> bool:
-        """End every member at once, frozen or not; False if this kernel cannot."""
+        """Kill every member at once, frozen or not; False if this kernel cannot."""
         if core := self._in(self._places.core):
             return _write(core / "cgroup.kill", "1")
         return False
@@ -224,7 +224,7 @@ class Group:
         self._set_frozen(True)
 
     def thaw(self) -> None:
-        """Let every member go on."""
+        """Resume every member."""
         self._set_frozen(False)
 
     def _set_frozen(self, frozen: bool) -> None:
@@ -234,7 +234,7 @@ class Group:
             _write(freezer / "freezer.state", "FROZEN" if frozen else "THAWED")
 
     def cpu_us(self) -> int | None:
-        """CPU time of all members so far, ended ones too; None if this kernel does not count it."""
+        """CPU time of all members so far, also of ended ones; None if the kernel counts none."""
         try:
             if core := self._in(self._places.core):
                 first_line = (core / "cpu.stat").read_text().partition("\n")[0]
@@ -244,11 +244,11 @@ class Group:
             else:
                 return None
         except (OSError, ValueError):
-            pass  # removed: what was read last stays true
+            pass  # removed: keep the last reading
         return self._cpu_us
 
     def over_limit(self) -> str | None:
-        """Whether the kernel ended a member because of a bound."""
+        """The limit because of which the kernel killed a member; None if there was none."""
         memory = self._in(self._places.memory)
         if memory is None:
             return None
@@ -263,11 +263,11 @@ class Group:
         return None
 
     def remove(self) -> None:
-        """End what is left inside and remove the groups."""
+        """Kill the remaining members and remove the groups."""
         self.kill()
         for folder in self._made:
             cleanup_process.remove_group(str(folder))
-            cleanup.strike("group", folder)
+            cleanup.unregister("group", folder)
         self._made = []
 
 

@@ -1,9 +1,9 @@
-"""A small process that cleans up after this one if it is killed.
+"""The cleanup process: cleans up after the referee, also when the referee is killed.
 
-Laws: whatever must not outlive the referee (processes, control groups, folders) is entered here
-before it exists and struck off after it is gone. When the referee ends in any way, `kill -9`
-included, the keeper ends and removes all that is still entered. One keeper for each referee
-process; it starts with the first entry.
+Invariants: whatever must not outlive the referee (processes, control groups, folders) is
+registered before it exists and unregistered after it is gone. When the referee exits in any way,
+`kill -9` included, the cleanup process kills and removes everything that is still registered.
+Each referee process has one; it starts with the first entry.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _STOP_MS = 3_000
 _number = itertools.count()
 
 
-class Keeper:
-    """The keeper of one referee process, and what is entered with it."""
+class CleanupProcess:
+    """The cleanup process of one referee process, and its entries."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -37,23 +37,23 @@ class Keeper:
         self._entries: dict[tuple[Kind, str], int] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def enter(self, kind: Kind, value: str, extra: int) -> None:
-        """Note something; the keeper is started, or started again, if it does not run."""
+    def register(self, kind: Kind, value: str, extra: int) -> None:
+        """Add an entry; starts or restarts the process if it does not run."""
         with self._lock:
             self._entries[kind, value] = extra
-            if self._process is None or not self._tell("+", kind, value, extra):
+            if self._process is None or not self._send("+", kind, value, extra):
                 self._process = self._start()
                 for (other_kind, other), other_extra in self._entries.items():
-                    self._tell("+", other_kind, other, other_extra)
+                    self._send("+", other_kind, other, other_extra)
 
-    def strike(self, kind: Kind, value: str) -> None:
-        """Take something off the list."""
+    def unregister(self, kind: Kind, value: str) -> None:
+        """Remove an entry."""
         with self._lock:
             if self._entries.pop((kind, value), None) is not None:
-                self._tell("-", kind, value, 0)
+                self._send("-", kind, value, 0)
 
     def stop(self) -> None:
-        """Let the keeper clean up what is still entered, and end."""
+        """Let the process clean up what is still registered, and exit."""
         if self._process is None or self._owner != os.getpid():
             return
         assert self._process.stdin is not None
@@ -65,7 +65,7 @@ class Keeper:
                 self._process.kill()
             self._process.wait()
 
-    def _tell(self, sign: str, kind: Kind, value: str, extra: int) -> bool:
+    def _send(self, sign: str, kind: Kind, value: str, extra: int) -> bool:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
@@ -84,49 +84,49 @@ class Keeper:
             bufsize=0,
             cwd="/",
             env={},
-            # A signal to the referee's whole group must not take the one who tidies up after it.
+            # A signal to the referee's whole process group must not kill its cleanup process.
             start_new_session=True,
         )
 
 
-# After a fork the copied keeper is still the parent's.
-_keepers: dict[int, Keeper] = {}
+# By owner: after a fork the copied object still belongs to the parent.
+_running: dict[int, CleanupProcess] = {}
 
 
-def _mine() -> Keeper:
-    keeper = _keepers.get(os.getpid())
-    if keeper is None:
-        keeper = _keepers[os.getpid()] = Keeper()
-        atexit.register(keeper.stop)
-    return keeper
+def _mine() -> CleanupProcess:
+    process = _running.get(os.getpid())
+    if process is None:
+        process = _running[os.getpid()] = CleanupProcess()
+        atexit.register(process.stop)
+    return process
 
 
 def new_mark() -> str:
-    """A text that no other process of this machine carries, to find the processes of one bot."""
+    """A text that is unique on this machine, to find the processes of one bot."""
     owner = os.getpid()
     source = f"{owner} {cleanup_process.start_time(owner)} {next(_number)}"
     # Of one length: none is a part of another.
     return hashlib.sha256(source.encode()).hexdigest()[:32]
 
 
-def enter(kind: Kind, value: str | Path, extra: int = 0) -> None:
-    """Note something that must not outlive this process. `extra`: a session leader's start."""
-    _mine().enter(kind, str(value), extra)
+def register(kind: Kind, value: str | Path, extra: int = 0) -> None:
+    """Add something that must not outlive this process. `extra`: a session leader's start time."""
+    _mine().register(kind, str(value), extra)
 
 
-def strike(kind: Kind, value: str | Path) -> None:
-    """Take something off the list: it is gone."""
-    _mine().strike(kind, str(value))
+def unregister(kind: Kind, value: str | Path) -> None:
+    """Remove an entry: its resource is gone."""
+    _mine().unregister(kind, str(value))
 
 
 def private_folder(parent: str | None = None) -> Path:
-    """Make a new folder (mode 700) that is removed with `remove_folder`, at the latest with us."""
+    """Make a folder (mode 700) for `remove_folder`; removed at the latest with this process."""
     folder = Path(tempfile.mkdtemp(prefix=f"deepsea-{os.getpid()}-", dir=parent))
-    enter("folder", folder)
+    register("folder", folder)
     return folder
 
 
 def remove_folder(folder: Path) -> None:
     """Remove a private folder with all that is in it."""
     shutil.rmtree(folder, ignore_errors=True)
-    strike("folder", folder)
+    unregister("folder", folder)

@@ -1,10 +1,10 @@
-"""Finds and ends the processes of a bot, and removes what they leave.
+"""Finds and kills the processes of a bot, and removes its control groups and folders.
 
-Laws: needs nothing but the standard library and imports nothing of this package, because the
-keeper runs this very file as a program (`python -I -S reaper.py PID`, see keeper.py).
-A process belongs to a bot if it carries the bot's mark (in its first environment or in its
-command line) or is in the bot's session. No process is signalled that was not checked through a
-descriptor of that process, so a number used anew is never hit.
+Invariants: uses only the standard library and imports nothing of this package, because this file
+is run as a program (`python -I -S cleanup_process.py PID`, see cleanup.py).
+A process belongs to a bot if it has the bot's mark (in its first environment or in its
+command line) or is in the bot's session. A process is signalled only after a check through its
+pidfd, so a reused process number is never hit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def stat_fields(pid: int | str) -> list[bytes] | None:
 
 
 def start_time(pid: int) -> int:
-    """When a process began, in ticks since boot; 0 if there is none. Tells reused numbers apart."""
+    """Start time of a process, in ticks since boot, or 0. Tells reused process numbers apart."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields else 0
 
@@ -51,7 +51,7 @@ def _first_words(pid: int) -> bytes:
 
 
 def belongs(pid: int, marks: Iterable[bytes], sessions: Mapping[int, int]) -> bool:
-    """Whether a process is of these bots. `sessions` maps a session to its leader's start time."""
+    """Whether a process belongs to these bots. `sessions`: session -> its leader's start time."""
     fields = stat_fields(pid)
     if fields is None or fields[0] in (b"Z", b"X"):
         return False
@@ -64,7 +64,7 @@ def belongs(pid: int, marks: Iterable[bytes], sessions: Mapping[int, int]) -> bo
 
 
 def members(marks: Iterable[bytes], sessions: Mapping[int, int]) -> list[int]:
-    """Every living process of these bots that this user may see."""
+    """The living processes of these bots that this user may see."""
     marks = list(marks)
     if not marks and not sessions:
         return []
@@ -74,7 +74,7 @@ def members(marks: Iterable[bytes], sessions: Mapping[int, int]) -> list[int]:
 
 
 def end_all(marks: Iterable[bytes], sessions: Mapping[int, int]) -> bool:
-    """Kill every process of these bots, again until none is left; False if some would not go."""
+    """Kill the processes of these bots until none is left; False after a timeout of LONGEST_S."""
     marks = list(marks)
     deadline = time.monotonic() + LONGEST_S
     while pids := members(marks, sessions):
@@ -97,7 +97,7 @@ def end_all(marks: Iterable[bytes], sessions: Mapping[int, int]) -> bool:
 
 
 def remove_group(path: str) -> bool:
-    """Kill what is in a cgroup and remove it; False if it would not go within a second."""
+    """Kill the members of a cgroup and remove it; False after a timeout of LONGEST_S."""
     deadline = time.monotonic() + LONGEST_S
     while os.path.isdir(path):
         _kill_group(path)
@@ -105,7 +105,7 @@ def remove_group(path: str) -> bool:
             os.rmdir(path)
         except FileNotFoundError:
             return True
-        except OSError:  # still has members, or their last accounts are being settled
+        except OSError:  # still has members, or their statistics are not yet final
             if time.monotonic() > deadline:
                 return False
             time.sleep(PAUSE_S)
@@ -119,7 +119,7 @@ def _kill_group(path: str) -> None:
                 os.kill(int(line), signal.SIGKILL)
     except (OSError, ValueError):
         pass
-    # A cgroup v1 freezer holds back even SIGKILL.
+    # A cgroup v1 freezer delays even SIGKILL.
     state = os.path.join(path, "freezer.state")
     if os.path.exists(state):
         try:
@@ -130,7 +130,7 @@ def _kill_group(path: str) -> None:
 
 
 def main(owner: int) -> None:
-    """Keep the list that arrives on standard input; when `owner` ends, end what is on it."""
+    """Read the list of resources from standard input; when `owner` ends, clean them up."""
     kept: dict[str, dict[str, str]] = {"mark": {}, "session": {}, "group": {}, "folder": {}}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""All checks of `doctor`: those that `choose` relies on, and what a busy machine should have too.
+"""The checks of `doctor`: those that `choose` needs, and advice for busy machines.
 
-Laws as in probe.py: each is the outcome of something that was done. What a machine can do without
-is advice and not needed.
+Invariants as in probe.py: each check is the outcome of an attempt. What a machine can do without
+is advice (`needed=False`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def checks() -> list[Check]:
 
 
 def complete(found: list[Check]) -> bool:
-    """Whether strangers' bots may be run here."""
+    """Whether untrusted bots may be run here."""
     return all(check.ok for check in found if check.needed)
 
 
@@ -42,7 +42,7 @@ def _bots_run() -> Check:
     )
 
 
-# Shared memory, because private memory meets a limit of its own; holds what it has got.
+# Shared memory, because private memory has another limit; keeps what it has got.
 _TAKE_MEMORY = """
 import mmap, signal
 signal.alarm(8)
@@ -59,9 +59,9 @@ def _memory_bound() -> Check:
         Sandbox(), (sys.executable, "-I", "-S", "-c", _TAKE_MEMORY), limits=limits
     )
     return Check(
-        "memory bound",
+        "memory limit",
         outcome.over_limit is not None,
-        "a bot that takes more than its share of memory is ended",
+        "a bot that exceeds its memory limit is killed",
         f"64 MiB by {'a control group' if cgroup.hierarchies().memory else 'the watchdog'}",
         FOR_DEVELOPERS,
     )
@@ -80,7 +80,7 @@ if os.fork() == 0:
 
 
 def _whole_tree_ends() -> Check:
-    # A daemon that survived would keep the pipe open for reading by its writers.
+    # A daemon that survived would keep the pipe's write end open.
     out, out_end = os.pipe()
     os.set_blocking(out, False)
     try:
@@ -101,9 +101,9 @@ def _whole_tree_ends() -> Check:
     finally:
         os.close(out)
     return Check(
-        "whole tree ends",
+        "whole tree is killed",
         gone,
-        "a daemon that left its session is gone with the bot",
+        "a daemon that left its session is killed with the bot",
         "",
         FOR_DEVELOPERS,
     )
@@ -121,8 +121,8 @@ def _control_groups() -> Check:
     return Check(
         "control groups",
         not missing,
-        "the kernel itself bounds memory, freezes bots and counts their CPU time; without, the "
-        "watchdog's looks, signals and a sum over the processes do",
+        "the kernel limits memory, freezes bots and counts their CPU time; otherwise a watchdog, "
+        "signals and a sum over the processes are used",
         f"missing for: {', '.join(missing)}" if missing else "used for all",
         "cgroup v2: start the referee with `systemd-run --user --scope -p Delegate=yes "
         "deepsea-referee ...`; cgroup v1: as root, `mkdir /sys/fs/cgroup/{memory,pids,freezer,"
@@ -137,7 +137,7 @@ def _compiled() -> Check:
     return Check(
         "compiled libraries",
         origin is not None and Path(cache_from_source(origin)).is_file(),
-        "a bot cannot write compiled Python files; with none there it starts 0.4 s later",
+        "a bot cannot write compiled Python files; without them it starts 0.4 s later",
         "",
         f"run `{sys.executable} -m compileall -q {sys.prefix}` (uv: --compile-bytecode)",
         needed=False,

@@ -1,13 +1,13 @@
-"""What the referee may ask of a level of isolation, whichever it is.
+"""The interface of a level of isolation: how the referee starts, measures and kills a bot.
 
-Laws: a bot is started from a `Launch`, seen and ended only through its `Contained`.
-`kill` ends the whole tree, whatever it ignores or forked; `close` leaves nothing behind.
+Invariants: a bot is started from a `LaunchSpec` and controlled only through its `IsolatedProcess`.
+`kill` kills the whole process tree, whatever it ignores or forked; `close` leaves nothing behind.
 No call waits for the bot: only `close` may take a moment (ended processes, folders, cgroups).
 
-Call `spawn` from a thread that outlives the bot, the main thread as a rule: the kernel ends the
-bot when the thread that started it ends. Wait for the end with `os.pidfd_open(contained.pid)`
-in the event loop, then call `poll`. Private folders (for sockets, say) that must vanish even
-when this process is killed come from `keeper.private_folder`.
+Call `spawn` from a thread that outlives the bot, normally the main thread: the kernel kills the
+bot when the thread that started it ends. Wait for the exit with `os.pidfd_open(process.pid)`
+in the event loop, then call `poll`. For folders that must be removed even when this process is
+killed (for sockets, say) use `cleanup.private_folder`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
 
 
 class ResourceLimits(NamedTuple):
-    """What one bot, with all the processes it makes, may take."""
+    """The resource limits of one bot with all its processes."""
 
     memory_bytes: int = 512 * MIB
     """Memory of the whole tree together."""
@@ -36,12 +36,12 @@ class ResourceLimits(NamedTuple):
 
 
 class LaunchSpec(NamedTuple):
-    """How one bot process is to be started.
+    """The settings to start one bot process.
 
     `folder` is the bot's own folder (read-only in the sandbox, and the working directory); without
-    one, the files that `command` names are all it sees. `environment` is added to a small base.
-    If `socket` is given, DEEPSEA_ADDRESS is set to it as seen by the bot. `stdout` and `stderr`
-    are descriptors that the bot inherits; the caller closes its own copies.
+    one, only the files that `command` names are visible. `environment` is added to a small base.
+    If `socket` is given, DEEPSEA_ADDRESS is set to its path inside the sandbox. `stdout` and
+    `stderr` are descriptors that the bot inherits; the caller closes its own copies.
     """
 
     command: tuple[str, ...]
@@ -54,42 +54,42 @@ class LaunchSpec(NamedTuple):
 
 
 class IsolatedProcess(Protocol):
-    """One started bot: a handle on its whole process tree."""
+    """A started bot: the handle of its whole process tree."""
 
     @property
     def pid(self) -> int:
-        """The process to wait for: it ends when the bot's first process has ended."""
+        """The process to wait for: it exits when the bot's first process has exited."""
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs (as of the last `poll`); negative or 128 + n: ended by signal n."""
+        """None while it runs (as of the last `poll`); negative or 128 + n: killed by signal n."""
 
     def poll(self) -> int | None:
         """Refresh and return `returncode`."""
 
     def kill(self) -> None:
-        """End every process of the tree, frozen or not. May be called again."""
+        """Kill every process of the tree, frozen or not. May be called again."""
 
     def cpu_us(self) -> int:
         """CPU time of the whole tree so far, in microseconds; never decreases."""
 
     def waited_us(self) -> int:
-        """How long the bot's threads were ready to run but had no CPU, in microseconds."""
+        """Time that the bot's threads were ready to run but had no CPU, in microseconds."""
 
     def is_ready(self) -> bool:
-        """Whether a thread of the bot's is running or waits for a CPU at this moment."""
+        """Whether a thread of the bot is running or waits for a CPU at this moment."""
 
     def freeze(self) -> None:
         """Stop every process of the tree until `thaw`. May be called again."""
 
     def thaw(self) -> None:
-        """Let a frozen tree go on. Does nothing if it is not frozen."""
+        """Resume a frozen tree. Does nothing if it is not frozen."""
 
     def over_limit(self) -> str | None:
-        """Which limit ended the bot, in words ("memory: more than 512 MiB"); None if none did."""
+        """The limit that the bot was killed for ("memory: more than 512 MiB"), or None."""
 
     def setup_error(self) -> str | None:
-        """Why the bot was never started, if the isolation itself failed: not the bot's fault."""
+        """The reason why the isolation failed before the bot started, or None: no bot's fault."""
 
     def close(self) -> None:
         """Kill what still runs and remove cgroups and folders. May be called again."""

@@ -1,10 +1,10 @@
-"""What a bot sees of the file system in the sandbox.
+"""The mounts of the sandbox: the part of the file system that a bot sees.
 
-Laws: an allow-list; everything is read-only but /tmp and /dev/shm, which are private, small and
-gone with the bot. Things keep the paths that they have outside, so a command means the same.
-Of a bot with a bot.toml its folder is shown and nothing else. Other folders may hold more bots or
-a whole home: of a bot that was given as a file or as a command line, the files that its command
-names are shown (whoever runs the referee wrote that command).
+Invariants: an allow-list; everything is read-only except /tmp and /dev/shm, which are private,
+small and removed with the bot. Files keep their paths of the host, so a command means the same.
+A bot with a bot.toml sees its folder and nothing else. Other folders may contain more bots or
+a whole home: a bot that was given as a file or as a command line sees the files that its command
+names (the user who runs the referee wrote that command).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Mount(NamedTuple):
     source: Path
     target: str
     is_bot: bool = False
-    """Part of the bot: it may be shown as a copy if the sandbox's user may not read it."""
+    """Part of the bot: it may be mounted as a copy if the sandbox's user cannot read it."""
 
 
 class Layout(NamedTuple):
-    """Everything that one bot is shown."""
+    """All mounts and links of one bot's sandbox."""
 
     shown: tuple[Mount, ...]
     links: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class Layout(NamedTuple):
 
 
 def layout_for(launch: LaunchSpec) -> Layout:
-    """What this bot is shown."""
+    """The mounts and links for this bot."""
     directory = (launch.folder or Path.cwd()).absolute()
     links, system = _system()
     bot = [Mount(path, str(path), is_bot=True) for path in _bot_paths(launch, directory)]
@@ -71,7 +71,7 @@ def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
 
 
 def _with_real_paths(paths: Sequence[Path]) -> Iterator[Mount]:
-    """Each path, and also where it really is if there are symbolic links on the way."""
+    """Each path, and its real path if there are symbolic links on the way."""
     for path in paths:
         yield Mount(path, str(path))
         yield Mount(path, str(path.resolve()))
@@ -92,7 +92,7 @@ def _bot_paths(launch: LaunchSpec, directory: Path) -> Iterator[Path]:
 
 
 def _without_nested(wanted: Sequence[Mount]) -> Iterator[Mount]:
-    """Outer folders first; what is inside of one that is shown anyway is left out."""
+    """Outer folders first, without paths that are inside another mount."""
     kept: list[Mount] = []
     for one in sorted(wanted, key=lambda one: len(Path(one.target).parts)):
         if one.target == "/":
@@ -103,12 +103,12 @@ def _without_nested(wanted: Sequence[Mount]) -> Iterator[Mount]:
 
 
 def bubblewrap_options(layout: Layout, launch: LaunchSpec, sources: dict[Mount, Path]) -> list[str]:
-    """The part of bubblewrap's options that builds the file system.
+    """The options of bubblewrap that build the file system.
 
-    `sources` says from where something is mounted if not from its own place.
+    `sources` has the source of a mount if it is not its own path.
     """
     size = str(launch.limits.file_bytes)
-    # Without a size and the remounting at the end, / would be writable memory without bound.
+    # Without a size and the remounting at the end, / would be writable memory without limit.
     root_size = str(ROOT_BYTES)
     options = ["--size", root_size, "--tmpfs", "/", "--proc", "/proc"]
     # Process 1 is bubblewrap under the bot's own uid: its memory could be read and even written.

@@ -1,9 +1,9 @@
-"""The level `process`: a plain child process, for bots that one trusts as one trusts oneself.
+"""The level `process`: a plain child process, for trusted bots.
 
-Laws: it hides nothing from the bot but most of the environment, and stops no malice; it bounds
-accidents: memory, processes, files, a bot that will not end. A bot has a session of its own and
-dies with the referee. A helper process that leaves the session and clears its environment can
-escape; the level `sandbox` is the answer to that.
+Invariants: it hides only most of the environment and stops no attack; it limits accidents: memory,
+processes, files, a bot that does not exit. A bot has its own session and is killed with the
+referee. A helper process that leaves the session and clears its environment can escape; use the
+level `sandbox` against that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PlainProcess:
         return "process"
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
-        """Start a bot; see `contract.Isolation`."""
+        """Start a bot; see `interface.Isolation`."""
         mark = f"{MARK_VARIABLE}={cleanup.new_mark()}"
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         if path := search_path(os.environ.get("PYTHONPATH", "")):
@@ -40,9 +40,9 @@ class PlainProcess:
             environment[ADDRESS_VARIABLE] = f"unix:{launch.socket}"
         environment[MARK_VARIABLE] = mark.partition("=")[2]
         setpriv = shutil.which("setpriv")
-        # Without setpriv the keeper still ends the bot when the referee is killed.
+        # Without setpriv the cleanup process still kills the bot when the referee is killed.
         dying_with_us = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
-        cleanup.enter("mark", mark)
+        cleanup.register("mark", mark)
         try:
             process = subprocess.Popen(
                 (*dying_with_us, *launch.command),
@@ -54,13 +54,13 @@ class PlainProcess:
                 start_new_session=True,
             )
         except OSError:
-            cleanup.strike("mark", mark)
+            cleanup.unregister("mark", mark)
             raise
         return PlainContained(process, mark, launch.limits)
 
 
 class PlainContained:
-    """A running plain process; see `contract.Contained`."""
+    """A running plain process; see `interface.IsolatedProcess`."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
         self._process = process
@@ -72,7 +72,7 @@ class PlainContained:
         self._over_limit: str | None = None
         self._frozen = False
         self._closed = False
-        cleanup.enter("session", str(process.pid), self._started)
+        cleanup.register("session", str(process.pid), self._started)
         self._set_limits()
         watchdog.watch(self._look)
 
@@ -100,7 +100,7 @@ class PlainContained:
         return self._cpu_us
 
     def waited_us(self) -> int:
-        # When it has ended its number may be another's.
+        # After its exit the number may belong to another process.
         return self._waits.us(self.pid if self._process.returncode is None else 0)
 
     def is_ready(self) -> bool:
@@ -129,11 +129,11 @@ class PlainContained:
         self.kill()
         cleanup_process.end_all([self._mark.encode()], {self.pid: self._started})
         self._process.wait()
-        cleanup.strike("session", str(self.pid))
-        cleanup.strike("mark", self._mark)
+        cleanup.unregister("session", str(self.pid))
+        cleanup.unregister("mark", self._mark)
 
     def _tree(self) -> list[int]:
-        # Once the process is reaped its number may be another's.
+        # Once the process is reaped its number may belong to another one.
         return process_tree.tree(self.pid) if self._process.returncode is None else []
 
     def _set_limits(self) -> None:

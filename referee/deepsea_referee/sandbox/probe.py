@@ -1,9 +1,9 @@
-"""What works on this machine, found out by doing it.
+"""Checks whether the sandbox works on this machine, by trying it.
 
-Laws: nothing is believed because a program or a file exists; every check that can be made inside
-a sandbox is made inside one. `choose` accepts a sandbox only after one was looked at from within,
-once for each process; `look` begins that early, beside other work. Each check says what it means
-and, if it failed, what to do.
+Invariants: the existence of a program or file proves nothing; every check that can run inside
+a sandbox runs inside one. `choose` accepts a sandbox only after one was tested from inside,
+once for each process; `look` starts that test early, beside other work. Each check says what it
+means and, if it failed, what to do.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Check(NamedTuple):
     name: str
     ok: bool
     meaning: str
-    """What it is good for."""
+    """What it protects or proves."""
     found: str = ""
-    """What was seen here."""
+    """What was found here."""
     remedy: str = ""
     """What to do if it is not ok."""
     needed: bool = True
@@ -52,17 +52,17 @@ class Check(NamedTuple):
 
 
 def look(level: IsolationLevel) -> AbstractContextManager[run_once.ProgramRun | None]:
-    """Begin to look at a sandbox, for `choose(level, LOOK)` in the context that this is."""
+    """Start the test of a sandbox early: `with look(level) as begun: ... choose(level, begun)`."""
     if level == "process" or not all(basic.ok for basic in (_platform(), _programs())):
         return nullcontext()
     try:
         return _look_inside(ResourceLimits())
-    except OSError:  # `choose` will meet it too, and tell
+    except OSError:  # `choose` will get it too, and report it
         return nullcontext()
 
 
 def choose(level: IsolationLevel, begun: run_once.ProgramRun | None = None) -> Isolation:
-    """The isolation for a level; `auto` is the best that works here, and its name says which.
+    """Select the isolation for a level; `auto` is the best that works here.
 
     Raises SandboxUnavailable with the remedy if `sandbox` is asked for and does not work.
     """
@@ -79,7 +79,7 @@ def choose(level: IsolationLevel, begun: run_once.ProgramRun | None = None) -> I
 
 @cache
 def sandbox_trouble() -> Check | None:
-    """The first thing that keeps this machine from confining a bot; None if nothing does."""
+    """The first failed check of confinement; None if all pass."""
     return _first_trouble()
 
 
@@ -88,7 +88,7 @@ def _first_trouble(begun: run_once.ProgramRun | None = None) -> Check | None:
 
 
 def confinement(begun: run_once.ProgramRun | None = None) -> Iterator[Check]:
-    """The checks without which nothing counts as a sandbox; stops at the first basic failure."""
+    """The checks that a sandbox must pass; stops at the first basic failure."""
     for basic in (_platform(), _programs()):
         yield basic
         if not basic.ok:
@@ -99,7 +99,7 @@ def confinement(begun: run_once.ProgramRun | None = None) -> Iterator[Check]:
         facts = json.loads(looked.stdout)
     except ValueError:
         facts = None
-    # If the look failed, is it the sandbox or is it Python?
+    # If the test failed, find out whether the cause is the sandbox or Python.
     starts = _starts(
         looked
         if facts
@@ -120,7 +120,7 @@ def confinement(begun: run_once.ProgramRun | None = None) -> Iterator[Check]:
 
 
 def _look_inside(limits: ResourceLimits) -> run_once.ProgramRun:
-    # Without site-packages: what is looked at is the sandbox, not the Python environment.
+    # Without site-packages: the test is about the sandbox, not the Python environment.
     command = (sys.executable, "-I", "-S", "-B", probe_inside.__file__, str(2 * limits.processes))
     return run_once.ProgramRun(Sandbox(), command, limits=limits)
 
@@ -187,12 +187,12 @@ def _judge(facts: dict[str, Any], limits: ResourceLimits) -> Iterator[Check]:
     yield Check(
         "own namespaces",
         not shared and len(facts["processes"]) == 2 and facts["interfaces"] == ["lo"],
-        "no process, network, file system or name of this machine or of another bot in sight",
+        "processes, network, file system and names of this machine and other bots are hidden",
         f"shared with this machine: {', '.join(shared)}" if shared else "",
         FOR_DEVELOPERS,
     )
     yield Check(
-        "no rights",
+        "no privileges",
         facts["outside_uid"] != 0
         and all(int(mask, 16) == 0 for mask in facts["capabilities"])
         and facts["no_new_privileges"] == "1",
@@ -213,7 +213,7 @@ def _judge(facts: dict[str, Any], limits: ResourceLimits) -> Iterator[Check]:
             "io_uring_setup": "ENOSYS",
             "beyond": "ENOSYS",
         },
-        "only Unix sockets; no tracing, keyrings, namespaces, mounts or kernel side doors",
+        "only Unix sockets; no tracing, keyrings, namespaces, mounts or risky kernel interfaces",
         "",
         "the kernel must have CONFIG_SECCOMP_FILTER; else " + FOR_DEVELOPERS,
     )
@@ -221,12 +221,12 @@ def _judge(facts: dict[str, Any], limits: ResourceLimits) -> Iterator[Check]:
     yield Check(
         "read-only",
         refusals <= {"EROFS", "EACCES"} and facts["write_tmp"] == "",
-        "nothing can be written but a small private /tmp",
+        "only a small private /tmp is writable",
         "",
         FOR_DEVELOPERS,
     )
     yield Check(
-        "nothing handed down",
+        "nothing inherited",
         facts["first_process"] == [] and set(facts["descriptors"]) <= {0, 1, 2, 3},
         "no environment and no open file of the referee is visible to a bot",
         "",
@@ -234,7 +234,7 @@ def _judge(facts: dict[str, Any], limits: ResourceLimits) -> Iterator[Check]:
     )
     most = limits.processes
     yield Check(
-        "process bound",
+        "process limit",
         most // 2 <= facts["threads"] < most,
         "processes and threads are counted for each sandbox, not for the whole user",
         f"{facts['threads']} threads started, {most} are allowed",

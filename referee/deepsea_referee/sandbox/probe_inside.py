@@ -1,7 +1,7 @@
-"""Reports what a bot would find in the sandbox. Runs there, as a program: see probe.py.
+"""Reports what a bot can see and do in the sandbox. Runs inside it, as a program: see probe.py.
 
-Laws: needs nothing but the standard library; harms nothing wherever it runs: it looks, and it
-tries only what a confined bot must be refused and what undoes itself at once.
+Invariants: uses only the standard library; harmless wherever it runs: it reads, and tries only
+what must be refused to a confined bot or what it undoes at once.
 Prints one JSON object: facts about this process, and for each attempt "" or the error's name.
 """
 
@@ -29,7 +29,7 @@ CALLS = {
 
 
 def attempt(action: Callable[[], object]) -> str:
-    """The name of the error that an action met, "" if it worked."""
+    """The name of the error that an action raised, "" if it worked."""
     try:
         made = action()
     except OSError as error:
@@ -42,7 +42,7 @@ def attempt(action: Callable[[], object]) -> str:
 
 
 def write_in(folder: str) -> str:
-    """Try to make something in a folder; it is removed again."""
+    """Try to make a folder in a folder; it is removed again."""
 
     def make_and_remove() -> None:
         made = os.path.join(folder, f"deepsea-probe-{os.getpid()}")
@@ -53,7 +53,7 @@ def write_in(folder: str) -> str:
 
 
 def call(name: str) -> str:
-    """Try a system call with arguments that cannot do anything."""
+    """Try a system call with arguments that have no effect."""
     library = ctypes.CDLL(None, use_errno=True)
     number = CALLS[name][0 if os.uname().machine == "x86_64" else 1]
     if library.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 5) == -1:
@@ -63,8 +63,8 @@ def call(name: str) -> str:
 
 def threads_possible(most: int) -> int:
     """How many threads can be started, up to `most`."""
-    # Not threading.Thread, which waits for each to have begun: that would take longer than
-    # everything else that is looked at.
+    # Not threading.Thread, which waits until each has started: that would take longer than
+    # all other checks.
     gate = _thread.allocate_lock()
     started = 0
     with gate, contextlib.suppress(RuntimeError):
@@ -90,7 +90,7 @@ def _read(file: str) -> str:
 
 
 def facts(threads: int) -> dict[str, object]:
-    """Everything that the probe wants to know."""
+    """All facts that the probe needs."""
     status = dict(line.split(":\t", 1) for line in _read("/proc/self/status").splitlines())
     interfaces = _read("/proc/self/net/dev").splitlines()[2:]
     return {

@@ -1,7 +1,7 @@
-"""Looks at a process and all that descend from it, through /proc.
+"""Reads CPU time, memory and state of a process and its descendants from /proc.
 
-Laws: reads only; whatever vanishes while it is being read counts as gone, never as an error.
-Works for another user's processes too (stat, status, schedstat and children are open to all).
+Invariants: read-only; what vanishes while it is being read counts as gone, never as an error.
+Works for other users' processes too (everybody may read stat, status, schedstat and children).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def cpu_us(pid: int) -> int:
 
 
 def thread_waits_us(pid: int) -> dict[str, int]:
-    """How long each thread of a process was ready but had no CPU; empty if the process is gone.
+    """Time that each thread of a process was ready but had no CPU; empty if the process is gone.
 
     All threads, because an answer passes through several: one reads the stream, another decides.
     """
@@ -95,10 +95,10 @@ def thread_waits_us(pid: int) -> dict[str, int]:
 
 
 class Waits:
-    """What the threads of a process have waited for a CPU, added up; never decreases.
+    """Sums the time that a process's threads waited for a CPU; never decreases.
 
-    A thread takes its account with it when it ends, and gRPC's come and go: so what each has waited
-    since the last time is added to what is known.
+    A thread's counter disappears with the thread, and gRPC's threads come and go: so the waiting
+    time of each thread since the last reading is added to the sum.
     """
 
     def __init__(self) -> None:
@@ -106,18 +106,18 @@ class Waits:
         self._threads: dict[str, int] = {}
 
     def us(self, pid: int) -> int:
-        """Up to now; nothing more once the process is gone."""
+        """The sum up to now; no longer grows once the process is gone."""
         threads = thread_waits_us(pid)
         for thread, waited_us in threads.items():
             before_us = self._threads.get(thread, 0)
-            # Less than before: another thread with that number.
+            # Less than before: a new thread with a reused number.
             self._total_us += waited_us - before_us if waited_us >= before_us else waited_us
         self._threads = threads
         return self._total_us
 
 
 def is_ready(pid: int, but: int = 0) -> bool:
-    """Whether a thread of a process is running or waits for a CPU; `but` is a thread left out."""
+    """Whether a thread of a process, except thread `but`, is running or waits for a CPU."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -130,7 +130,7 @@ def is_ready(pid: int, but: int = 0) -> bool:
 
 
 class Usage(NamedTuple):
-    """What a tree holds at one moment."""
+    """Memory and tasks of a tree at one moment."""
 
     memory_bytes: int
     """Resident, swapped out and page tables, shared pages counted once for each process."""
@@ -139,7 +139,7 @@ class Usage(NamedTuple):
 
 
 def usage(pids: list[int]) -> Usage:
-    """Add up what these processes hold."""
+    """Sum memory and tasks of these processes."""
     kib = tasks = 0
     for pid in pids:
         try:
@@ -173,7 +173,7 @@ def exact_memory_bytes(pids: list[int]) -> int | None:
 
 
 def wait_for_end(pid: int, milliseconds: int) -> bool:
-    """Whether a process ends within this time; wakes with its end, not some pause later."""
+    """Wait for a process to exit; False after a timeout. Returns at once when it exits."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

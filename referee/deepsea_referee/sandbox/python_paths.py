@@ -1,7 +1,7 @@
-"""Where the programs live that bots need: the interpreter, its environment, the SDK, the system.
+"""Paths that bots need: the interpreter, its environment, the SDK, the system.
 
-Laws: nothing of a bot or of the SDK is imported to find it; paths are those of the referee's own
-interpreter, because a bot given as a Python file is run by it.
+Invariants: nothing of a bot or of the SDK is imported to find it; paths are those of the referee's
+own interpreter, because it also runs bots that are Python files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PASSED_ON = (
 SDK_PACKAGES = ("deepsea_sdk", "deepsea_rules")
 LIBRARY = "grpc"
 
-# What a program of the system needs besides /usr. Everything else of /etc stays outside.
+# What system programs need besides /usr. Everything else of /etc stays outside.
 SYSTEM_FOLDERS = ("/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
 SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 
@@ -47,10 +47,10 @@ def python_folders() -> tuple[Path, ...]:
 
 @cache
 def sdk_folders() -> tuple[Path, ...]:
-    """What the SDK needs that is not inside `python_folders`.
+    """The folders that the SDK needs outside of `python_folders`.
 
-    That is the case for a checkout (an editable installation, or found by PYTHONPATH): of it the
-    packages alone are shown. The folder in which gRPC lies is shown with all its neighbours.
+    A checkout (an editable installation, or found by PYTHONPATH) needs them: only its packages
+    are mounted. The folder that contains gRPC is mounted with everything in it.
     """
     packages = [folder for name in SDK_PACKAGES for folder in _package_folders(name)]
     libraries = [folder.parent for folder in _package_folders(LIBRARY)]
@@ -58,12 +58,12 @@ def sdk_folders() -> tuple[Path, ...]:
 
 
 def search_path(inherited: str = "") -> str:
-    """What PYTHONPATH must hold for a bot to import the SDK; "" if nothing."""
+    """The PYTHONPATH with which a bot can import the SDK; "" if none is needed."""
     parts = [
         folder.parent for name in (*SDK_PACKAGES, LIBRARY) for folder in _package_folders(name)
     ]
     user_site = Path(site.getusersitepackages()).absolute()
-    # The user's site is found through the home folder, which a bot has not got.
+    # The user's site is found through the home folder, which a bot does not have.
     words = [str(part) for part in parts if part == user_site or not _is_in_python(part)]
     words += [part for part in inherited.split(os.pathsep) if part]
     return os.pathsep.join(dict.fromkeys(words))

@@ -1,10 +1,10 @@
-"""The steps between this process and bubblewrap: control groups, and a user without rights.
+"""The steps between this process and bubblewrap: control groups, and an unprivileged user.
 
-Laws: each step replaces itself by the next, so the bot's tree hangs under one process of ours.
-A bot is never uid 0 outside its sandbox: if this process is root, it becomes `nobody` before
-bubblewrap starts. What nobody may not reach (an interpreter in root's home, a private socket
-folder) is then mounted, in a mount namespace of its own, where nobody may; what it may not read
-of a bot is copied.
+Invariants: each step executes the next in its place, so the bot's tree is below one child process.
+A bot is never uid 0 outside its sandbox: if this process is root, the child becomes `nobody` before
+bubblewrap starts. What `nobody` cannot reach (an interpreter in root's home, a private socket
+folder) is then mounted, in its own mount namespace, where `nobody` can; files of a bot that
+`nobody` cannot read are copied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ exec "$@"
 
 def tool(name: str) -> str:
     """The path of a program of the system; SandboxUnavailable if it is missing."""
-    # Not the caller's PATH: these run before anything is confined.
+    # Not the caller's PATH: these programs run before anything is confined.
     found = shutil.which(name, path=TOOL_PATH)
     if found is None:
         raise SandboxUnavailable(f"the sandbox needs the program {name!r}: install its package")
@@ -43,13 +43,13 @@ def tool(name: str) -> str:
 
 
 def is_root() -> bool:
-    """Whether bots must first be given another user."""
+    """Whether bots must run as another user."""
     return os.geteuid() == 0
 
 
 @dataclass(slots=True)
 class Stage:
-    """Makes what is shown readable for the sandbox's user; `sources` says where it is now."""
+    """Makes mounts readable for the sandbox's user; `sources` has their new places."""
 
     folder: Path | None = None
     sources: dict[Mount, Path] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Stage:
 
     @classmethod
     def build(cls, shown: Sequence[Mount]) -> Stage:
-        """For an ordinary user there is nothing to do: bots are the same user."""
+        """Prepare the mounts; nothing to do for an ordinary user, whose bots are the same user."""
         stage = cls()
         if is_root():
             try:
@@ -94,20 +94,20 @@ class Stage:
             if not _reachable(self.folder.parent):
                 cleanup.remove_folder(self.folder)
                 self.folder = cleanup.private_folder(parent="/tmp")
-            # For root and the sandbox's user only; that one may pass through but not look around.
+            # For root and the sandbox's user only, who may pass through but not list it.
             os.chown(self.folder, -1, NOBODY)
             self.folder.chmod(0o710)
         return self.folder / str(len(self.sources))
 
     def remove(self) -> None:
-        """Remove copies and mount points; the mounts themselves went with their namespace."""
+        """Remove copies and mount points; the mounts are gone with their namespace."""
         if self.folder is not None:
             cleanup.remove_folder(self.folder)
             self.folder = None
 
 
 def steps(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, str]]:
-    """What to put before bubblewrap's command line, and the environment it needs."""
+    """The command line before bubblewrap's, and the environment that it needs."""
     words: list[str] = []
     environment: dict[str, str] = {}
     if stage.mounts:

@@ -1,7 +1,7 @@
-"""Runs a program at some level of isolation and waits for it: for probes and tests, not for play.
+"""Runs a program at a level of isolation and waits for it: for probes and tests, not for games.
 
-Laws: blocks, but never longer than it is told to; closes what it opened. What the program prints
-is read at the end, so it may print as much as a pipe holds (64 KiB).
+Invariants: blocks, but no longer than the timeout; closes what it opened. The output is read at
+the end, so a program may print as much as a pipe holds (64 KiB).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PIPE_BYTES = 65536
 
 
 class RunOutcome(NamedTuple):
-    """What became of a program."""
+    """The outcome of a program."""
 
     ended: bool
-    """Whether it ended by itself (or was ended by a limit) within the time."""
+    """Whether it exited (or was killed for exceeding a limit) before the timeout."""
     returncode: int | None
     stdout: str
     stderr: str
@@ -31,12 +31,12 @@ class RunOutcome(NamedTuple):
 
 
 def wait_for(contained: IsolatedProcess, milliseconds: int) -> bool:
-    """Whether the program ends within this time."""
+    """Wait for the program to exit; False after a timeout."""
     return process_tree.wait_for_end(contained.pid, milliseconds)
 
 
 class ProgramRun:
-    """A program under way. `outcome` and `close` may be called in any order; `close` at last."""
+    """A running program. Call `outcome` if you need it, and `close` in any case."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ProgramRun:
             os.close(err_end)
 
     def outcome(self, milliseconds: int = 10_000) -> RunOutcome:
-        """Wait for its end at most this long, end it, and say what became of it."""
+        """Wait for its exit until the timeout, kill it, and return the outcome."""
         contained = self._contained
         assert contained is not None
         ended = wait_for(contained, milliseconds)
@@ -84,7 +84,7 @@ class ProgramRun:
         )
 
     def close(self) -> None:
-        """End it, if it has not ended, and leave nothing behind. May be called again."""
+        """Kill it if it still runs, and leave nothing behind. May be called again."""
         if self._contained is not None:
             self._contained.close()
         for descriptor in (self._out, self._err):
@@ -109,7 +109,7 @@ def run(
     limits: ResourceLimits | None = None,
     milliseconds: int = 10_000,
 ) -> RunOutcome:
-    """Start a program, wait for its end at most this long, end it, and say what became of it."""
+    """Start a program, wait for its exit until the timeout, kill it, and return the outcome."""
     with ProgramRun(
         isolation, command, folder=folder, environment=environment, socket=socket, limits=limits
     ) as trial:

@@ -1,7 +1,7 @@
-"""The level `sandbox`: a bot in namespaces of its own, made by bubblewrap without any rights.
+"""The level `sandbox`: a bot in its own namespaces, made by bubblewrap without privileges.
 
-Laws: own user, mount, pid, net, ipc, uts and cgroup namespaces; no capability; the system call
-filter of seccomp.py; limits set inside; memory and tasks bounded by a control group or, where
+Invariants: own user, mount, pid, net, ipc, uts and cgroup namespaces; no capability; the system
+call filter of seccomp.py; limits set inside; memory and tasks limited by a control group or, where
 there is none, by the watchdog. bubblewrap itself gets an empty environment and its options
 through a descriptor: nothing of the referee is in the memory that it shares with the sandbox.
 """
@@ -34,7 +34,7 @@ ENVIRONMENT = {
 
 
 class Sandbox:
-    """Starts bots in bubblewrap. `places` are the control groups to use, as a rule all found."""
+    """Starts bots in bubblewrap. `places`: the control groups to use, by default all found."""
 
     def __init__(self, places: cgroup.Hierarchies | None = None) -> None:
         self._places = cgroup.hierarchies() if places is None else places
@@ -44,10 +44,10 @@ class Sandbox:
         return "sandbox"
 
     def spawn(self, launch: LaunchSpec) -> SandboxedProcess:
-        """Start a bot; see `contract.Isolation`."""
+        """Start a bot; see `interface.Isolation`."""
         plan = mounts.layout_for(launch)
         mark = f"deepsea-{cleanup.new_mark()}"
-        cleanup.enter("mark", mark)
+        cleanup.register("mark", mark)
         group: cgroup.Group | None = None
         stage: root_staging.Stage | None = None
         status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -63,7 +63,7 @@ class Sandbox:
                 group.remove()
             if stage is not None:
                 stage.remove()
-            cleanup.strike("mark", mark)
+            cleanup.unregister("mark", mark)
             raise
         finally:
             os.close(status_end)
@@ -71,7 +71,7 @@ class Sandbox:
 
 
 def _options(launch: LaunchSpec) -> list[str]:
-    """bubblewrap's options but for the file system."""
+    """bubblewrap's options, except those of the file system."""
     environment = dict(ENVIRONMENT)
     if search_path := python_paths.search_path():
         environment["PYTHONPATH"] = search_path
@@ -92,8 +92,8 @@ def _limits(limits: ResourceLimits) -> list[str]:
         "nproc": (resource.RLIMIT_NPROC, limits.processes),
         "nofile": (resource.RLIMIT_NOFILE, limits.open_files),
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
-        # Back-stops for one process; the bound on the whole is elsewhere. Address space is
-        # reserved much more freely than used (gRPC in Python: 35 MiB used, 600 reserved).
+        # Additional limits of one process; the whole tree is limited elsewhere. Programs reserve
+        # much more address space than they use (gRPC in Python: 35 MiB used, 600 reserved).
         "data": (resource.RLIMIT_DATA, 2 * limits.memory_bytes + _GIB // 2),
         "as": (resource.RLIMIT_AS, max(16 * _GIB, 8 * limits.memory_bytes)),
         "memlock": (resource.RLIMIT_MEMLOCK, 64 * 1024),
@@ -124,7 +124,7 @@ def _start(
     options_end = _descriptor_with(os.fsencode("\0".join(options)))
     filter_end = _descriptor_with(seccomp.program())
     try:
-        # The keeper finds bubblewrap's processes by the mark, as an argument that does nothing.
+        # The cleanup process finds bubblewrap's processes by this argument, which has no effect.
         command = [*steps, root_staging.tool("bwrap"), "--unsetenv", mark]
         command += ["--args", str(options_end), "--seccomp", str(filter_end)]
         command += ["--json-status-fd", str(status_end), "--"]

@@ -1,11 +1,11 @@
-"""A bot that runs in bubblewrap: measured, frozen and ended from outside.
+"""A bot that runs in bubblewrap: measured, frozen and killed from outside.
 
 The tree: bubblewrap's monitor (the process that we started) > the sandbox's process 1, also
-bubblewrap > the bot's first process > whatever it makes. When process 1 ends, the kernel ends
-everything in the sandbox; it ends when the bot's first process, the monitor or this process does.
+bubblewrap > the bot's first process > its children. When process 1 exits, the kernel kills
+everything in the sandbox; it exits when the bot's first process, the monitor or this process does.
 
-Laws: what can be asked of the control group is asked there, the rest is seen through /proc.
-Numbers of processes are not trusted for long: process 1 is held by a descriptor.
+Invariants: readings come from the control group where it has them, the rest from /proc.
+Process numbers may be reused: process 1 is held by a pidfd.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from deepsea_referee.sandbox import (
 )
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 
-# What a file in a tmpfs costs the kernel, for the watchdog's account.
+# What a file in a tmpfs costs the kernel, as the watchdog counts it.
 INODE_BYTES = 1024
 _END_MS = 1000
 
 
 class SandboxedProcess:
-    """A bot in its sandbox; see `contract.Contained`."""
+    """A bot in its sandbox; see `interface.IsolatedProcess`."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class SandboxedProcess:
         self._group = group
         self._stage = stage
         self._status = status
-        # The watchdog's thread looks while another kills or closes.
+        # The watchdog's thread checks while another kills or closes.
         self._lock = threading.RLock()
-        self._said = b""
+        self._status_text = b""
         self._first: int | None = None  # the sandbox's process 1, in our numbers
         self._first_handle = -1
         self._bot: int | None = None
@@ -80,22 +80,22 @@ class SandboxedProcess:
 
     def kill(self) -> None:
         with self._lock:
-            self._learn()
+            self._read_status()
             ended = self._process.poll() is not None
             self._killed |= not ended
             if self._first_handle >= 0:
-                # Process 1 goes and takes all with it; the monitor sees that, reaps it and ends.
+                # All processes die with process 1; the monitor then reaps it and exits.
                 with contextlib.suppress(OSError):
                     signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
             elif not ended and not (self._group and self._group.kill()):
                 self._kill_during_setup()
-            # Not before: what dies must not run again first. A v1 freezer holds back even SIGKILL.
+            # Not before: killed processes must not run again. A v1 freezer delays even SIGKILL.
             self.thaw()
 
     def cpu_us(self) -> int:
         used = self._group.cpu_us() if self._group else None
-        if used is None and self._process.returncode is None and (first := self._learn()):
-            # Process 1 too: it has the time of what it reaped.
+        if used is None and self._process.returncode is None and (first := self._read_status()):
+            # With process 1: it has the time of the children that it reaped.
             used = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(first))
         self._cpu_us = max(self._cpu_us, used or 0)
         return self._cpu_us
@@ -109,7 +109,7 @@ class SandboxedProcess:
 
     def _running_bot(self) -> int | None:
         """The bot's first process, in our numbers."""
-        if self._bot is None and (first := self._learn()) is not None:
+        if self._bot is None and (first := self._read_status()) is not None:
             self._bot = next(iter(process_tree.children(first)), None)
         return self._bot if self._process.returncode is None else None
 
@@ -137,12 +137,12 @@ class SandboxedProcess:
     def setup_error(self) -> str | None:
         if self._process.poll() is None or self._killed or self.over_limit():
             return None
-        self._learn()
-        if b'"exit-code"' in self._said:
+        self._read_status()
+        if b'"exit-code"' in self._status_text:
             return None
         # bubblewrap reports the bot's exit if and only if the bot was started.
         return (
-            f"the sandbox could not be built (status {self._process.returncode}): see stderr, "
+            f"the sandbox could not be set up (status {self._process.returncode}): see stderr, "
             "and run `deepsea-referee doctor`"
         )
 
@@ -166,21 +166,21 @@ class SandboxedProcess:
                 waiting.poll(_END_MS)
                 os.close(self._first_handle)
                 self._first_handle = -1
-            self._learn()
+            self._read_status()
             os.close(self._status)
             self._status = -1
         if self._group is not None:
             self._group.remove()
         self._stage.remove()
-        cleanup.strike("mark", self._mark)
+        cleanup.unregister("mark", self._mark)
 
-    def _learn(self) -> int | None:
-        """Read what bubblewrap has said so far; the number of the sandbox's process 1 if known."""
+    def _read_status(self) -> int | None:
+        """Read bubblewrap's status; returns the number of the sandbox's process 1 if known."""
         with self._lock:
             if self._status >= 0:
                 with contextlib.suppress(BlockingIOError):
-                    self._said += os.read(self._status, 65536)
-            line, end, _rest = self._said.partition(b"\n")
+                    self._status_text += os.read(self._status, 65536)
+            line, end, _rest = self._status_text.partition(b"\n")
             if self._first is None and end:
                 self._first = int(json.loads(line)["child-pid"])
                 with contextlib.suppress(ProcessLookupError):
@@ -188,27 +188,27 @@ class SandboxedProcess:
         return self._first
 
     def _members(self) -> list[int]:
-        """Every process of the sandbox but for bubblewrap's own."""
-        first = self._learn()
+        """Every process of the sandbox except bubblewrap's own."""
+        first = self._read_status()
         if first is None or self._process.returncode is not None:
             return []
         return process_tree.tree(first)[1:]
 
     def _kill_during_setup(self) -> None:
-        # The monitor is stopped first so that it cannot make the sandbox's first process between
-        # our look and its end; that one dies with the monitor only a little later in its life.
+        # The monitor is stopped first so that it cannot start the sandbox's first process between
+        # our listing and its death; at its start that process does not yet die with the monitor.
         pid = self._process.pid
         stop_signals.stop_all(lambda: [pid])
         stop_signals.send([*process_tree.tree(pid)[1:], pid], signal.SIGKILL)
 
     def _look(self) -> None:
         if self._group is not None and self._group.bounds_memory:
-            # The kernel may have ended one process only: the rest is to go too.
+            # The kernel may have killed one process only: kill the rest too.
             if self.over_limit():
                 self.kill()
             return
         members = self._members()
-        if not members:  # not yet built: what would be looked at is this machine
+        if not members:  # not yet set up: the figures would be this machine's
             return
         usage = process_tree.usage(members)
         in_files = self._bytes_in_files()
@@ -223,7 +223,7 @@ class SandboxedProcess:
             self.kill()
 
     def _bytes_in_files(self) -> int:
-        """What /tmp and /dev/shm hold, with what their files cost even if they are empty."""
+        """The size of /tmp and /dev/shm, including what empty files cost."""
         total = 0
         for folder in ("tmp", "dev/shm"):
             try:
@@ -231,7 +231,7 @@ class SandboxedProcess:
             except OSError:
                 continue
             if found.f_blocks * found.f_frsize > self._limits.file_bytes + found.f_frsize:
-                continue  # not the one that was made for the bot
+                continue  # not the tmpfs that was made for the bot
             total += (found.f_blocks - found.f_bfree) * found.f_frsize
             total += (found.f_files - found.f_ffree) * INODE_BYTES
         return total

@@ -1,9 +1,9 @@
-"""The system call filter of the sandbox: a reviewed table and the program made from it.
+"""The system call filter of the sandbox (seccomp): a reviewed table and the program made from it.
 
-Laws: the table is data; whoever reviews it needs to read nothing below it. A call that the table
-does not name is allowed if it existed when the table was reviewed (up to LAST_REVIEWED) and does
-not exist for the bot otherwise, so a new kernel opens no new door. Other architectures' calls
-(32-bit on a 64-bit kernel) end the process. One program serves x86_64 and aarch64.
+Invariants: the table is data, and can be reviewed without the code below it. A call that the table
+does not name is allowed if it existed when the table was reviewed (up to LAST_REVIEWED) and fails
+with ENOSYS otherwise, so calls of newer kernels are refused. Other architectures' calls
+(32-bit on a 64-bit kernel) kill the process. One program serves x86_64 and aarch64.
 The format is classic BPF as seccomp(2) describes it; bubblewrap installs it.
 """
 
@@ -20,9 +20,9 @@ LAST_REVIEWED = 462
 
 
 class Denied(NamedTuple):
-    """A call that fails with `error`, or does nothing and seems to work if that is 0.
+    """A call that fails with `error`, or does nothing and returns 0 if that is 0.
 
-    `when` limits that to some values of one argument.
+    `when` restricts this to some values of one argument.
     """
 
     name: str
@@ -65,7 +65,7 @@ TABLE: tuple[Denied, ...] = (
     Denied("keyctl", 250, 219, _EPERM),
     Denied("add_key", 248, 217, _EPERM),
     Denied("request_key", 249, 218, _EPERM),
-    # Namespaces of one's own are where most of the kernel's holes were found. clone3 takes its
+    # Most of the kernel's security holes were found in new namespaces. clone3 takes its
     # flags from memory, where no filter can see them; libraries fall back to clone.
     Denied("unshare", 272, 97, _EPERM),
     Denied("setns", 308, 268, _EPERM),
@@ -96,7 +96,7 @@ TABLE: tuple[Denied, ...] = (
     Denied("io_uring_register", 427, 427, _ENOSYS),
     Denied("fanotify_init", 300, 262, _EPERM),
     Denied("fanotify_mark", 301, 263, _EPERM),
-    # Counted for each user of the host: one bot could use up every other's.
+    # Counted for each user of the host: one bot could use up the others' share.
     Denied("inotify_init", 253, None, _ENOSYS),
     Denied("inotify_init1", 294, 26, _ENOSYS),
     # Memory that belongs to no process, so neither its limits nor the watchdog count it.
@@ -119,15 +119,15 @@ TABLE: tuple[Denied, ...] = (
     Denied("setxattr", 188, 5, errno.EOPNOTSUPP),
     Denied("lsetxattr", 189, 6, errno.EOPNOTSUPP),
     Denied("fsetxattr", 190, 7, errno.EOPNOTSUPP),
-    # Only Unix sockets: internet sockets lead nowhere in an empty network, but vsock ones reach
-    # the hypervisor and netlink, packet and others are large parts of the kernel.
+    # Only Unix sockets: internet sockets are useless in an empty network, but vsock ones reach
+    # the hypervisor, and netlink, packet and others are large parts of the kernel.
     Denied("socket", 41, 198, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
     Denied("socketpair", 53, 199, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
-    # Locks on files that two sandboxes see (libraries, say) would be a telephone between them.
+    # Locks on files that two sandboxes see (libraries, say) would be a covert channel.
     Denied("flock", 73, 32, errno.ENOLCK),
     Denied("fcntl", 72, 25, errno.ENOLCK, When(1, "in", _LOCKS)),
     Denied("cachestat", 451, 451, _ENOSYS),
-    # The bond by which everything ends with the referee must hold.
+    # A bot must not clear the parent-death signal that kills it with the referee.
     Denied("prctl", 157, 167, 0, When(0, "in", (_PR_SET_PDEATHSIG,))),
     # Typing into a terminal.
     Denied("ioctl", 16, 29, _EPERM, When(1, "in", (_TIOCSTI, _TIOCLINUX))),
@@ -139,7 +139,7 @@ TABLE: tuple[Denied, ...] = (
     Denied("ioprio_set", 251, 30, _EPERM),
     Denied("migrate_pages", 256, 238, _EPERM),
     Denied("move_pages", 279, 239, _EPERM),
-    # The machine itself. All of these need rights that a bot has not; the filter says so again.
+    # The machine itself. All of these need privileges that a bot does not have; refused again here.
     Denied("acct", 163, 89, _EPERM),
     Denied("swapon", 167, 224, _EPERM),
     Denied("swapoff", 168, 225, _EPERM),
@@ -160,7 +160,7 @@ TABLE: tuple[Denied, ...] = (
     Denied("lsm_get_self_attr", 459, 459, _EPERM),
     Denied("lsm_set_self_attr", 460, 460, _EPERM),
     Denied("lsm_list_modules", 461, 461, _EPERM),
-    # Only on x86_64: old doors.
+    # Only on x86_64: obsolete calls.
     Denied("iopl", 172, None, _EPERM),
     Denied("ioperm", 173, None, _EPERM),
     Denied("modify_ldt", 154, None, _EPERM),
@@ -197,7 +197,7 @@ def _unless_equal(value: int, skip: int) -> Instruction:
 
 
 def _rule(rule: Denied, number: int) -> Iterator[Instruction]:
-    """Expects the call's number to be loaded, and leaves it loaded if the rule does not apply."""
+    """The instructions of one rule. They expect the call's number to be loaded, and keep it so."""
     refuse = _return(ERROR | rule.error)
     if rule.when is None:
         yield _unless_equal(number, skip=1)

@@ -1,7 +1,7 @@
-"""Freezing and ending process trees with signals, for where there is no cgroup to do it.
+"""Freezes and kills process trees with signals, where there is no control group.
 
-Laws: stopping is repeated until every member was seen stopped, because a process may fork while
-it is being stopped. Members are found anew each time, never remembered.
+Invariants: stopping is repeated until every member was seen stopped, because a process may fork
+while it is being stopped. Members are searched each time, never remembered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Members = Callable[[], Iterable[int]]
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signal each of these processes; those that are gone are passed over."""
+    """Signal each of these processes; those that are gone are skipped."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -37,5 +37,5 @@ def stop_all(members: Members) -> bool:
 
 
 def go_all(members: Members) -> None:
-    """Let every member go on."""
+    """Resume every member."""
     send(members(), signal.SIGCONT)

@@ -1,9 +1,9 @@
-"""One thread that looks at every running bot a few times a second.
+"""The watchdog: one thread that checks every running bot every GAP_S.
 
-Laws: it is the only thread of this package; it starts with the first bot and ends with the last.
-A look must be short and must not raise for a bot that has just ended.
-Where there is no control group, these looks are what bounds a bot's memory, so the gap between
-two of them is how long a bot may be over its limit.
+Invariants: it is the only thread of this package; it starts with the first bot and ends with the
+last. A check must be short and must not raise for a bot that has just exited.
+Without a control group these checks limit a bot's memory, so a bot may be over its limit
+for GAP_S.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Look = Callable[[], None]
 
 
 class Watchdog:
-    """Calls every look that is entered, again and again."""
+    """Calls every registered check periodically."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
