@@ -63,6 +63,7 @@ check: .venv-dev/installed
 	$(DEV) mypy
 	.venv-dev/bin/lint-imports --no-logo
 	.venv-dev/bin/python tools/gen_proto.py --check
+	.venv-dev/bin/python tools/gen_api.py --check
 
 .PHONY: format
 format: .venv-dev/installed
@@ -73,6 +74,11 @@ format: .venv-dev/installed
 .PHONY: proto
 proto: .venv-dev/installed
 	.venv-dev/bin/python tools/gen_proto.py
+
+# Generate docs/api from docstrings and signatures.
+.PHONY: api
+api: .venv-dev/installed
+	.venv-dev/bin/python tools/gen_api.py
 
 # Both distributions: deepsea-referee (everything) and deepsea-sdk (for bot authors).
 .PHONY: wheels

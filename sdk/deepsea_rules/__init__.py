@@ -5,6 +5,7 @@ of it), `state.py` (what is refused), `cleanup.py` (between dives), `view.py` (w
 know), `ruleset.py` (how the rule texts differ).
 """
 
+from .actions import BACK, DOWN, LEAVE, TAKE, drop, order
 from .errors import (
     IllegalAction,
     InvalidAction,
@@ -16,6 +17,7 @@ from .errors import (
 from .faults import Fault
 from .game import Decision, Forfeit, Game, Question
 from .notation import format_position, parse_position
+from .position import Position
 from .record import GameRecord, replay, verify
 from .ruleset import DEFAULT, PRESETS, RuleSet
 from .scoring import Result
@@ -24,9 +26,13 @@ from .units import BLANK, Unit, level_of
 from .view import Diver, View, view_for
 
 __all__ = [
+    "BACK",
     "BLANK",
     "DEFAULT",
+    "DOWN",
+    "LEAVE",
     "PRESETS",
+    "TAKE",
     "Decision",
     "Diver",
     "Fault",
@@ -39,14 +45,17 @@ __all__ = [
     "InvalidPosition",
     "InvalidRecord",
     "InvalidRules",
+    "Position",
     "Question",
     "Result",
     "RuleSet",
     "RulesError",
     "Unit",
     "View",
+    "drop",
     "format_position",
     "level_of",
+    "order",
     "parse_position",
     "replay",
     "verify",

@@ -16,7 +16,10 @@ from .constants import SEAT_LETTERS
 from .scoring import Result
 from .units import LEVEL_OF, Unit, name_of_chips
 
+__all__ = ["CleanupEvent", "DiveEvent", "EndEvent", "EndReason", "Event", "TurnEvent"]
+
 EndReason = Literal["home", "air", "stall"]
+"""Why a dive ended: all got home, the air was used up, or nothing moved for a whole round."""
 
 new_tuple: Final = tuple.__new__
 """Makes a named tuple of its type and its fields, in a third of the time of the type's own way."""
@@ -109,6 +112,7 @@ class EndEvent(TypedDict):
 
 
 Event = DiveEvent | TurnEvent | CleanupEvent | EndEvent
+"""What `Bot.on_event` gets: a dictionary whose `event` says which of the four it is."""
 
 
 def banked_chips(happening: Happening) -> tuple[int, ...]:

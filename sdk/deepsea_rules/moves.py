@@ -16,6 +16,8 @@ from .events import CleanedUp, DiveBegan, EndReason, TurnPlayed, new_tuple
 from .position import Position
 from .units import BLANK
 
+__all__ = ["UncheckedMoves"]
+
 _NOTHING: Final[tuple[str, ...]] = ()
 _DOWN: Final = (DOWN,)
 _BACK: Final = (BACK,)

@@ -200,6 +200,7 @@ _MANUAL = RuleSet(
 )
 
 DEFAULT: Final = "manual"
+"""The preset that is played where none is named."""
 
 PRESETS: Final[dict[str, RuleSet]] = {
     rules.name: rules
@@ -248,6 +249,7 @@ PRESETS: Final[dict[str, RuleSet]] = {
         ),
     )
 }
+"""The five published rule texts, by name."""
 
 
 def preset(name: object) -> RuleSet:

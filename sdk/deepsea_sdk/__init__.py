@@ -11,7 +11,7 @@
 
     run(TwoChips)
 
-Start reading at `bot.py`. What a bot sees is `deepsea_rules.view.View`.
+Start reading at `Bot`, which lists what can be decided, and `View`, which is what a bot sees.
 """
 
 import atexit

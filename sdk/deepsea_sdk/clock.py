@@ -17,9 +17,11 @@ monotonic: Final = time.monotonic
 class Clock:
     """The time for the decision in hand: `Bot.clock`, a new one for each decision.
 
-    deadline = self.clock.deadline(share=0.5)
-    while self.clock.now() < deadline:
-        ...  # try out some more
+        deadline = self.clock.deadline(share=0.5)
+        while self.clock.now() < deadline:
+            ...  # try out some more
+
+    `budget` and `bank` are what there was when the request arrived, in seconds.
     """
 
     __slots__ = ("_arrived", "_now", "bank", "budget")

@@ -15,15 +15,19 @@ from deepsea_rules.constants import MAX_PLAYERS
 from deepsea_rules.units import CHIPS, LEVELS, count_levels
 from deepsea_rules.view import Diver, View
 
+__all__ = ["LENGTH", "Features", "features"]
+
 SPACES: Final = len(CHIPS)
 HEAD: Final = 12
 PER_SPACE: Final = 6
 PER_DIVER: Final = 15
 LENGTH: Final = HEAD + SPACES * PER_SPACE + MAX_PLAYERS * PER_DIVER
+"""The number of features."""
 LARGEST: Final = 500.0
 """No feature is larger: all chips together are worth 240. The true air may fall below 0."""
 
 Features = NDArray[np.float32]
+"""A row of `LENGTH` numbers."""
 
 
 def features(view: View) -> Features:

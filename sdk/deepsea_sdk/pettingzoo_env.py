@@ -27,6 +27,8 @@ from deepsea_rules.view import View
 
 from .features import LARGEST, LENGTH, Features, features
 
+__all__ = ["DeepSeaEnv", "env"]
+
 WORDS: Final = (DOWN, BACK, LEAVE, TAKE)
 DROPS: Final = 8
 """Places for carried units; with six of them a diver does not move any more."""

@@ -15,7 +15,10 @@ from deepsea_bundle import names
 from deepsea_referee.errors import UserError
 
 _BOT: Final = '''\
-"""{name}: takes what it can carry home, and turns back in time."""
+"""{name}: takes what it can carry home, and turns back in time.
+
+What a bot can use: python -m pydoc deepsea_sdk, or docs/api/deepsea_sdk.md where the project is.
+"""
 
 from deepsea_sdk import LEAVE, TAKE, Bot, View, run
 
