@@ -62,7 +62,7 @@ def test_format_and_parse_are_a_round_trip(control: TimeControl) -> None:
 
 @pytest.mark.parametrize(("budget_us", "bank_us"), [(-1, 5), (5, -1), (0, 0), (DAY_US, 1)])
 def test_a_time_control_gives_something_and_at_most_a_day(budget_us: int, bank_us: int) -> None:
-    with pytest.raises(ValueError, match="clock"):
+    with pytest.raises(ValueError, match=r"negative|at most 24 hours"):
         TimeControl(budget_us, bank_us)
 
 
