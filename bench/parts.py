@@ -16,7 +16,7 @@ from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, preset
 from deepsea_sdk import wire
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
 from figures import median
 
@@ -50,14 +50,14 @@ def _play(game: Game, times: dict[str, list[float]]) -> None:
         data = wire.numbered(writer.write(view, marks[question.seat], LEFT), 1)
         lap("referee: question as bytes")
         marks[question.seat] = len(game.events)
-        request = wire.request_from_wire(pb.RefereeMessage.FromString(data).requests[0], game.rules)
+        request = wire.request_from_wire(pb.PlayResponse.FromString(data).requests[0], game.rules)
         lap("bot: bytes as a view")
         action = bot.decide(request.view)
         lap("bot: decides")
-        answer = wire.decision_to_wire(wire.Answer(request.game_id, request.request_id, action))
-        data = pb.BotMessage(decisions=[answer]).SerializeToString()
+        answer = wire.decision_to_wire(wire.Answer(request.request_id, action))
+        data = pb.PlayRequest(decisions=[answer]).SerializeToString()
         lap("bot: decision as bytes")
-        action = pb.BotMessage.FromString(data).decisions[0].action
+        action = wire.read_from_bot(data).answers[0].action
         lap("referee: bytes as a decision")
         game.decide(action)
         lap("rules: the move")

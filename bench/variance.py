@@ -13,12 +13,13 @@ import sys
 from collections.abc import Sequence
 
 from deepsea_bots.greedy import Greedy
-from deepsea_referee.bots.loading import Player, load
+from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.workbench.paired_blocks import seated
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 from deepsea_rules.scoring import placement_scores
 from deepsea_rules.view import View
+from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.table import play
 from machine import described
 
@@ -37,7 +38,7 @@ class Tweaked(Greedy):
 
 
 def differences(
-    players: Sequence[Player], line_up: Sequence[int], ours: Sequence[int], number: int
+    players: Sequence[AnyBot], line_up: Sequence[int], ours: Sequence[int], number: int
 ) -> tuple[float, float]:
     """A's lead over B in one game, in placement score and in points."""
     game = play([players[bot] for bot in line_up], seed=game_seed(SEED, number))
@@ -54,7 +55,7 @@ def differences(
 def measure(pair: str, seats: int, blocks: int) -> tuple[float, list[tuple[float, float]]]:
     """The mean difference, and the variances per pair of games for the three ways of playing."""
     names = pair.split("/")
-    loaded: dict[str, Player] = {
+    loaded: dict[str, AnyBot] = {
         name: Tweaked if name == "tweaked" else load(resolve(name)) for name in names
     }
     a, b = (BotSpec(name, (), None, "") for name in names)

@@ -27,7 +27,7 @@ from deepsea_rules.notation import format_position, parse_position, parse_roll, 
 from deepsea_rules.ruleset import OPTIONS, PRESETS, OptionValue
 from deepsea_rules.state import GameState
 from deepsea_sdk import wire
-from deepsea_sdk._pb import deepsea_pb2
+from deepsea_sdk._pb import play_pb2
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
@@ -271,13 +271,13 @@ def test_the_record_shown_is_json() -> None:
 
 def test_the_worked_exchange_is_made_of_real_messages() -> None:
     exchange = section("docs/protocol.md", "A worked exchange")
-    shown = re.findall(r"^# (BotMessage|RefereeMessage): .*\n((?:[^`\n].*\n)+)", exchange, re.M)
-    messages = [text_format.Parse(text, getattr(deepsea_pb2, kind)()) for kind, text in shown]
-    assert len(messages) == exchange.count("Message: ")
+    shown = re.findall(r"^# (PlayRequest|PlayResponse): .*\n((?:[^`\n].*\n)+)", exchange, re.M)
+    messages = [text_format.Parse(text, getattr(play_pb2, kind)()) for kind, text in shown]
+    assert len(messages) == len(re.findall("^# Play", exchange, re.M))
     game = Game(PRESETS["manual"], 2, randomness.game_seed(randomness.seed_from_text("demo"), 0))
     (start,) = [start for message in messages for start in getattr(message, "starts", ())]
     assert wire.start_from_wire(start).rules == game.rules
     assert start.commitment == game.commitment
-    (over,) = [over for message in messages for over in getattr(message, "overs", ())]
+    (over,) = [over for message in messages for over in getattr(message, "results", ())]
     assert over.seed == game.seed
-    assert tuple(over.values) == game.state.values[1:4]
+    assert tuple(over.values) == game.state.values[1:]

@@ -1,4 +1,4 @@
-"""Generate sdk/deepsea_sdk/_pb from proto/deepsea/v1/deepsea.proto, or check that it is up to date.
+"""Generate sdk/deepsea_sdk/_pb from proto/deepsea/play/v1, or check that it is up to date.
 
     python tools/gen_proto.py            write the folder anew
     python tools/gen_proto.py --check    exit 1 if the folder is not what the proto gives
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PROTO: Final = Path("proto/deepsea/v1/deepsea.proto")
+PROTO: Final = Path("proto/deepsea/play/v1/play.proto")
 PACKAGE: Final = Path("deepsea_sdk/_pb")
 TARGET: Final = Path("sdk") / PACKAGE
 INIT: Final = f'"""Generated from {PROTO} by tools/gen_proto.py; not to be edited."""\n'

@@ -15,7 +15,6 @@ from deepsea_referee.timing.decision_timer import Heard, TimedAnswer
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Question
 from deepsea_sdk import wire
-from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 
@@ -23,10 +22,10 @@ from deepsea_sdk.refereed_game import RefereedGame
 class AskedSeat(Protocol):
     """What a game needs of a seat; a Session has it."""
 
-    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def ask(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
         """Ask for a decision; `heard` is called once, later. Returns the request's id."""
 
-    def send(self, message: pb.RefereeMessage) -> None:
+    def send(self, message: bytes) -> None:
         """Send what needs no answer."""
 
 
@@ -56,8 +55,7 @@ class _GameLoop:
         """Tell everybody that the game begins, and ask the first question."""
         try:
             for number, seat in enumerate(self._seats):
-                start = wire.start_to_wire(self._refereed.info(number))
-                seat.send(pb.RefereeMessage(starts=(start,)))
+                seat.send(wire.start_message(self._refereed.info(number)))
             self._go_on()
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             self._void(error)
@@ -73,9 +71,7 @@ class _GameLoop:
         time_left = self._refereed.time_left(seat)
         request = self._writer.write(game.view(seat), self._marks[seat], time_left)
         self._marks[seat] = len(game.events)
-        self._request_id = self._seats[seat].ask(
-            self._refereed.game_id, request, time_left, self._hear
-        )
+        self._request_id = self._seats[seat].ask(request, time_left, self._hear)
 
     def _hear(self, came: TimedAnswer | BotFault | RefereeError) -> None:
         if self.over.done():  # the game was broken off
@@ -89,25 +85,23 @@ class _GameLoop:
             if isinstance(came, BotFault):
                 report = self._refereed.fault(question, came.fault, came.detail, came.us)
             else:
-                report = self._refereed.answer(question, came.action, came.us)
+                report = self._refereed.answer(question, *came)
             if report is not None:
-                notice = wire.fault_to_wire(self._refereed.notice(report, self._request_id))
-                self._seats[question.seat].send(pb.RefereeMessage(faults=(notice,)))
+                notice = self._refereed.notice(report, self._request_id)
+                self._seats[question.seat].send(wire.fault_message(notice))
             self._go_on()
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             self._void(error)
 
     def _end(self) -> None:
         for number, seat in enumerate(self._seats):
-            events = self._game.events_for(number, self._marks[number])
-            over = wire.over_to_wire(self._refereed.end(number), events)
-            seat.send(pb.RefereeMessage(overs=(over,)))
+            happenings = self._game.events[self._marks[number] :]
+            seat.send(wire.result_message(self._refereed.end(number), happenings))
         self.over.set_result(None)
 
     def _void(self, error: Exception) -> None:
-        for number, seat in enumerate(self._seats):
-            over = wire.over_to_wire(self._refereed.void_end(number), ())
-            seat.send(pb.RefereeMessage(overs=(over,)))
+        for seat in self._seats:
+            seat.send(wire.void_message(self._refereed.game_id))
         void = RefereeError(f"{type(error).__name__}: {error}")
         void.__cause__ = error
         self.over.set_exception(void)

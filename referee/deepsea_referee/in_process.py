@@ -13,11 +13,12 @@ from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Final, TextIO
 
-from deepsea_referee.bots.loading import Player, load
+from deepsea_referee.bots.loading import load
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.record import GameRecord
+from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.table import play_to_end
 
 ISOLATION: Final = "in-process"
@@ -47,7 +48,7 @@ def run_match(
 def play_number(
     settings: MatchSettings,
     number: int,
-    players: Sequence[Player],
+    players: Sequence[AnyBot],
     clock: Clock,
     output: TextIO | None = None,
 ) -> tuple[GameResult, GameRecord]:

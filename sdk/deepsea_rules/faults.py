@@ -23,6 +23,8 @@ class Fault(StrEnum):
     """Its process ended or its connection broke."""
     TIMEOUT = "timeout"
     """It used up the decision's budget and the game's bank."""
+    EXCEPTION = "exception"
+    """Its code raised instead of deciding; its process goes on."""
     ILLEGAL_ACTION = "illegal_action"
     """It answered with something that is not legal in the position."""
     PROTOCOL_ERROR = "protocol_error"
@@ -65,6 +67,8 @@ class FaultReport:
     """The default action that was played."""
     forfeit: bool
     """Whether the seat forfeited the game with it."""
+    error: str = ""
+    """The traceback, or another text of many lines, that the bot sent about an exception."""
 
     def explanation(self) -> str:
         """What was asked, what came, how long it took, and what was played, in one line."""

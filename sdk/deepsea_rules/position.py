@@ -12,6 +12,7 @@ from typing import Literal, Self
 
 from .actions import DOWN
 from .constants import ABOARD, FULL_AIR
+from .errors import InvalidRules
 from .events import EndReason, Happening
 from .ruleset import RuleSet
 from .units import BLANK, Unit
@@ -91,7 +92,15 @@ class Position:
     _revealed: dict[int, int] | None
 
     def __init__(self, rules: RuleSet, values: tuple[int, ...], players: int) -> None:
-        """An empty sea, everybody aboard; `GameState.opening` gives the start of a game."""
+        """An empty sea, everybody aboard; `GameState.opening` gives the start of a game.
+
+        Raises `InvalidRules` for rules with options that this version does not know.
+        """
+        if rules.unknown_options:
+            raise InvalidRules(
+                f"these rules cannot be simulated: the option {rules.unknown_options[0]!r} is of a "
+                "newer version; update deepsea-sdk, or decide by the view alone"
+            )
         self.rules = rules
         self.values = values
         self.players = players

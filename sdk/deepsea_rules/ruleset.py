@@ -37,6 +37,8 @@ class RuleSet:
     tiebreak: Literal["top_level", "lexicographic", "level4"]
     blank_count: int | None
     first_player: Literal["roll_off", "seat_a"]
+    unknown_options: tuple[str, ...] = ()
+    """Options of a newer version that stand in no field: such rules cannot be simulated."""
 
     def __post_init__(self) -> None:
         if not (self.name.strip() and self.name.isprintable() and len(self.name) <= 60):
@@ -122,6 +124,20 @@ class Option(NamedTuple):
         if not any(value == v and type(value) is type(v) for v in self.values):
             words = ", ".join("none given" if v is None else str(v).lower() for v in self.values)
             raise InvalidRules(f"{self.name} is one of {words}, not {value!r}")
+
+    def to_text(self, value: OptionValue) -> str | None:
+        """The value in one word, such as "true"; None if the option has none."""
+        return value if isinstance(value, str) or value is None else str(value).lower()
+
+    def from_text(self, text: str | None) -> OptionValue:
+        """The value that was written so; raises `InvalidRules` if the option has no such value."""
+        value: OptionValue = text
+        if text is not None and self.name == "blank_count":
+            value = int(text) if text.isdecimal() else text
+        elif text in ("true", "false"):
+            value = text == "true"
+        self.check(value)
+        return value
 
 
 OPTIONS: Final = (

@@ -166,9 +166,9 @@ class View:
 
     @property
     def kind(self) -> Kind | None:
-        """Which kind of decision this is; None where nothing is asked."""
+        """Which kind of decision this is; None where nothing is asked, or nothing that we know."""
         phase = self.phase
-        return None if phase == "roll" or phase == "over" else phase
+        return phase if phase == "declare" or phase == "search" or phase == "order" else None
 
     @property
     def can_take(self) -> bool:

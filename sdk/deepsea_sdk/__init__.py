@@ -25,10 +25,10 @@ from deepsea_rules.state import GameState
 from deepsea_rules.units import BLANK, Unit
 from deepsea_rules.view import Diver, View
 
-from .bot import Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
+from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
 from .chances import MANY_TURNS, ROLLS, home_chance, turns_left
 from .clock import Clock
-from .errors import BotError, ConnectionRejected, NotInMatch, SdkError, WireError
+from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
 from .rollout import Policy, roll_out
 from .sensible import sensible
 
@@ -42,8 +42,8 @@ __all__ = [
     "MANY_TURNS",
     "ROLLS",
     "TAKE",
+    "AnyBot",
     "Bot",
-    "BotError",
     "Clock",
     "ConnectionRejected",
     "Diver",
@@ -71,12 +71,13 @@ __all__ = [
 ]
 
 
-def run(bot: Bot | type[Bot]) -> None:
+def run(bot: AnyBot) -> None:
     """Play for the referee that started this program, until it says goodbye.
 
-    bot  a class: every game gets an object of its own, also those that are played at once; or an
-         object, which plays them all and forgets in `on_game_start`
-    Exits with status 2 if no referee started the program, 1 if the bot raised or was refused.
+    bot  a class, or a function that makes a bot: every game gets an object of its own, also those
+         that are played at once; or an object, which plays them all and forgets in `on_game_start`
+    What the bot raises costs a fault and ends nothing. Exits with status 2 if no referee started
+    the program, 1 if the referee refused it.
     """
     # At the end the system takes everything back at once; looking for garbage first takes longer
     # than what it frees is worth.

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, order_by_name
 from deepsea_rules.events import Event
@@ -32,6 +32,7 @@ class GameInfo:
     """The bot's own seat, 0 = A."""
     players: int
     rules: RuleSet
+    """With `unknown_options` if the referee is newer: such a game cannot be simulated."""
     budget_us: int
     """Microseconds for each decision that cost nothing."""
     bank_us: int
@@ -56,8 +57,8 @@ class GameEnd:
     """The value of every chip, indexed by chip id; index 0 is no chip."""
     forfeits: tuple[Forfeit, ...]
     """The seats that lost their right to decide."""
-    void: bool
-    """The referee's side failed and the game does not count; scores and the rest are empty."""
+    is_void: bool
+    """The referee's side failed and the game does not count; points and the rest are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class FaultNotice:
     game_id: str
     request_id: int
     fault: Fault
+    """"unknown", which is no `Fault`, if the referee is newer and counts faults of another kind."""
     message: str
     """What was asked, what came, what was played."""
     forfeit: bool
@@ -160,6 +162,11 @@ class Bot:
         if kind == "order":
             return action_of(kind, self.stack_order(view))
         raise ValueError(f"nothing is to be decided in phase {view.phase!r}")
+
+
+AnyBot: TypeAlias = Bot | Callable[[], Bot]
+"""A class, or a function that makes a bot: each game gets an object of its own; or an object, which
+plays all games."""
 
 
 def is_own(method: Callable[..., object], inherited: object) -> bool:

@@ -1,8 +1,8 @@
 """A bot's side of the stream: `Player` knows what to answer, `run` carries it.
 
-Laws: a player speaks only when asked, and answers all that one message asks in one message; it
-waits as long as the referee likes (no deadline); what ends it is told in one line on stderr, the
-bot's own errors with their traceback; stdout belongs to the bot.
+Invariants: a player sends only answers, and answers all that one message asks in one message; it
+waits as long as the referee likes (no deadline); what ends it is one line on stderr; what the bot
+raises does not end it; stdout belongs to the bot.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ import os
 import signal
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 import grpc
 
-from deepsea_rules.ruleset import RuleSet
-
 from . import wire
-from ._pb import deepsea_pb2 as pb
-from ._pb.deepsea_pb2_grpc import RefereeStub
-from .bot import Bot, is_own
-from .errors import BotError, ConnectionRejected, NotInMatch, SdkError, WireError
+from ._pb import play_pb2 as pb
+from ._pb.play_pb2_grpc import PlayServiceStub
+from .author_error import ERROR_BYTES, cut
+from .bot import AnyBot, Bot, GameInfo
+from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
+from .seated_bot import SeatedBot
 
 ADDRESS: Final = "DEEPSEA_ADDRESS"
 TOKEN: Final = "DEEPSEA_TOKEN"
@@ -42,111 +39,97 @@ _CLOSED: Final = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.INTERNAL,
 )
+_ERRORS_BYTES: Final = 32 * 1024
+"""How much of one message the bot's errors may take; the referee refuses more than 64 KiB."""
 
-_T = TypeVar("_T")
 
-
-class _Seat(NamedTuple):
+class _Seat:
     """One game in progress."""
 
-    bot: Bot
-    seat: int
-    rules: RuleSet
-    hears_events: bool
+    def __init__(self, info: GameInfo, bot: SeatedBot) -> None:
+        self.info = info
+        self.bot = bot
+        self.request_id = 0
+        """The last request of this game."""
 
 
 class Player:
-    """What to answer to what the referee says; knows no stream."""
+    """What to answer to the referee's messages; knows no stream."""
 
-    def __init__(self, bot: Bot | type[Bot]) -> None:
-        self._new_bot: Callable[[], Bot] = bot if isinstance(bot, type) else lambda: bot
+    def __init__(self, bot: AnyBot) -> None:
+        self._bot = bot
         self._seats: dict[str, _Seat] = {}
+        self.features = () if isinstance(bot, Bot) else (wire.CONCURRENT_GAMES,)
+        """What to name in the hello."""
         self.welcomed = False
         self.done = False
         """The referee has said goodbye."""
 
-    def receive(self, message: pb.RefereeMessage) -> pb.BotMessage | None:
+    def receive(self, message: pb.PlayResponse) -> pb.PlayRequest | None:
         """Handle one message; returns the answer to its requests, if there are any.
 
-        Raises `BotError` if the bot raises, `WireError` for what makes no sense.
+        What the bot raises is part of the answer. Raises `WireError` for what makes no sense.
         """
         if message.HasField("welcome"):
-            self._greet(message.welcome)
+            self.welcomed = True
         for start in message.starts:
-            self._start(start)
+            info = wire.start_from_wire(start)
+            bot = SeatedBot(self._bot)
+            self._seats[info.game_id] = _Seat(info, bot)
+            bot.start(info)
         for fault in message.faults:
-            notice = wire.fault_from_wire(fault)
-            _call(self._seat(notice.game_id).bot.on_fault, notice)
-        decisions = [self._decide(request) for request in message.requests]
-        for over in message.overs:
-            self._end(over)
+            self._fault(fault)
+        requests = message.requests
+        # However many games fail at once, their tracebacks fit into one message.
+        longest = min(ERROR_BYTES, _ERRORS_BYTES // len(requests)) if requests else 0
+        decisions = [self._decide(request, longest) for request in requests]
+        for result in message.results:
+            self._end(result)
         self.done = message.HasField("goodbye")
-        return pb.BotMessage(decisions=decisions) if decisions else None
+        return pb.PlayRequest(decisions=decisions) if decisions else None
 
-    def _greet(self, welcome: pb.Welcome) -> None:
-        if welcome.protocol_version != wire.PROTOCOL_VERSION:
-            raise WireError(
-                f"the referee speaks protocol version {welcome.protocol_version}, this SDK version "
-                f"{wire.PROTOCOL_VERSION}: update the older side"
-            )
-        self.welcomed = True
+    def _fault(self, message: pb.FaultNotice) -> None:
+        for seat in self._seats.values():
+            if seat.request_id == message.request_id:
+                break
+        else:
+            raise WireError(f"a fault at request {message.request_id}, which no game has open")
+        seat.bot.fault(wire.fault_from_wire(message, seat.info.game_id))
 
-    def _start(self, message: pb.GameStart) -> None:
-        info = wire.start_from_wire(message)
-        bot = _call(self._new_bot)
-        hears_events = is_own(bot.on_event, Bot.on_event)
-        self._seats[info.game_id] = _Seat(bot, info.seat, info.rules, hears_events)
-        _call(bot.on_game_start, info)
-
-    def _decide(self, message: pb.DecisionRequest) -> pb.Decision:
+    def _decide(self, message: pb.DecisionRequest, longest: int) -> pb.Decision:
         seat = self._seat(message.game_id)
-        bot = seat.bot
-        game_id, request_id, view, time_left = wire.request_from_wire(message, seat.rules)
-        if seat.hears_events:
-            _tell(bot, message.events)
-        bot.time_left = time_left
-        action = _call(bot.decide, view)
-        return wire.decision_to_wire(wire.Answer(game_id, request_id, action))
+        request = wire.request_from_wire(message, seat.info.rules)
+        seat.request_id = request.request_id
+        events = wire.events_from_wire(message.events) if seat.bot.hears_events else ()
+        action, error = seat.bot.decide(request.view, request.time_left, events)
+        if error is not None:
+            error = cut(error, longest)
+        return wire.decision_to_wire(wire.Answer(request.request_id, action, error))
 
-    def _end(self, message: pb.GameOver) -> None:
+    def _end(self, message: pb.GameResult) -> None:
         seat = self._seat(message.game_id)
-        end = wire.over_from_wire(message, seat.seat)
-        if seat.hears_events:
-            _tell(seat.bot, message.events)
+        end = wire.result_from_wire(message, seat.info.seat)
         del self._seats[end.game_id]
-        _call(seat.bot.on_game_end, end)
+        seat.bot.end(end, wire.last_events_from_wire(message) if seat.bot.hears_events else ())
 
     def _seat(self, game_id: str) -> _Seat:
         try:
             return self._seats[game_id]
         except KeyError:
-            raise WireError(f"the referee speaks of game {game_id!r}, which is not on") from None
+            raise WireError(f"the referee names game {game_id!r}, which is not on") from None
 
 
-def _call(method: Callable[..., _T], *arguments: object) -> _T:
-    """Call the bot's own code; whatever it raises is a `BotError`."""
-    try:
-        return method(*arguments)
-    except Exception as error:
-        raise BotError(f"the bot raised {type(error).__name__}: {error}") from error
-
-
-def _tell(bot: Bot, events: Iterable[pb.Event]) -> None:
-    for event in wire.events_from_wire(events):
-        _call(bot.on_event, event)
-
-
-async def play(bot: Bot | type[Bot], address: str, token: str) -> None:
+async def play(bot: AnyBot, address: str, token: str) -> None:
     """Play all games of one stream, until the referee ends it.
 
     Raises `NotInMatch` if nobody listens, `ConnectionRejected` if the referee refuses the bot.
     """
     player = Player(bot)
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
-        stream = RefereeStub(channel).Play()
+        stream = PlayServiceStub(channel).Play()
         try:
-            await stream.write(wire.hello_to_wire(token))
-            while isinstance(message := await stream.read(), pb.RefereeMessage):
+            await stream.write(wire.hello_to_wire(token, player.features))
+            while isinstance(message := await stream.read(), pb.PlayResponse):
                 answer = player.receive(message)
                 if answer is not None:
                     await stream.write(answer)
@@ -164,15 +147,11 @@ async def play(bot: Bot | type[Bot], address: str, token: str) -> None:
         raise NotInMatch(f"no referee welcomes bots at {address}: {why}")
 
 
-def run(bot: Bot | type[Bot]) -> None:
+def run(bot: AnyBot) -> None:
     """Play for the referee that started this program; see `deepsea_sdk.run`."""
     _behave()
     try:
         asyncio.run(play(bot, *_whereabouts()))
-    except BotError as error:
-        if error.__cause__ is not None:
-            traceback.print_exception(_without_sdk(error.__cause__))
-        sys.exit(1)
     except SdkError as error:
         sys.stderr.write(f"deepsea-sdk: {error}\n")
         sys.exit(2 if isinstance(error, NotInMatch) else 1)
@@ -196,15 +175,3 @@ def _behave() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a bot prints is kept for its author, also if it is stopped in mid-thought.
         sys.stdout.reconfigure(line_buffering=True)
-
-
-def _without_sdk(error: BaseException) -> BaseException:
-    """The error with a traceback that begins in the author's own code."""
-    frames: TracebackType | None = error.__traceback__
-    while frames is not None and _is_sdk(frames):
-        frames = frames.tb_next
-    return error.with_traceback(frames or error.__traceback__)
-
-
-def _is_sdk(frames: TracebackType) -> bool:
-    return str(frames.tb_frame.f_globals.get("__name__")).startswith(__package__ + ".")

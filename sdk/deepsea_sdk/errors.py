@@ -3,8 +3,7 @@
     SdkError (Exception)
     ├── NotInMatch        the program was not started by a referee, or nobody listens there
     ├── ConnectionRejected  the referee ended the stream and said why
-    ├── WireError         a message that says nothing this SDK understands
-    └── BotError          the bot's own code raised; `__cause__` is what it raised
+    └── WireError         a message that makes no sense
 
 Every message is one line for the bot's author. `run` prints it and exits, with status 2 for
 `NotInMatch`, else 1.
@@ -26,8 +25,4 @@ class ConnectionRejected(SdkError):
 
 
 class WireError(SdkError, ValueError):
-    """A message that says nothing this SDK understands; most likely the other side is newer."""
-
-
-class BotError(SdkError):
-    """The bot's own code raised; `__cause__` is what it raised."""
+    """A message that makes no sense."""

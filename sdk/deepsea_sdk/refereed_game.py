@@ -19,6 +19,7 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import Bank, TimeControl, overrun
 
+from .author_error import summary
 from .bot import NO_CLOCK, FaultNotice, GameEnd, GameInfo, TimeLeft
 
 
@@ -68,11 +69,18 @@ class RefereedGame:
         """How long the seat's next decision may take."""
         return self._time_left[seat]
 
-    def answer(self, question: Question, action: str, us: int = 0) -> FaultReport | None:
-        """Play what a bot answered after so many microseconds; a report if that is a fault."""
+    def answer(
+        self, question: Question, action: str, us: int = 0, error: str | None = None
+    ) -> FaultReport | None:
+        """Play what a bot answered after so many microseconds; a report if that is a fault.
+
+        error  instead of an action: what the bot raised, such as a traceback
+        """
         over = us > self._limits.budget_us
         if over and us > (limit_us := self._banks[question.seat].limit_us):
             return self.fault(question, Fault.TIMEOUT, overrun(limit_us), us)
+        if error is not None:
+            return self.fault(question, Fault.EXCEPTION, summary(error), us, error)
         try:
             self.game.decide(action, us)
         except RulesError:
@@ -82,10 +90,13 @@ class RefereedGame:
             self._spend(question.seat, us)
         return None
 
-    def fault(self, question: Question, fault: Fault, came: str, us: int = 0) -> FaultReport:
+    def fault(
+        self, question: Question, fault: Fault, came: str, us: int = 0, error: str = ""
+    ) -> FaultReport:
         """Count a fault and play the default action.
 
-        came  what the bot did instead of answering, in a few words
+        came   what the bot did instead of answering, in a few words
+        error  the text that it sent about it, such as a traceback
         """
         seat = question.seat
         self._spend(seat, us)
@@ -100,6 +111,7 @@ class RefereedGame:
             us=us,
             played=decision.action,
             forfeit=self.game.has_forfeited(seat),
+            error=error,
         )
         self.faults.append(report)
         return report
@@ -136,12 +148,8 @@ class RefereedGame:
             seed=game.seed,
             values=game.state.values,
             forfeits=tuple(game.forfeits),
-            void=False,
+            is_void=False,
         )
-
-    def void_end(self, seat: int) -> GameEnd:
-        """What a bot is told when the referee's side has failed."""
-        return GameEnd(self.game_id, seat, (), (), b"", (), (), True)
 
     def played(self) -> PlayedGame:
         """What a finished game came to."""

@@ -1,32 +1,34 @@
 """Games in this process: the same bots and rules as with a referee, without processes and gRPC.
 
-Laws: a bot gets the same calls with the same views and events as over the wire, so that bots that
-decide by these alone make the same record; faults are counted by the same code; nothing is read
-of a clock that was not passed in.
+Invariants: a bot gets the same calls with the same views and events as over the wire, so that bots
+that decide by these alone make the same record; faults are counted by the same code; nothing is
+read of a clock that was not passed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Literal, TypeVar
 
+from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game, Question
-from deepsea_rules.printable import one_line, quoted
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
 
-from .bot import Bot, TimeLeft, is_own
+from .author_error import summary
+from .bot import AnyBot, TimeLeft
 from .refereed_game import RefereedGame
+from .seated_bot import Answered, SeatedBot
 
 OnError = Literal["raise", "forfeit"]
-_LONGEST_TOLD: Final = 200
+_T = TypeVar("_T")
 
 
 def play(
-    bots: Sequence[Bot | type[Bot]],
+    bots: Sequence[AnyBot],
     rules: RuleSet | str = DEFAULT,
     seed: bytes | str = "table",
     *,
@@ -40,7 +42,7 @@ def play(
     bots      one per seat, seat A first; a class gives a fresh object, an object may play on
     rules     a rule set or a preset's name
     seed      32 bytes, or a text as after `--seed` (of which the game itself is played, not game 0)
-    on_error  "raise" lets a bot's exception out, for debugging; "forfeit" counts it as a crash
+    on_error  "raise" lets a bot's exception out, for debugging; "forfeit" counts it as a fault
     control   what decisions may take. A bot that takes longer is not stopped: its answer is dropped
               when it comes, and counted as a timeout
     now_us    a clock to measure decisions with, in microseconds; without one they take 0
@@ -56,7 +58,7 @@ def play(
 
 def play_to_end(
     refereed: RefereedGame,
-    bots: Sequence[Bot | type[Bot]],
+    bots: Sequence[AnyBot],
     *,
     on_error: OnError = "raise",
     now_us: Callable[[], int] | None = None,
@@ -72,14 +74,11 @@ def play_to_end(
 class _Chair:
     """One seat: the bot in it and what it has been told."""
 
-    def __init__(self, bot: Bot | type[Bot]) -> None:
-        self.bot = bot() if isinstance(bot, type) else bot
+    def __init__(self, bot: AnyBot, *, raises: bool) -> None:
+        self.bot = SeatedBot(bot, raises=raises)
         self.seen = 0
         self.crash: str | None = None
-        """What the bot raised: as with a process that ended, it is not called again."""
-        self.hears_start = is_own(self.bot.on_game_start, Bot.on_game_start)
-        self.hears_events = is_own(self.bot.on_event, Bot.on_event)
-        self.hears_end = is_own(self.bot.on_game_end, Bot.on_game_end)
+        """How the bot ended its own program: as with a process, it is not called again."""
 
 
 class _Table:
@@ -88,7 +87,7 @@ class _Table:
     def __init__(
         self,
         refereed: RefereedGame,
-        bots: Sequence[Bot | type[Bot]],
+        bots: Sequence[AnyBot],
         on_error: OnError,
         now_us: Callable[[], int] | None,
         opening: Sequence[Decision],
@@ -98,20 +97,18 @@ class _Table:
         self.raises = on_error == "raise"
         self.now_us = now_us
         self.opening = opening
-        self.chairs = [_Chair(bot) for bot in bots]
+        self.chairs = [_Chair(bot, raises=self.raises) for bot in bots]
 
     def play(self) -> None:
         game, refereed = self.game, self.refereed
         for seat, chair in enumerate(self.chairs):
-            if chair.hears_start:
-                self._call(chair, partial(chair.bot.on_game_start, refereed.info(seat)))
+            self._call(chair, partial(chair.bot.start, refereed.info(seat)))
         while (question := game.pending()) is not None:
             self._ask(question)
         for seat, chair in enumerate(self.chairs):
-            if chair.hears_events:
-                self._call(chair, partial(self._tell, seat))
-            if chair.hears_end:
-                self._call(chair, partial(chair.bot.on_game_end, refereed.end(seat)))
+            if chair.bot.hears_end or chair.bot.hears_events:
+                end = refereed.end(seat)
+                self._call(chair, partial(chair.bot.end, end, self._events(chair, seat)))
 
     def _ask(self, question: Question) -> None:
         seat = question.seat
@@ -129,50 +126,35 @@ class _Table:
             refereed.repeat(self.opening[number])
         elif answer is None:
             self._notify(chair, refereed.fault(question, Fault.CRASH, chair.crash or "", us))
-        elif (report := refereed.answer(question, answer, us)) is not None:
+        elif (report := refereed.answer(question, answer.action, us, answer.error)) is not None:
             self._notify(chair, report)
 
-    def _answer(self, chair: _Chair, seat: int, time_left: TimeLeft) -> str | None:
-        """What the bot decides; None if it raised, now or before."""
-        if chair.crash is not None:
-            return None
-        try:
-            if chair.hears_events:
-                self._tell(seat)
-            bot = chair.bot
-            bot.time_left = time_left
-            answer: object = bot.decide(self.game.view(seat))
-            if not isinstance(answer, str):
-                raise TypeError(f"decide() returned {quoted(answer)}, which is no action")
-            return answer
-        except (Exception, SystemExit) as error:
-            if self.raises:
-                raise
-            chair.crash = _told(error)
-            return None
+    def _answer(self, chair: _Chair, seat: int, time_left: TimeLeft) -> Answered | None:
+        """What the bot decides; None if it ended its program, now or before."""
+        events = self._events(chair, seat)
+        decide = partial(chair.bot.decide, self.game.view(seat), time_left, events)
+        return self._call(chair, decide)
 
     def _notify(self, chair: _Chair, report: FaultReport) -> None:
         notice = self.refereed.notice(report, len(self.game.decisions))
-        self._call(chair, partial(chair.bot.on_fault, notice))
+        self._call(chair, partial(chair.bot.fault, notice))
 
-    def _call(self, chair: _Chair, call: Callable[[], object]) -> None:
-        """Run the bot's code, unless it has raised before."""
+    def _call(self, chair: _Chair, call: Callable[[], _T]) -> _T | None:
+        """Run the bot's code, unless it has ended its program before."""
         if chair.crash is not None:
-            return
+            return None
         try:
-            call()
-        except (Exception, SystemExit) as error:
+            return call()
+        except SystemExit as error:
             if self.raises:
                 raise
-            chair.crash = _told(error)
+            chair.crash = summary(f"{type(error).__name__}: {error}")
+            return None
 
-    def _tell(self, seat: int) -> None:
-        chair = self.chairs[seat]
-        for event in self.game.events_for(seat, chair.seen):
-            chair.bot.on_event(event)
+    def _events(self, chair: _Chair, seat: int) -> list[Event]:
+        """What the bot has not been told yet."""
+        if not chair.bot.hears_events:
+            return []
+        events = self.game.events_for(seat, chair.seen)
         chair.seen = len(self.game.events)
-
-
-def _told(error: BaseException) -> str:
-    """What a bot raised, in one line."""
-    return one_line(f"it raised {type(error).__name__}: {error}", _LONGEST_TOLD)
+        return events

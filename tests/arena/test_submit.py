@@ -59,7 +59,7 @@ def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> Non
     ("deed", "first", "found", "remedy", "log"),
     [
         ("print('hm'); return 'fly'", "", "decision 0: illegal_action", "view.legal", "hm"),
-        ("raise RuntimeError('a bug')", "", "crash", "", "RuntimeError: a bug"),
+        ("raise RuntimeError('a bug')", "", "exception", "", "RuntimeError: a bug"),
         ("pass", "raise SystemExit('no licence')", "no licence", "", ""),
     ],
 )

@@ -43,7 +43,7 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import Bot
 from deepsea_sdk.client import Player
 from deepsea_sdk.refereed_game import RefereedGame
@@ -283,7 +283,7 @@ class _Honest:
         self._answers: asyncio.Queue[object] = asyncio.Queue()
 
     async def write(self, data: bytes) -> None:
-        answer = self._player.receive(pb.RefereeMessage.FromString(data))
+        answer = self._player.receive(pb.PlayResponse.FromString(data))
         if answer is not None:
             self._answers.put_nowait(answer.SerializeToString())
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-PLAY = "/deepsea.v1.Referee/Play"
+PLAY = "/deepsea.play.v1.PlayService/Play"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     0, 1, 3, 4, 6, 7, 8, 9,
 )  # fmt: skip
@@ -67,15 +67,23 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield key >> 3, data[at - length : at]
 
 
-def hello(token: str | None = None, version: int = 1) -> bytes:
-    """A BotMessage with a Hello; with the right token if none is given."""
+def hello(token: str | None = None, more: bytes = b"") -> bytes:
+    """A PlayRequest with a Hello; with the right token if none is given.
+
+    more  further fields of the Hello
+    """
     right = os.environ["DEEPSEA_TOKEN"]
-    return field(1, field(1, right if token is None else token) + field(2, version))
+    return field(1, field(1, right if token is None else token) + more)
 
 
-def decision(game_id: str | bytes, request_id: int, action: str | bytes) -> bytes:
-    """A decision as a field of a BotMessage."""
-    return field(2, field(1, game_id) + field(2, request_id) + field(3, action))
+def decision(request_id: int, action: str | bytes) -> bytes:
+    """A decision as a field of a PlayRequest."""
+    return field(2, field(1, request_id) + field(2, action))
+
+
+def failure(request_id: int, error: str | bytes) -> bytes:
+    """A decision that failed, as a field of a PlayRequest."""
+    return field(2, field(1, request_id) + field(3, error))
 
 
 class Request(NamedTuple):
@@ -86,8 +94,8 @@ class Request(NamedTuple):
     legal: list[bytes]
 
     def answered(self, action: str | bytes | None = None) -> bytes:
-        """The BotMessage that answers it, by default with the default action."""
-        return decision(self.game_id, self.request_id, self.legal[0] if action is None else action)
+        """The PlayRequest that answers it, by default with the default action."""
+        return decision(self.request_id, self.legal[0] if action is None else action)
 
 
 def request_of(data: bytes) -> Request:
@@ -303,10 +311,11 @@ def connect(address: str | None = None) -> socket.socket:
 class Bot(Connection):
     """A bot that says hello on stream 1; it plays default actions unless told otherwise."""
 
-    def __init__(self, window: int = WIDE, **more: str) -> None:
+    def __init__(self, window: int = WIDE, said: bytes | None = None, **more: str) -> None:
+        """`said` is its first message, a plain hello by default."""
         super().__init__(window)
         self.open(1, PLAY, **more)
-        self.message(hello())
+        self.message(hello() if said is None else said)
 
     def requests(self) -> Iterator[Request]:
         """The questions, one by one, until goodbye or the end of the stream."""

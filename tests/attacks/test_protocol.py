@@ -17,9 +17,15 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 
 OK, INVALID, LATE, UNAUTHENTICATED = "0", "3", "4", "16"
-EXISTS, EXHAUSTED, PRECONDITION, UNIMPLEMENTED = "6", "8", "9", "12"
+EXISTS, EXHAUSTED, UNIMPLEMENTED = "6", "8", "12"
 THREE: Final = {
-    fault: [fault] * 3 for fault in (Fault.PROTOCOL_ERROR, Fault.ILLEGAL_ACTION, Fault.TIMEOUT)
+    fault: [fault] * 3
+    for fault in (
+        Fault.PROTOCOL_ERROR,
+        Fault.ILLEGAL_ACTION,
+        Fault.EXCEPTION,
+        Fault.TIMEOUT,
+    )
 }
 
 
@@ -72,11 +78,8 @@ def test_p02_a_second_connection_cannot_take_over_from_the_first(arena: Arena) -
     crashed(played)
 
 
-def test_p26_another_version_is_told_so_and_uses_nothing_up(arena: Arena) -> None:
-    played = attack(arena, "p26_version")
-    assert {status for status, _ in played.report["versions"]} == {PRECONDITION}
-    assert all("version" in words for _, words in played.report["versions"])
-    assert played.kinds() == []
+def test_p26_features_that_nobody_knows_cost_nothing(arena: Arena) -> None:
+    assert attack(arena, "p26_features").kinds() == []
 
 
 def test_p13_there_are_no_other_methods(arena: Arena) -> None:
@@ -93,7 +96,7 @@ def test_p13_there_are_no_other_methods(arena: Arena) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    ["early", "stale", "future", "negative", "zero", "other_game", "no_game", "hello", "nothing"],
+    ["early", "stale", "future", "negative", "zero", "hello", "nothing"],
 )
 def test_p04_p07_what_nobody_asked_for_ends_the_stream(arena: Arena, how: str) -> None:
     refused(attack(arena, "p04_uninvited", how, reports=1))
@@ -127,6 +130,16 @@ def test_p08_illegal_actions_are_counted_and_the_third_forfeits(arena: Arena, wh
         assert report.explanation().isprintable()
         assert report.explanation().isascii()
         assert len(report.explanation()) < 500
+
+
+@pytest.mark.parametrize("which", ["nothing", "long", "lines", "escapes", "text"])
+def test_p08_errors_are_counted_and_kept_short(arena: Arena, which: str) -> None:
+    played = attack(arena, "p08_errors", which)
+    assert played.kinds() == THREE[Fault.EXCEPTION]
+    for report in played.faults[0]:
+        assert report.explanation().isprintable()
+        assert len(report.explanation()) < 500
+        assert len(report.error.encode()) <= 8 * 1024
 
 
 # ------------------------------------------------------------------------------------ bytes

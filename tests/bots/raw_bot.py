@@ -1,7 +1,7 @@
 """A bot that knows the proto and nothing else: no SDK, no generated code, not even protobuf.
 
 It reads and writes the wire format by hand, as a bot in any language could. Field numbers are those
-of proto/deepsea/v1/deepsea.proto. It always chooses the last legal action.
+of proto/deepsea/play/v1/play.proto. It always chooses the last legal action.
 """
 
 from __future__ import annotations
@@ -59,31 +59,29 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def answer(request: bytes) -> bytes:
-    """The Decision (game_id = 1, request_id = 2, action = 3) for a DecisionRequest."""
-    game_id, request_id, legal = b"", 0, []
+    """The Decision (request_id = 1, action = 2) for a DecisionRequest (2 and legal = 5)."""
+    request_id, legal = 0, []
     for index, value in fields(request):
-        if index == 1 and isinstance(value, bytes):
-            game_id = value
-        elif index == 2 and isinstance(value, int):
+        if index == 2 and isinstance(value, int):
             request_id = value
         elif index == 5:
             legal.append(value)
     action = legal[-1]
     assert isinstance(action, bytes)
-    return field(1, game_id) + field(2, request_id) + field(3, action)
+    return field(1, request_id) + field(2, action)
 
 
 def main() -> None:
     """Say hello, answer every request, leave at goodbye."""
     outbox: SimpleQueue[bytes | None] = SimpleQueue()
-    hello = field(1, os.environ["DEEPSEA_TOKEN"]) + field(2, 1) + field(3, "raw bot")
+    hello = field(1, os.environ["DEEPSEA_TOKEN"]) + field(2, "raw bot")
     outbox.put(field(1, hello))
     with grpc.insecure_channel(os.environ["DEEPSEA_ADDRESS"]) as channel:
         # Without serializers, messages are bytes.
         play: grpc.StreamStreamMultiCallable[bytes, bytes]
-        play = channel.stream_stream("/deepsea.v1.Referee/Play")
+        play = channel.stream_stream("/deepsea.play.v1.PlayService/Play")
         for message in play(iter(outbox.get, None)):
-            # RefereeMessage: requests = 4, goodbye = 6; the rest may be passed over.
+            # PlayResponse: requests = 4, goodbye = 6; the rest may be passed over.
             parts = list(fields(message))
             requests = [value for index, value in parts if index == 4 and isinstance(value, bytes)]
             if requests:

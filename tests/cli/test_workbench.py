@@ -94,7 +94,7 @@ def test_faults_are_told_apart(run: Run, tmp_path: Path) -> None:
     file = bot(tmp_path, "raise ValueError('no idea')")
     done = run("compare", file, "random", "--blocks", 2, "--in-process")
     assert done.err == ""
-    assert "faults of mine: crash 4; games forfeited: 4" in done.out
+    assert "faults of mine: exception 12; games forfeited: 4" in done.out
     assert "it raised ValueError: no idea" in done.out
     assert "blocks without a fault of either: 0" in done.out
 

@@ -7,7 +7,7 @@ pass: `run` has a limit only so that a broken test ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,12 @@ from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.timing.decision_timer import TimedAnswer
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
 
 T = TypeVar("T")
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"
-PLAY = "/deepsea.v1.Referee/Play"
+PLAY = "/deepsea.play.v1.PlayService/Play"
 TOKEN = "the-token-of-this-seat"
 
 
@@ -63,7 +63,7 @@ def ask(
             future.exception()  # not every test waits for it
 
     time_left = TimeLeft(limit_us - bank_us, bank_us)
-    session.ask(request.game_id, request.SerializeToString(), time_left, heard)
+    session.ask(request.SerializeToString(), time_left, heard)
     return future
 
 
@@ -74,21 +74,21 @@ class Peer:
         self.call: Call = channel.stream_stream(PLAY)()
         self.seen: list[bytes] = []
 
-    async def send(self, message: pb.BotMessage) -> None:
+    async def send(self, message: pb.PlayRequest) -> None:
         await self.raw(message.SerializeToString())
 
     async def raw(self, data: bytes) -> None:
         await self.call.write(data)
 
-    async def hello(self, token: str = TOKEN, version: int = 1) -> None:
-        await self.send(pb.BotMessage(hello=pb.Hello(token=token, protocol_version=version)))
+    async def hello(self, token: str = TOKEN, features: Sequence[str] = ()) -> None:
+        await self.send(pb.PlayRequest(hello=pb.Hello(token=token, features=features)))
 
-    async def next(self) -> pb.RefereeMessage:
+    async def next(self) -> pb.PlayResponse:
         """The next message; fails if the stream has ended."""
         data = await self.call.read()
         assert isinstance(data, bytes), "the referee ended the stream"
         self.seen.append(data)
-        return pb.RefereeMessage.FromString(data)
+        return pb.PlayResponse.FromString(data)
 
     async def request(self) -> pb.DecisionRequest:
         """The next question; what comes before it is passed over."""
@@ -99,10 +99,8 @@ class Peer:
                 return request
 
     async def answer(self, request: pb.DecisionRequest, action: str) -> None:
-        decision = pb.Decision(
-            game_id=request.game_id, request_id=request.request_id, action=action
-        )
-        await self.send(pb.BotMessage(decisions=[decision]))
+        decision = pb.Decision(request_id=request.request_id, action=action)
+        await self.send(pb.PlayRequest(decisions=[decision]))
 
     async def status(self) -> tuple[grpc.StatusCode, str]:
         """How the stream ended, after whatever was still sent."""

@@ -54,18 +54,18 @@ PATIENT = Hosting(PlainProcess(), start_limit_us=60_000_000, grace_us=30_000_000
 
 MUTE = """
 import os, queue, grpc
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 
 def report():
     with open({pipe!r}, "w") as pipe:
         pipe.write(".")
 
 asked, outbox = 0, queue.SimpleQueue()
-hello = pb.Hello(token=os.environ["DEEPSEA_TOKEN"], protocol_version=1)
-outbox.put(pb.BotMessage(hello=hello).SerializeToString())
+hello = pb.Hello(token=os.environ["DEEPSEA_TOKEN"])
+outbox.put(pb.PlayRequest(hello=hello).SerializeToString())
 with grpc.insecure_channel(os.environ["DEEPSEA_ADDRESS"]) as channel:
-    for data in channel.stream_stream("/deepsea.v1.Referee/Play")(iter(outbox.get, None)):
-        message = pb.RefereeMessage.FromString(data)
+    for data in channel.stream_stream("/deepsea.play.v1.PlayService/Play")(iter(outbox.get, None)):
+        message = pb.PlayResponse.FromString(data)
         if message.HasField("welcome") and {answers} < 0:
             report()
         for request in message.requests:
@@ -73,10 +73,8 @@ with grpc.insecure_channel(os.environ["DEEPSEA_ADDRESS"]) as channel:
             if 0 <= {answers} < asked:
                 report()
                 continue
-            decision = pb.Decision(
-                game_id=request.game_id, request_id=request.request_id, action=request.legal[0]
-            )
-            outbox.put(pb.BotMessage(decisions=[decision]).SerializeToString())
+            decision = pb.Decision(request_id=request.request_id, action=request.legal[0])
+            outbox.put(pb.PlayRequest(decisions=[decision]).SerializeToString())
     outbox.put(None)
 """
 

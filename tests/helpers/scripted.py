@@ -18,8 +18,8 @@ import grpc
 
 from deepsea_rules.game import Game
 from deepsea_sdk import wire
-from deepsea_sdk._pb import deepsea_pb2 as pb
-from deepsea_sdk._pb.deepsea_pb2_grpc import RefereeServicer, add_RefereeServicer_to_server
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk._pb.play_pb2_grpc import PlayServiceServicer, add_PlayServiceServicer_to_server
 from deepsea_sdk.bot import GameEnd, GameInfo, TimeLeft
 
 T = TypeVar("T")
@@ -57,12 +57,11 @@ class Peer:
     async def welcome(self) -> None:
         """Hear the bot's hello and let it in."""
         await self.hear_hello()
-        version = self.hello.protocol_version
-        await self.send(welcome=pb.Welcome(protocol_version=version, referee="scripted"))
+        await self.send(welcome=pb.Welcome(referee="scripted"))
 
     async def send(self, **fields: Any) -> None:
         """Send one message."""
-        await self._stream.write(pb.RefereeMessage(**fields))
+        await self._stream.write(pb.PlayResponse(**fields))
 
     async def answers(self) -> list[wire.Answer]:
         """The decisions of the next message; none if the bot has closed the stream."""
@@ -81,13 +80,13 @@ class Peer:
         await self.send(goodbye=pb.Goodbye(reason="that is all"))
         assert await self._read() is None
 
-    async def _read(self) -> pb.BotMessage | None:
+    async def _read(self) -> pb.PlayRequest | None:
         """The next message; None if the bot has hung up."""
         try:
             message = await self._stream.read()
         except asyncio.CancelledError:
             return None
-        return message if isinstance(message, pb.BotMessage) else None
+        return message if isinstance(message, pb.PlayRequest) else None
 
 
 Script = Callable[[Peer], Awaitable[None]]
@@ -101,7 +100,7 @@ async def referee(folder: Path, script: Script) -> AsyncIterator[str]:
     """
     failures: list[Exception] = []
 
-    class Scripted(RefereeServicer):
+    class Scripted(PlayServiceServicer):
         async def Play(  # type: ignore[override]  # noqa: N802
             self, request_iterator: object, context: Stream
         ) -> None:
@@ -114,7 +113,7 @@ async def referee(folder: Path, script: Script) -> AsyncIterator[str]:
                 raise
 
     server = grpc.aio.server()
-    add_RefereeServicer_to_server(Scripted(), server)
+    add_PlayServiceServicer_to_server(Scripted(), server)
     address = f"unix:{folder}/socket"
     server.add_insecure_port(address)
     await server.start()
@@ -175,7 +174,7 @@ def request_of(
     mark = len(game.events) if since is None else since
     writer = wire.RequestWriter(game_id, game.events)
     data = writer.write(game.view(question.seat), mark, TimeLeft(100_000, bank_us))
-    (request,) = pb.RefereeMessage.FromString(wire.numbered(data, request_id)).requests
+    (request,) = pb.PlayResponse.FromString(wire.numbered(data, request_id)).requests
     return request
 
 
@@ -188,7 +187,7 @@ def end_of(game: Game, game_id: str, seat: int) -> GameEnd:
         seed=game.seed,
         values=game.state.values,
         forfeits=tuple(game.forfeits),
-        void=False,
+        is_void=False,
     )
 
 
@@ -204,10 +203,10 @@ async def play_with_itself(peer: Peer, game: Game, game_id: str) -> None:
         marks[seat] = len(game.events)
         await peer.send(requests=[request])
         (answer,) = await peer.answers()
-        assert answer[:2] == (ids[seat], request.request_id)
+        assert answer.request_id == request.request_id
         game.decide(answer.action)
-    overs = [
-        wire.over_to_wire(end_of(game, ids[seat], seat), game.events_for(seat, marks[seat]))
+    results = [
+        wire.result_to_wire(end_of(game, ids[seat], seat), game.events[marks[seat] :])
         for seat in range(game.players)
     ]
-    await peer.send(overs=overs)
+    await peer.send(results=results)

@@ -14,7 +14,7 @@ from deepsea_referee.transport.session import Session, Stream
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.refereed_game import RefereedGame
 
 Decide = Callable[[pb.DecisionRequest], str]
@@ -45,13 +45,12 @@ class MemoryStream:
 
     async def write(self, data: bytes) -> None:
         self.sent.append(data)
-        message = pb.RefereeMessage.FromString(data)
+        message = pb.PlayResponse.FromString(data)
         decisions = [
-            pb.Decision(game_id=r.game_id, request_id=r.request_id, action=self._decide(r))
-            for r in message.requests
+            pb.Decision(request_id=r.request_id, action=self._decide(r)) for r in message.requests
         ]
         if decisions:
-            self.put(pb.BotMessage(decisions=decisions).SerializeToString())
+            self.put(pb.PlayRequest(decisions=decisions).SerializeToString())
 
     def put(self, data: object) -> None:
         """Something else that comes from the bot."""
@@ -67,8 +66,8 @@ class MemoryStream:
     async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
         raise Aborted(code, details)
 
-    def messages(self) -> list[pb.RefereeMessage]:
-        return [pb.RefereeMessage.FromString(data) for data in self.sent]
+    def messages(self) -> list[pb.PlayResponse]:
+        return [pb.PlayResponse.FromString(data) for data in self.sent]
 
 
 class Table:

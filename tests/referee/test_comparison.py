@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deepsea_referee.bots.loading import Player, load
+from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import play_number
 from deepsea_referee.results.summary import GameResult
@@ -16,6 +16,7 @@ from deepsea_rules.game import Forfeit
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.view import View
 from deepsea_sdk import Bot
+from deepsea_sdk.bot import AnyBot
 from helpers.games import rng
 from helpers.programs import PATIENT
 
@@ -143,7 +144,7 @@ def real_blocks(seats: int, blocks: int) -> list[list[GameResult]]:
         seed=seed_from_text("identical"),
         line_ups=line_ups,
     )
-    players: list[Player] = [Careless] * len(bots)
+    players: list[AnyBot] = [Careless] * len(bots)
     clock = ManualClock()
     games = [play_number(settings, n, players, clock)[0] for n in settings.numbers()]
     return [games[i : i + size] for i in range(0, len(games), size)]

@@ -20,7 +20,7 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.refereed_game import RefereedGame
 from helpers.peers import run
 from helpers.streams import Decide, Table, first_legal, last_legal
@@ -68,9 +68,9 @@ def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_order() 
         for seat, stream in enumerate(table.streams):
             starts = [start for message in stream.messages() for start in message.starts]
             requests = [request for message in stream.messages() for request in message.requests]
-            overs = [over for message in stream.messages() for over in message.overs]
+            overs = [over for message in stream.messages() for over in message.results]
             (start,), (over,) = starts, overs
-            assert (start.game_id, start.seat, start.players) == ("g", seat, 3)
+            assert (start.game_id, start.seat, start.seats) == ("g", seat, 3)
             assert start.commitment == game.commitment
             assert (start.clock.budget_us, start.clock.bank_us) == (100_000, 2_000_000)
             assert len(requests) == sum(decision.seat == seat for decision in game.decisions)
@@ -79,18 +79,17 @@ def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_order() 
             assert all(len(request.legal) > 1 for request in requests)
             # Each event is told once, at the latest with the end.
             told = [event for request in requests for event in request.events] + [*over.events]
-            assert len(told) == len(game.events) + 1
-            assert told[-1].WhichOneof("event") == "end"
+            assert len(told) == len(game.events)
             assert over.seed == game.seed
             assert tuple(over.values) == game.state.values[1:]
             assert tuple(over.placements) == game.result().placements
             kinds = [
                 kind
                 for message in stream.messages()
-                for kind in ("starts", "requests", "overs")
+                for kind in ("starts", "requests", "results")
                 if len(getattr(message, kind))
             ]
-            assert kinds == ["starts", *["requests"] * len(requests), "overs"]
+            assert kinds == ["starts", *["requests"] * len(requests), "results"]
 
     run(test())
 
@@ -175,7 +174,7 @@ def test_the_third_fault_forfeits_and_the_seat_is_not_asked_again() -> None:
         messages = table.streams[1].messages()
         notices = [notice for message in messages for notice in message.faults]
         assert [notice.forfeit for notice in notices] == [False, False, True]
-        assert sum(len(message.overs) for message in messages) == 1
+        assert sum(len(message.results) for message in messages) == 1
 
     run(test())
 
@@ -250,7 +249,7 @@ def test_a_crash_forfeits_at_once_and_the_others_play_on() -> None:
         assert (report.seat, report.fault, report.forfeit) == (1, Fault.CRASH, True)
         assert sum(decision.seat == 1 for decision in game.decisions) == 3
         assert game.result().placements[1] == 3
-        assert all(sum(len(m.overs) for m in table.streams[s].messages()) == 1 for s in (0, 2))
+        assert all(sum(len(m.results) for m in table.streams[s].messages()) == 1 for s in (0, 2))
 
     run(test())
 
@@ -294,10 +293,10 @@ def test_trouble_on_the_referees_side_voids_the_game_and_nobody_is_at_fault() ->
         await table.close()
         assert all(decision.fault is None for decision in game.decisions)
         for stream in table.streams:
-            (over,) = [over for message in stream.messages() for over in message.overs]
-            assert over.void
+            (over,) = [over for message in stream.messages() for over in message.results]
+            assert over.is_void
             assert not over.seed
-            assert not over.scores
+            assert not over.points
 
     run(test())
 

@@ -17,7 +17,7 @@ from deepsea_referee.timing.host_load import (
     host_is_hopeless,
 )
 from deepsea_rules.faults import Fault
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from helpers.peers import Peer, Seat, ask, one_pass, run, seat
 
 BUDGET_US = 100_000

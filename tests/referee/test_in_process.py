@@ -72,13 +72,35 @@ def test_illegal_answers_are_counted_in_the_same_words(tmp_path: Path) -> None:
     assert without_times(ours.records[0]) == without_times(theirs.records[0])
 
 
-def test_a_crash_forfeits_as_it_does_for_a_process(tmp_path: Path) -> None:
-    bad = program(tmp_path, "bad", "if self.asked == 4: raise ValueError('no idea')")
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "if self.asked in (2, 5): raise ValueError('no\\nidea')",
+        "raise KeyError(view.kind)",
+        "if self.asked == 4: return 1 / 0",
+        "self.on_fault = lambda notice: [][1]; int(view.kind)",
+    ],
+    ids=["now and then", "always", "an expression", "also in hooks"],
+)
+def test_exceptions_are_counted_as_they_are_for_a_process(tmp_path: Path, deed: str) -> None:
+    what = settings(program(tmp_path, "bad", deed), resolve("greedy"), resolve("cautious"))
+    ours, theirs = here(what), with_processes(what)
+    faults = [fault for game in ours.games for fault in game.faults]
+    assert {fault.fault for fault in faults} == {Fault.EXCEPTION}
+    assert all(fault.came.startswith("it raised ") for fault in faults)
+    assert all("bad.py" in fault.error for fault in faults)
+    assert [*map(without_times, ours.records)] == [*map(without_times, theirs.records)]
+    for one, other in zip(ours.games, theirs.games, strict=True):
+        assert untimed(one).faults == untimed(other).faults
+
+
+def test_a_bot_that_ends_its_program_forfeits_as_it_does_for_a_process(tmp_path: Path) -> None:
+    bad = program(tmp_path, "bad", "if self.asked == 4: sys.exit(3)")
     what = settings(bad, resolve("greedy"), resolve("cautious"))
     for ours, theirs in zip(here(what).games, with_processes(what).games, strict=True):
         assert ours.forfeits == theirs.forfeits != ()
         assert (ours.points, ours.placements) == (theirs.points, theirs.placements)
-        assert [f.came for f in ours.faults] == ["it raised ValueError: no idea"]
+        assert [f.came for f in ours.faults] == ["it raised SystemExit: 3"]
         assert ours.faults[0].forfeit
 
 

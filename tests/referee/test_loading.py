@@ -11,7 +11,7 @@ import deepsea_sdk
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
 from deepsea_referee.errors import UserError
-from deepsea_sdk import Bot
+from deepsea_sdk.bot import AnyBot, Bot
 
 HEAD = "from deepsea_sdk import Bot, run\n"
 MINE = "class Mine(Bot):\n    pass\n"
@@ -23,7 +23,7 @@ def bot_file(folder: Path, text: str, name: str = "mine.py") -> BotSpec:
     return resolve(str(folder / name))
 
 
-def name_of(bot: Bot | type[Bot]) -> str:
+def name_of(bot: AnyBot) -> str:
     return bot.__name__ if isinstance(bot, type) else f"an object of {type(bot).__name__}"
 
 

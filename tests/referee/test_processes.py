@@ -138,18 +138,18 @@ def test_seats_rotate_or_stay() -> None:
 
 
 def test_a_crash_is_explained_and_the_bot_is_back_in_the_next_game(tmp_path: Path) -> None:
-    before = "self.games == 1 and self.asked == 3 and 1 / 0"
+    before = "self.games == 1 and self.asked == 3 and sys.exit('no idea')"
     bots = [program(tmp_path, "crasher", before), resolve("greedy")]
     result, games, records = play(bots, games=2)
     (report,) = games[0].faults
     assert (report.fault, report.seat, report.forfeit) == (Fault.CRASH, 0, True)
     assert "status 1" in report.came
-    assert "ZeroDivisionError" in report.came
+    assert "no idea" in report.came
     assert games[0].placements == (2, 1)
     # The new process counts its games from 1 and crashes again: that is its second start's game.
     assert len(games[1].faults) == 1
     assert [log.start for log in result.logs] == [1, 2]
-    assert "ZeroDivisionError" in result.logs[0].text
+    assert "no idea" in result.logs[0].text
     assert sum(decision.seat == 0 for decision in records[0].decisions) == 3
     assert (result.summaries()[0].faults, result.summaries()[0].forfeits) == (2, 2)
 
@@ -201,7 +201,7 @@ def test_printing_disturbs_nothing_and_is_kept_if_something_went_wrong(tmp_path:
     before = "print('\\x1b[31mred', view.dive, flush=True)"
     quiet = play([program(tmp_path, "chatty", before), resolve("greedy")]).result
     assert (quiet.fault_lines(), quiet.logs) == ([], [])
-    before = "print('\\x1b[31mred'); sys.stdout.flush(); self.asked == 5 and 1 / 0"
+    before = "print('\\x1b[31mred'); sys.stdout.flush(); self.asked == 5 and sys.exit(1)"
     result = play([program(tmp_path, "chatty", before), resolve("greedy")]).result
     (log,) = result.logs
     assert log.text.count("\\x1b[31mred\n") == 5
@@ -301,11 +301,11 @@ def test_a_program_that_is_not_there_stops_the_match(tmp_path: Path) -> None:
 def test_a_bot_that_cannot_be_started_again_forfeits(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     first = f"import pathlib\nif pathlib.Path({str(mark)!r}).exists(): sys.exit('once is enough')"
-    before = f"self.asked == 2 and (open({str(mark)!r}, 'w').close(), 1 / 0)"
+    before = f"self.asked == 2 and (open({str(mark)!r}, 'w').close(), sys.exit('ended'))"
     bots = [program(tmp_path, "once", before, f"import sys\n{first}"), resolve("greedy")]
     games = play(bots, games=3).games
     assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 3
-    assert "ZeroDivisionError" in games[0].faults[0].came
+    assert "ended" in games[0].faults[0].came
     assert "once is enough" in games[1].faults[0].came
 
 
@@ -324,7 +324,7 @@ class Flaky(PlainProcess):
 
 
 def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> None:
-    bots = [program(tmp_path, "crasher", "self.asked == 2 and 1 / 0"), resolve("greedy")]
+    bots = [program(tmp_path, "crasher", "self.asked == 2 and sys.exit(1)"), resolve("greedy")]
     with pytest.raises(RefereeError, match="Too many open files"):
         play(bots, hosting=replace(PATIENT, isolation=Flaky(2)))
     hosting = replace(PATIENT, isolation=Flaky(3, 4, 5, 6, 7))
@@ -340,7 +340,8 @@ def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "LOGS_KEPT", 2)
-    result = play([program(tmp_path, "crasher", "1 / 0"), resolve("greedy")], games=3).result
+    crasher = program(tmp_path, "crasher", "sys.exit('no idea')")
+    result = play([crasher, resolve("greedy")], games=3).result
     assert result.summaries()[0].faults == 3
     assert [log.start for log in result.logs] == [1, 2]
 
@@ -361,7 +362,7 @@ def test_bots_play_in_the_sandbox_where_there_is_one(tmp_path: Path) -> None:
     except SandboxUnavailable as error:
         pytest.skip(str(error))
     before = "self.asked == 5 and 1 / 0"
-    bots = [resolve("greedy"), resolve("random"), program(tmp_path, "crasher", before)]
+    bots = [resolve("greedy"), resolve("random"), program(tmp_path, "raises", before)]
     games = play(bots, games=2, hosting=replace(PATIENT, isolation=isolation)).games
     assert [[game.seats[fault.seat] for fault in game.faults] for game in games] == [[2]] * 2
     assert "ZeroDivisionError" in games[0].faults[0].came

@@ -67,6 +67,7 @@ def test_everything_is_in_it() -> None:
                 "us": 7,
                 "played": "down",
                 "forfeit": True,
+                "error": "",
             }
         ],
     }

@@ -18,7 +18,7 @@ from deepsea_rules.randomness import Stream, game_seed, seed_from_text, shuffled
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.units import CHIPS, LEVEL_OF
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from helpers.peers import run
 from helpers.streams import Decide, Table
 
@@ -64,7 +64,7 @@ def revealed_to(rules: RuleSet, view: pb.View) -> set[int]:
         elif rules.reveal == "dive_end" and view.phase == pb.PHASE_ORDER:
             revealed.update(diver.bank)  # the clean-up begins with the reveal
         elif rules.reveal == "dive_end":
-            revealed.update(diver.bank[: diver.hauled])
+            revealed.update(diver.bank[: diver.banked_earlier])
     return revealed
 
 
@@ -87,12 +87,12 @@ def test_hidden_values_change_no_byte_until_a_rule_reveals_them(name: str, seed:
     sent = play(rules, seed, None)
     revealed = 0
     for seat in range(PLAYERS):
-        messages = [pb.RefereeMessage.FromString(data) for data in sent[seat]]
+        messages = [pb.PlayResponse.FromString(data) for data in sent[seat]]
         asked = [number for number, message in enumerate(messages) if message.requests]
-        revealed += len(messages[asked[-1]].requests[0].view.known) // 2
+        revealed += len(messages[asked[-1]].requests[0].view.known)
         for stop in asked[:: len(asked) // 4]:
             view = messages[stop].requests[0].view
-            known = set(view.known[::2])
+            known = {pair.chip for pair in view.known}
             assert known == revealed_to(rules, view)
             values = dealt_anew(seed, known)
             assert values != Game(rules, PLAYERS, seed).state.values
@@ -108,7 +108,7 @@ def test_the_seed_is_sent_with_the_end_and_never_before(name: str) -> None:
     for sent in play(PRESETS[name], seed, None):
         over = [number for number, data in enumerate(sent) if seed in data]
         assert len(over) == 1
-        assert pb.RefereeMessage.FromString(sent[over[0]]).overs[0].seed == seed
+        assert pb.PlayResponse.FromString(sent[over[0]]).results[0].seed == seed
         assert not any(seed.hex().encode() in data for data in sent[: over[0]])
 
 

@@ -16,7 +16,7 @@ from deepsea_referee.errors import RefereeError
 from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from helpers.peers import PLAY, TOKEN, Call, Peer, ask, run, seat
 
 
@@ -59,15 +59,13 @@ def test_a_token_opens_its_seat_once(tmp_path: Path) -> None:
     run(test())
 
 
-def test_another_protocol_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
+def test_features_are_kept_also_those_that_nobody_knows(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.channel() as channel:
             peer = Peer(channel)
-            await peer.hello(version=2)
-            code, details = await peer.status()
-            assert code is grpc.StatusCode.FAILED_PRECONDITION
-            assert "version 2" in details
-            assert "version 1" in details
+            await peer.hello(features=["concurrent_games", "telepathy"])
+            assert (await peer.next()).HasField("welcome")
+            assert it.session.features == {"concurrent_games", "telepathy"}
 
     run(test())
 
@@ -77,10 +75,8 @@ def test_another_protocol_version_is_refused_with_both_numbers(tmp_path: Path) -
     [
         b"",
         b"\xff\xff",
-        pb.BotMessage(decisions=[pb.Decision(game_id="g")]).SerializeToString(),
-        pb.BotMessage(
-            hello=pb.Hello(token=TOKEN, protocol_version=1), decisions=[pb.Decision()]
-        ).SerializeToString(),
+        pb.PlayRequest(decisions=[pb.Decision(request_id=1)]).SerializeToString(),
+        pb.PlayRequest(hello=pb.Hello(token=TOKEN), decisions=[pb.Decision()]).SerializeToString(),
     ],
     ids=["empty", "garbage", "decision first", "hello with a decision"],
 )
@@ -145,7 +141,7 @@ def test_huge_metadata_is_refused(tmp_path: Path) -> None:
 def test_unknown_methods_are_unimplemented(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.channel() as channel:
-            call: Call = channel.stream_stream("/deepsea.v1.Referee/Win")()
+            call: Call = channel.stream_stream("/deepsea.play.v1.PlayService/Win")()
             assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
 
     run(test())
@@ -172,7 +168,7 @@ def test_health_is_served(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.channel() as channel:
             call: Call = channel.stream_stream("/grpc.health.v1.Health/Check")()
-            request = health_pb2.HealthCheckRequest(service="deepsea.v1.Referee")
+            request = health_pb2.HealthCheckRequest(service="deepsea.play.v1.PlayService")
             await call.write(request.SerializeToString())
             data = await call.read()
             assert isinstance(data, bytes)
@@ -199,11 +195,11 @@ def test_reflection_names_the_services_and_gives_the_proto(tmp_path: Path) -> No
             request = reflection_pb2.ServerReflectionRequest
             names = await reflect(request(list_services=""))
             assert {service.name for service in names.list_services_response.service} == {
-                "deepsea.v1.Referee",
+                "deepsea.play.v1.PlayService",
                 "grpc.health.v1.Health",
                 "grpc.reflection.v1alpha.ServerReflection",
             }
-            file = await reflect(request(file_containing_symbol="deepsea.v1.Referee"))
+            file = await reflect(request(file_containing_symbol="deepsea.play.v1.PlayService"))
             assert b"DecisionRequest" in file.file_descriptor_response.file_descriptor_proto[0]
 
     run(test())

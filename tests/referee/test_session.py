@@ -12,7 +12,8 @@ from deepsea_referee.errors import BotFault
 from deepsea_referee.timing.decision_timer import TimedAnswer
 from deepsea_referee.transport.session import MESSAGE_BYTES
 from deepsea_rules.faults import Fault
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk import wire
+from deepsea_sdk._pb import play_pb2 as pb
 from helpers.peers import ask, one_pass, run, seat
 
 LIMIT_US = 100_000
@@ -38,16 +39,16 @@ def test_what_is_ready_in_one_pass_goes_out_as_one_message(tmp_path: Path) -> No
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
             asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(5)]
-            it.session.send(pb.RefereeMessage(overs=[pb.GameOver(game_id="old")]))
+            it.session.send(wire.void_message("old"))
             message = await peer.next()
             assert [request.game_id for request in message.requests] == [f"g{i}" for i in range(5)]
-            assert [over.game_id for over in message.overs] == ["old"]
+            assert [over.game_id for over in message.results] == ["old"]
             # The answers come in one message too, in any order.
             decisions = [
-                pb.Decision(game_id=r.game_id, request_id=r.request_id, action=r.game_id)
+                pb.Decision(request_id=r.request_id, action=r.game_id)
                 for r in reversed(message.requests)
             ]
-            await peer.send(pb.BotMessage(decisions=decisions))
+            await peer.send(pb.PlayRequest(decisions=decisions))
             assert [(await one).action for one in asked] == [f"g{i}" for i in range(5)]
 
     run(test())
@@ -151,10 +152,9 @@ def test_a_message_with_n_questions_has_n_times_the_budget(tmp_path: Path) -> No
             it.clock.jump(4 * LIMIT_US)
             assert not any(one.done() for one in asked)
             decisions = [
-                pb.Decision(game_id=r.game_id, request_id=r.request_id, action="down")
-                for r in message.requests
+                pb.Decision(request_id=r.request_id, action="down") for r in message.requests
             ]
-            await peer.send(pb.BotMessage(decisions=decisions))
+            await peer.send(pb.PlayRequest(decisions=decisions))
             assert [(await one).us for one in asked] == [LIMIT_US] * 4
 
     run(test())
@@ -223,34 +223,33 @@ def test_an_answer_for_a_game_that_was_broken_off_is_passed_over(tmp_path: Path)
 
 
 def answered_twice(request: pb.DecisionRequest) -> list[bytes]:
-    decision = pb.Decision(game_id=request.game_id, request_id=request.request_id, action="down")
-    return [pb.BotMessage(decisions=[decision]).SerializeToString()] * 2
+    decision = pb.Decision(request_id=request.request_id, action="down")
+    return [pb.PlayRequest(decisions=[decision]).SerializeToString()] * 2
 
 
-def decision(game_id: str, request_id: int) -> bytes:
-    answer = pb.Decision(game_id=game_id, request_id=request_id, action="down")
-    return pb.BotMessage(decisions=[answer]).SerializeToString()
+def decision(request_id: int) -> bytes:
+    answer = pb.Decision(request_id=request_id, action="down")
+    return pb.PlayRequest(decisions=[answer]).SerializeToString()
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        pytest.param(decision("g", 7), "request 7, which is not open", id="never asked"),
-        pytest.param(decision("g", 2**64 - 1), "not open", id="huge id"),
-        pytest.param(decision("h", 1), "for a game", id="another game's id"),
+        pytest.param(decision(7), "request 7, which is not open", id="never asked"),
+        pytest.param(decision(2**64 - 1), "not open", id="huge id"),
         pytest.param(b"", "without a decision", id="empty"),
         pytest.param(b"\x7a\x03abc", "without a decision", id="unknown field"),
         pytest.param(
-            pb.BotMessage(hello=pb.Hello(token="x")).SerializeToString(),
+            pb.PlayRequest(hello=pb.Hello(token="x")).SerializeToString(),
             "hello twice",
             id="second hello",
         ),
-        pytest.param(b"\xff\xff\xff", "no BotMessage", id="garbage"),
-        pytest.param(decision("g", 1)[:-1], "no BotMessage", id="truncated"),
-        pytest.param(b"\x12\x02\x0a\x01", "no BotMessage", id="length beyond the end"),
-        pytest.param(b"\x10" + b"\xff" * 11, "no BotMessage", id="varint overflow"),
-        pytest.param(b"\x12\x03\x0a\x01\xff", "no BotMessage", id="bad UTF-8"),
-        pytest.param(b"\x7b" * 200, "no BotMessage", id="deep nesting"),
+        pytest.param(b"\xff\xff\xff", "no PlayRequest", id="garbage"),
+        pytest.param(decision(1)[:-1], "no PlayRequest", id="truncated"),
+        pytest.param(b"\x12\x02\x0a\x01", "no PlayRequest", id="length beyond the end"),
+        pytest.param(b"\x10" + b"\xff" * 11, "no PlayRequest", id="varint overflow"),
+        pytest.param(b"\x12\x03\x12\x01\xff", "no PlayRequest", id="bad UTF-8"),
+        pytest.param(b"\x7b" * 200, "no PlayRequest", id="deep nesting"),
     ],
 )
 def test_the_first_word_that_nobody_asked_for_ends_the_stream(
@@ -304,7 +303,7 @@ def test_a_second_answer_to_one_question_ends_the_stream(tmp_path: Path) -> None
 def test_a_question_that_was_not_sent_yet_cannot_be_answered(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            await peer.raw(decision("g", 1))  # a guess of the first id
+            await peer.raw(decision(1))  # a guess of the first id
             await it.session.ended
             with pytest.raises(BotFault):
                 await ask(it.session, question(), LIMIT_US)
@@ -318,7 +317,7 @@ def test_a_flood_is_cut_at_its_first_message(tmp_path: Path) -> None:
 
             async def flood() -> None:
                 while True:
-                    await peer.raw(decision("g", 1))
+                    await peer.raw(decision(1))
 
             with pytest.raises((grpc.aio.AioRpcError, asyncio.InvalidStateError)):
                 await flood()
@@ -368,7 +367,7 @@ def test_a_message_beyond_the_limit_is_refused(tmp_path: Path) -> None:
 def test_whoever_does_not_read_is_ended_after_the_write_limit(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path, write_limit_us=1_000) as it, it.peer():
-            big = pb.RefereeMessage(overs=[pb.GameOver(game_id="x" * 60_000)])
+            big = wire.void_message("x" * 60_000)
             waiting = ask(it.session, question(), 10**9)
             while it.session._outbox or it.session._write_by_us is None:
                 it.session.send(big)  # until flow control holds the writer
@@ -385,11 +384,11 @@ def test_whoever_does_not_read_is_ended_after_the_write_limit(tmp_path: Path) ->
 def test_goodbye_comes_last_and_ends_the_stream(tmp_path: Path) -> None:
     async def test() -> None:
         async with seat(tmp_path) as it, it.peer() as peer:
-            it.session.send(pb.RefereeMessage(overs=[pb.GameOver(game_id="g")]))
+            it.session.send(wire.void_message("g"))
             it.session.close("the match is over")
             assert not it.session.usable
             message = await peer.next()
-            assert message.overs[0].game_id == "g"
+            assert message.results[0].game_id == "g"
             assert message.goodbye.reason == "the match is over"
             assert await peer.status() == (grpc.StatusCode.OK, "")
             await it.session.ended

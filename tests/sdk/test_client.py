@@ -17,7 +17,6 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import View
 from deepsea_sdk import (
     Bot,
-    BotError,
     ConnectionRejected,
     Fault,
     FaultNotice,
@@ -28,7 +27,8 @@ from deepsea_sdk import (
     WireError,
     wire,
 )
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.client import Player, play
 from helpers.scripted import (
     TOKEN,
@@ -49,7 +49,7 @@ def a_game(text: str = "client", players: int = 2, rules: str = "manual") -> Gam
     return Game(PRESETS[rules], players, seed_from_text(text))
 
 
-async def played(folder: Path, script: Script, bot: Bot | type[Bot]) -> None:
+async def played(folder: Path, script: Script, bot: AnyBot) -> None:
     """Let a bot play with a referee that follows the script."""
     async with referee(folder, script) as address:
         await play(bot, address, TOKEN)
@@ -99,10 +99,25 @@ def test_a_bot_says_hello_and_leaves_at_goodbye(tmp_path: Path) -> None:
     async def script(peer: Peer) -> None:
         await peer.welcome()
         assert peer.hello.token == TOKEN
-        assert peer.hello.protocol_version == wire.PROTOCOL_VERSION
         await peer.goodbye()
 
     run(played(tmp_path, script, Bot))
+
+
+@pytest.mark.parametrize(
+    ("bot", "features"),
+    [(Bot, ["concurrent_games"]), (lambda: Bot(), ["concurrent_games"]), (Bot(), [])],  # noqa: PLW0108
+    ids=["class", "function", "object"],
+)
+def test_a_bot_that_keeps_games_apart_says_so(
+    tmp_path: Path, bot: AnyBot, features: list[str]
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        assert list(peer.hello.features) == features
+        await peer.goodbye()
+
+    run(played(tmp_path, script, bot))
 
 
 def test_the_stream_has_no_deadline(tmp_path: Path) -> None:
@@ -153,7 +168,7 @@ def test_requests_of_one_message_are_answered_in_one_message(tmp_path: Path) -> 
             requests=[request_of(first, "one", 7), request_of(second, "two", 8)],
         )
         answers = await peer.answers()
-        assert [answer[:2] for answer in answers] == [("one", 7), ("two", 8)]
+        assert [answer.request_id for answer in answers] == [7, 8]
         await peer.goodbye()
 
     run(played(tmp_path, script, Bot))
@@ -177,7 +192,7 @@ async def two_short_games(peer: Peer) -> None:
         await peer.send(starts=[start_of(game, name)])
         await peer.send(requests=[request_of(game, name, 1)])
         await peer.answers()
-        await peer.send(overs=[pb.GameOver(game_id=name, void=True)])
+        await peer.send(results=[pb.GameResult(game_id=name, is_void=True)])
     await peer.goodbye()
 
 
@@ -282,29 +297,23 @@ def test_nobody_at_the_address(tmp_path: Path) -> None:
 # The player, without a stream
 
 
-def test_another_protocol_version_is_refused() -> None:
-    welcome = pb.Welcome(protocol_version=2)
-    with pytest.raises(WireError, match="version 2"):
-        Player(Bot).receive(pb.RefereeMessage(welcome=welcome))
-
-
 @pytest.mark.parametrize(
     "message",
     [
-        pb.RefereeMessage(requests=[pb.DecisionRequest(game_id="what")]),
-        pb.RefereeMessage(overs=[pb.GameOver(game_id="what")]),
-        pb.RefereeMessage(faults=[pb.FaultNotice(game_id="what", fault=pb.FAULT_TIMEOUT)]),
+        pb.PlayResponse(requests=[pb.DecisionRequest(game_id="what")]),
+        pb.PlayResponse(results=[pb.GameResult(game_id="what")]),
+        pb.PlayResponse(faults=[pb.FaultNotice(request_id=3, fault=pb.FAULT_TIMEOUT)]),
     ],
 )
-def test_a_game_that_has_not_begun(message: pb.RefereeMessage) -> None:
-    with pytest.raises(WireError, match="'what'"):
+def test_a_game_that_has_not_begun(message: pb.PlayResponse) -> None:
+    with pytest.raises(WireError, match=r"what|request 3"):
         Player(Bot).receive(message)
 
 
 def test_a_game_that_is_over_is_forgotten() -> None:
     player, game = Player(Bot), a_game()
-    over = pb.RefereeMessage(overs=[pb.GameOver(game_id="g", void=True)])
-    player.receive(pb.RefereeMessage(starts=[start_of(game, "g")]))
+    over = pb.PlayResponse(results=[pb.GameResult(game_id="g", is_void=True)])
+    player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
     player.receive(over)
     with pytest.raises(WireError):
         player.receive(over)
@@ -312,10 +321,10 @@ def test_a_game_that_is_over_is_forgotten() -> None:
 
 def test_nothing_is_answered_where_nothing_is_asked() -> None:
     player = Player(Bot)
-    assert player.receive(pb.RefereeMessage()) is None
-    assert player.receive(pb.RefereeMessage(starts=[start_of(a_game(), "g")])) is None
+    assert player.receive(pb.PlayResponse()) is None
+    assert player.receive(pb.PlayResponse(starts=[start_of(a_game(), "g")])) is None
     assert not player.done
-    assert player.receive(pb.RefereeMessage(goodbye=pb.Goodbye())) is None
+    assert player.receive(pb.PlayResponse(goodbye=pb.Goodbye())) is None
     assert player.done
 
 
@@ -329,22 +338,105 @@ class Unready(Bot):
         raise LookupError("not today")
 
 
-class Undecided(Bot):
-    def search(self, view: View) -> str:
+class Unheard(Bot):
+    def on_event(self, event: Event) -> None:
         raise LookupError("not today")
 
 
-@pytest.mark.parametrize("bot", [Unborn, Unready, Undecided])
-def test_whatever_the_bot_raises_is_its_own(bot: type[Bot]) -> None:
-    game = a_game()
-    message = pb.RefereeMessage(starts=[start_of(game, "g")], requests=[request_of(game, "g", 1)])
-    with pytest.raises(BotError, match="LookupError: not today") as raised:
-        Player(bot).receive(message)
-    assert isinstance(raised.value.__cause__, LookupError)
+class Undecided(Bot):
+    asked = 0
+
+    def search(self, view: View) -> str:
+        self.asked += 1
+        if self.asked == 1:
+            raise LookupError("not today")
+        return "leave"
+
+
+def asked(player: Player, game: Game, number: int, since: int | None = 0) -> wire.Answer:
+    """What the player answers to the pending question."""
+    answer = player.receive(pb.PlayResponse(requests=[request_of(game, "g", number, since)]))
+    assert answer is not None
+    (decision,) = answer.decisions
+    return wire.decision_from_wire(decision)
+
+
+@pytest.mark.parametrize(
+    ("bot", "errors"),
+    [
+        pytest.param(Unborn, [True, True, True], id="its making: it never decides"),
+        pytest.param(Unready, [True, False, False], id="the start: one decision"),
+        pytest.param(Unheard, [True, False, False], id="an event: the decision after it"),
+        pytest.param(Undecided, [True, False, False], id="a decision"),
+    ],
+)
+def test_whatever_the_bot_raises_is_the_answer_and_the_game_goes_on(
+    bot: type[Bot], errors: list[bool], capsys: pytest.CaptureFixture[str]
+) -> None:
+    player, game = Player(bot), a_game()
+    player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
+    for number, raised in enumerate(errors, 1):
+        answer = asked(player, game, number, 0 if number == 1 else None)
+        assert (answer.request_id, answer.error is not None) == (number, raised)
+        if answer.error is not None:
+            assert answer.error.startswith("Traceback")
+            assert answer.error.endswith("LookupError: not today")
+            assert "deepsea_sdk" not in answer.error
+        else:
+            assert answer.action == "leave"
+    err = capsys.readouterr().err
+    assert err.count("LookupError: not today\n") == 1
+
+
+def test_what_a_hook_raises_between_decisions_is_the_next_answer() -> None:
+    class Offended(Bot):
+        def on_fault(self, notice: FaultNotice) -> None:
+            raise LookupError(notice.game_id)
+
+        def on_game_end(self, end: GameEnd) -> None:
+            raise LookupError("nobody hears this")
+
+    player, game = Player(Offended), a_game()
+    player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
+    assert asked(player, game, 1).error is None
+    notice = pb.FaultNotice(request_id=1, fault=pb.FAULT_TIMEOUT)
+    assert player.receive(pb.PlayResponse(faults=[notice])) is None
+    assert (asked(player, game, 2).error or "").endswith("LookupError: g")
+    assert asked(player, game, 3).error is None
+    over = pb.PlayResponse(results=[pb.GameResult(game_id="g", is_void=True)])
+    assert player.receive(over) is None
+
+
+def test_an_answer_that_is_no_text_is_an_error() -> None:
+    class Forgetful(Bot):
+        def decide(self, view: View) -> str:
+            return None  # type: ignore[return-value]
+
+    player, game = Player(Forgetful), a_game()
+    player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
+    assert "decide() returned None" in (asked(player, game, 1).error or "")
+
+
+def test_the_errors_of_many_games_fit_into_one_message() -> None:
+    class Verbose(Bot):
+        def decide(self, view: View) -> str:
+            raise LookupError("x" * 100_000)
+
+    player, games = Player(Verbose), [a_game(str(number)) for number in range(100)]
+    answer = player.receive(
+        pb.PlayResponse(
+            starts=[start_of(game, f"g{n}") for n, game in enumerate(games)],
+            requests=[request_of(game, f"g{n}", n + 1) for n, game in enumerate(games)],
+        )
+    )
+    assert answer is not None
+    assert len(answer.decisions) == 100
+    assert all(decision.error for decision in answer.decisions)
+    assert answer.ByteSize() < 64 * 1024
 
 
 def test_every_error_is_an_sdk_error() -> None:
-    assert {BotError, NotInMatch, ConnectionRejected, WireError} == set(SdkError.__subclasses__())
+    assert {NotInMatch, ConnectionRejected, WireError} == set(SdkError.__subclasses__())
 
 
 # As a program
@@ -396,9 +488,9 @@ run(Raising)
 """
 
 
-def test_a_bot_that_raises_shows_its_own_traceback_and_exits_with_1(tmp_path: Path) -> None:
+def test_a_bot_that_raises_shows_its_own_traceback_and_goes_on(tmp_path: Path) -> None:
     ended = as_program(tmp_path, RAISING, one_question)
-    assert (ended.status, ended.stdout) == (1, "")
+    assert (ended.status, ended.stdout) == (0, "")
     assert "IndexError: list index out of range" in ended.stderr
     assert "return [][0]" in ended.stderr
     assert "deepsea_sdk" not in ended.stderr

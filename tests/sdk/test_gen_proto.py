@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOL = ROOT / "tools" / "gen_proto.py"
-PROTO = ROOT / "proto" / "deepsea" / "v1" / "deepsea.proto"
+PROTO = ROOT / "proto" / "deepsea" / "play" / "v1" / "play.proto"
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,9 @@ def test_every_difference_is_drift(gen_proto: ModuleType, tmp_path: Path) -> Non
 def test_drift_is_told_in_one_line(
     gen_proto: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert gen_proto.report(["deepsea_pb2.py"], "protoc 1") == 1
+    assert gen_proto.report(["play_pb2.py"], "protoc 1") == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "deepsea_pb2.py" in line
+    assert "play_pb2.py" in line
     assert "make proto" in line
 
 

@@ -100,6 +100,20 @@ def test_the_third_fault_forfeits_and_a_crash_at_once() -> None:
     assert it.fault(asked(it), Fault.CRASH, "gone").forfeit
 
 
+def test_what_a_bot_raised_is_a_fault_with_its_text() -> None:
+    it = refereed()
+    report = it.answer(asked(it), "", 120, "Traceback ...\nKeyError: 'no\x1bway'\n")
+    assert report is not None
+    assert (report.fault, report.forfeit, report.us) == (Fault.EXCEPTION, False, 120)
+    assert report.came == "it raised KeyError: 'no\\x1bway'"
+    assert report.error == "Traceback ...\nKeyError: 'no\x1bway'\n"
+    assert it.game.decisions[0][3:] == (Fault.EXCEPTION, report.came)
+    # Too late is too late, whatever it was.
+    late = it.answer(asked(it), "", 10_000, "KeyError")
+    assert late is not None
+    assert (late.fault, late.error) == (Fault.TIMEOUT, "")
+
+
 def test_a_decision_is_repeated_with_its_time_and_its_fault() -> None:
     it = refereed()
     it.answer(asked(it), "fly", 150)
@@ -119,10 +133,8 @@ def test_start_and_end_say_what_the_game_is() -> None:
     assert (info.budget_us, info.bank_us) == (100, 1_000)
     assert info.commitment == it.game.commitment
     end = played_on(it).end(1)
-    assert (end.seat, end.seed, end.void) == (1, SEED, False)
+    assert (end.seat, end.seed, end.is_void) == (1, SEED, False)
     assert (end.points, end.placements) == tuple(it.game.result())
-    void = it.void_end(0)
-    assert (void.void, void.seed, void.points) == (True, b"", ())
 
 
 def test_the_record_has_names_and_clock_and_is_accepted() -> None:

@@ -101,7 +101,7 @@ def test_a_bot_hears_of_the_game_its_events_and_its_end() -> None:
         assert (info.game_id, info.seat, info.players) == ("a game", seat, 2)
         assert (info.rules, info.commitment) == (PRESETS["guide"], game.commitment)
         assert (end.points, end.placements) == tuple(game.result())
-        assert (end.seat, end.seed, end.values, end.void) == (
+        assert (end.seat, end.seed, end.values, end.is_void) == (
             seat,
             game.seed,
             game.state.values,
@@ -162,22 +162,42 @@ def test_an_exception_comes_out() -> None:
         play([odd(boom), Taker])
 
 
-@pytest.mark.parametrize("error", [OSError("no such\nfile"), SystemExit(3)])
-def test_or_is_a_crash_after_which_the_bot_is_not_called(error: BaseException) -> None:
-    class Crashing(Odd):
+def test_or_is_a_fault_after_which_the_bot_goes_on() -> None:
+    bot = odd(boom)()
+    game = play([bot, Taker], on_error="forfeit")
+    (decision,) = faults(game)
+    assert decision.fault is Fault.EXCEPTION
+    assert decision.came == "it raised OSError: no such file"
+    assert bot.asked > bot.at
+    (notice,) = bot.notices
+    assert notice.message.startswith("exception after 0 us: asked to ")
+
+
+def test_the_third_exception_forfeits() -> None:
+    class Raising(Taker):
+        def decide(self, view: View) -> str:
+            raise OSError
+
+    game = play([Raising, Taker], on_error="forfeit")
+    assert [decision.fault for decision in faults(game)] == [Fault.EXCEPTION] * 3
+    assert game.has_forfeited(0)
+
+
+def test_a_bot_that_ends_its_program_has_crashed_and_is_not_called_again() -> None:
+    class Leaving(Odd):
         ended = False
 
         def decide(self, view: View) -> str:
-            raise error
+            raise SystemExit(3)
 
         def on_game_end(self, end: GameEnd) -> None:
             self.ended = True
 
-    bot = Crashing()
+    bot = Leaving()
     game = play([bot, Taker], on_error="forfeit")
     (decision,) = faults(game)
     assert decision.fault is Fault.CRASH
-    assert decision.came == f"it raised {type(error).__name__}: {' '.join(str(error).split())}"
+    assert decision.came == "it raised SystemExit: 3"
     assert game.has_forfeited(0)
     assert not bot.ended
     assert bot.notices == []
@@ -190,8 +210,20 @@ def test_what_a_bot_raises_when_the_game_begins_is_counted_at_its_first_decision
 
     game = play([Taker, Unready], on_error="forfeit")
     assert [d.came for d in faults(game)] == ["it raised ValueError: not ready"]
+    assert not game.has_forfeited(1)
     with pytest.raises(ValueError, match="not ready"):
         play([Taker, Unready])
+
+
+def test_a_bot_that_cannot_be_made_forfeits_at_its_third_decision() -> None:
+    class Unborn(Taker):
+        def __init__(self) -> None:
+            raise ValueError("not today")
+
+    game = play([Taker, Unborn], on_error="forfeit")
+    assert [d.came for d in faults(game)] == ["it raised ValueError: not today"] * 3
+    with pytest.raises(ValueError, match="not today"):
+        play([Taker, Unborn])
 
 
 def test_what_a_bot_raises_when_the_game_is_over_costs_nothing() -> None:
@@ -202,12 +234,14 @@ def test_what_a_bot_raises_when_the_game_is_over_costs_nothing() -> None:
     assert faults(play([Late, Taker], on_error="forfeit")) == []
 
 
-def test_an_answer_that_is_no_text_is_a_crash_as_it_is_for_a_process() -> None:
+def test_an_answer_that_is_no_text_is_an_exception_as_it_is_for_a_process() -> None:
     class Forgetful(Taker):
         def decide(self, view: View) -> str:
             return None  # type: ignore[return-value]
 
-    assert faults(play([Forgetful, Taker], on_error="forfeit"))[0].fault is Fault.CRASH
+    first = faults(play([Forgetful, Taker], on_error="forfeit"))[0]
+    assert first.fault is Fault.EXCEPTION
+    assert first.came == "it raised TypeError: decide() returned None, which is no action"
     with pytest.raises(TypeError, match="None"):
         play([Forgetful, Taker])
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_rules.events import Event
+from deepsea_rules.errors import InvalidRules
+from deepsea_rules.events import Event, Happening, TurnPlayed, event_for
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit, Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.state import GameState
 from deepsea_rules.view import View, view_for
 from deepsea_sdk import FaultNotice, GameEnd, GameInfo, TimeLeft, Unit, WireError, wire
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.wire import framing
 from helpers import games
 from helpers.positions import ALL, at, custom
@@ -41,8 +45,8 @@ def view_sent(view: View) -> View:
     return wire.view_from_wire(message, view.rules, view.legal)
 
 
-def events_sent(events: list[Event]) -> list[Event]:
-    return wire.events_from_wire([sent(wire.event_to_wire(event)) for event in events])
+def event_sent(happening: Happening, known: Mapping[int, int]) -> Event | None:
+    return wire.event_from_wire(pb.Event.FromString(wire.event_to_wire(happening, known)))
 
 
 # Rules
@@ -54,17 +58,76 @@ def test_rules(rules: RuleSet) -> None:
     assert wire.rules_from_wire(sent(wire.rules_to_wire(rules))) == rules
 
 
+def option(message: pb.Rules, name: str) -> pb.RuleOption:
+    return next(option for option in message.options if option.name == name)
+
+
 @pytest.mark.parametrize("preset", ALL)
-def test_the_proto_has_every_option_and_no_other(preset: str) -> None:
-    fields = [field.name for field in pb.Rules.DESCRIPTOR.fields]
-    assert fields == ["name", *PRESETS[preset].options()]
+def test_every_option_with_a_value_is_on_the_wire(preset: str) -> None:
+    message = wire.rules_to_wire(PRESETS[preset])
+    with_value = {name for name, value in PRESETS[preset].options().items() if value is not None}
+    assert {option.name for option in message.options} == with_value
+    assert option(message, "turn_needs_treasure").value in ("true", "false")
+    assert wire.rules_from_wire(message).unknown_options == ()
 
 
 def test_rules_that_make_no_sense_are_refused() -> None:
     message = wire.rules_to_wire(PRESETS["manual"])
-    message.reveal = "never"
-    with pytest.raises(WireError, match="reveal"):
+    option(message, "forced_turn").value = "when_cannot_advance"
+    with pytest.raises(WireError, match="forced_turn"):
         wire.rules_from_wire(message)
+
+
+def with_new_option(message: pb.Rules) -> str:
+    message.options.add(name="currents", value="strong")
+    return "currents"
+
+
+def with_new_value(message: pb.Rules) -> str:
+    option(message, "reveal").value = "never"
+    return "reveal"
+
+
+def with_new_number(message: pb.Rules) -> str:
+    option(message, "blank_count").value = "1e9"
+    return "blank_count"
+
+
+def without_option(message: pb.Rules) -> str:
+    message.options.remove(option(message, "starter"))
+    return "starter"
+
+
+def with_new_combination(message: pb.Rules) -> str:
+    option(message, "home_empty_handed").value = "tolled"
+    message.options.add(name="barred_release", value="on_pickup")
+    return "home_empty_handed"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [with_new_option, with_new_value, with_new_number, without_option, with_new_combination],
+)
+def test_a_view_by_rules_of_a_newer_referee_is_read_but_not_simulated(
+    change: Callable[[pb.Rules], str],
+) -> None:
+    message = wire.rules_to_wire(PRESETS["manual"])
+    name = change(message)
+    rules = wire.rules_from_wire(message)
+    assert rules.unknown_options == (name,)
+    assert rules.name == "manual"
+    view = view_for(at("1 x 3 | *A3v:2 B1v/1 | d2 a20 search"), 0)
+    data = pb.View.FromString(wire.view_to_wire(view))
+    read = wire.view_from_wire(data, rules, view.legal)
+    assert (read.kind, read.legal, read.trail) == (view.kind, view.legal, view.trail)
+    assert read.items == view.items
+    for simulate in (
+        lambda: read.sample(games.rng("a")),
+        lambda: Game(rules, 2, bytes(32)),
+        lambda: GameState(rules, view_for(at("1 | *A0v B0v"), 0).hauled, 2),
+    ):
+        with pytest.raises(InvalidRules, match=name):
+            simulate()
 
 
 # Views and events, from whole games
@@ -84,8 +147,10 @@ def test_views_and_events_of_whole_games(
 
     games.play_out(game, chooser, look)
     for seat in range(players):
-        events = game.events_for(seat)
-        assert events_sent(events) == events
+        known = game.view(seat).known
+        for happening in game.events:
+            assert event_sent(happening, known) == event_for(happening, known)
+            assert event_sent(happening, {}) == event_for(happening, {})
 
 
 def test_views_of_one_position_differ_by_what_each_seat_knows() -> None:
@@ -134,54 +199,90 @@ def test_the_seats_view_alone_decides_what_is_sent() -> None:
 
 
 def test_an_event_whose_beginning_is_unknown() -> None:
-    event: Event = {
-        "event": "turn",
-        "dive": 1,
-        "seat": 0,
-        "declare": None,
-        "dice": None,
-        "from_space": None,
-        "to_space": 4,
-        "home": False,
-        "search": "leave",
-        "air": -1,
-    }
-    assert events_sent([event]) == [event]
+    turn = TurnPlayed(1, 0, None, None, None, 4, False, "leave", -1)
+    assert event_sent(turn, {}) == event_for(turn, {})
 
 
 @pytest.mark.parametrize("message", [pb.Event(), pb.Event.FromString(b"\xfa\x01\x00")])
-def test_unknown_events_are_refused(message: pb.Event) -> None:
-    with pytest.raises(WireError, match="event"):
-        wire.event_from_wire(message)
+def test_unknown_events_are_skipped(message: pb.Event) -> None:
+    assert wire.event_from_wire(message) is None
+    dive = pb.Event(dive=pb.DiveEvent(dive=2))
+    (event,) = wire.events_from_wire([message, dive, message])
+    assert event["event"] == "dive"
 
 
 @pytest.mark.parametrize("phase", [0, 6, 77])
-def test_unknown_phases_are_refused(phase: int) -> None:
+def test_an_unknown_phase_asks_nothing_that_we_know(phase: int) -> None:
     message = pb.View.FromString(wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0)))
     message.phase = pb.Phase.ValueType(phase)
-    with pytest.raises(WireError, match=f"phase {phase}"):
-        wire.view_from_wire(message, PRESETS["manual"], ())
+    view = wire.view_from_wire(message, PRESETS["manual"], ("a", "b"))
+    assert (view.phase, view.kind, view.legal) == ("unknown", None, ("a", "b"))
+    assert "unknown" in repr(view)
+
+
+def test_an_unknown_end_of_a_dive_has_no_name() -> None:
+    message = pb.Event(cleanup=pb.CleanupEvent(dive=1, reason=pb.EndReason.ValueType(9)))
+    event = wire.event_from_wire(message)
+    assert event is not None
+    assert (event["event"], dict(event)["reason"]) == ("cleanup", "unknown")
 
 
 def test_a_view_without_divers_is_refused() -> None:
     with pytest.raises(WireError, match="divers"):
-        wire.view_from_wire(pb.View(phase=pb.PHASE_TURN), PRESETS["manual"], ())
+        wire.view_from_wire(pb.View(phase=pb.PHASE_DECLARE), PRESETS["manual"], ())
 
 
 @pytest.mark.parametrize(
-    ("field", "data"),
+    "change",
     [
-        pytest.param("trail", b"\x01\x82", id="a stack without its last chip"),
-        pytest.param("trail", b"\x21", id="chip 33"),
-        pytest.param("trail", b"\x80\x01", id="a blank in a stack"),
-        pytest.param("known", b"\x01\x02\x03", id="a chip without its value"),
+        pytest.param(pb.View(trail=[33]), id="a stack that is not there"),
+        pytest.param(pb.View(trail=[34], stacks=[pb.Stack(chips=[1, 2])]), id="nor this one"),
+        pytest.param(pb.View(trail=[300]), id="a number beyond all units"),
+        pytest.param(pb.View(trail=[2**32 - 1]), id="the largest number"),
+        pytest.param(pb.View(stacks=[pb.Stack()]), id="a stack without chips"),
+        pytest.param(pb.View(stacks=[pb.Stack(chips=[33])]), id="chip 33"),
+        pytest.param(pb.View(stacks=[pb.Stack(chips=[0, 1])]), id="a blank in a stack"),
+        pytest.param(pb.View(divers=[pb.Diver(cargo=[33])]), id="a cargo that is not there"),
     ],
 )
-def test_bytes_that_are_no_units_are_refused(field: str, data: bytes) -> None:
+def test_numbers_that_are_no_units_are_refused(change: pb.View) -> None:
     message = pb.View.FromString(wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0)))
-    setattr(message, field, data)
+    message.MergeFrom(change)
     with pytest.raises(WireError):
         wire.view_from_wire(message, PRESETS["manual"], ())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pb.Event(dive=pb.DiveEvent(trail=[33])),
+        pb.Event(cleanup=pb.CleanupEvent(banked=[pb.Haul(chips=[33])])),
+        pb.Event(cleanup=pb.CleanupEvent(banked=[pb.Haul(chips=[0])])),
+    ],
+)
+def test_events_about_nothing_are_refused(event: pb.Event) -> None:
+    with pytest.raises(WireError):
+        wire.event_from_wire(event)
+
+
+def test_a_view_prints_as_numbers() -> None:
+    # Chip 1, a blank, a pile that was laid, a stack; A carries a stack, B is home with a chip.
+    view = view_for(at("1 x [34] {12} | *A3v:[23],4 Bh1/1=2 | d2 a20 search"), 0)
+    message = pb.View.FromString(wire.view_to_wire(view))
+    stacks = [(list(stack.chips), stack.tail_pile) for stack in message.stacks]
+    assert list(message.trail) == [view.trail[1][0], 0, 33, 34]
+    assert stacks == [
+        (list(view.trail[3]), False),
+        (list(view.trail[4]), True),
+        (list(view.cargo[0][0]), False),
+    ]
+    a, b = message.divers
+    assert (a.location, a.space, list(a.cargo)) == (
+        pb.LOCATION_TRAIL,
+        3,
+        [35, view.cargo[0][1][0]],
+    )
+    assert (b.location, b.space, list(b.bank)) == (pb.LOCATION_HOME, 0, list(view.bank[1]))
 
 
 @whole_games
@@ -201,7 +302,9 @@ def test_the_requests_of_a_game_are_each_as_if_it_were_the_only_one(
         data = writer.write(view, marks[seat], TimeLeft(5, 7))
         request = pb.DecisionRequest.FromString(data)
         assert wire.request_from_wire(request, rules).view == view
-        assert wire.events_from_wire(request.events) == game.events_for(seat, marks[seat])
+        known = game.view(seat).known
+        since = [event_for(happening, known) for happening in game.events[marks[seat] :]]
+        assert wire.events_from_wire(request.events) == since
         marks[seat] = len(game.events)
 
     games.play_out(game, chooser, look)
@@ -223,10 +326,9 @@ def test_signed_numbers_are_written_as_protobuf_does(air: int) -> None:
 
 
 def test_a_field_whose_number_needs_two_bytes_is_refused() -> None:
-    fields = pb.Rules.DESCRIPTOR.fields
-    assert max(field.number for field in fields) > 15
+    fields = [field for field in FieldDescriptorProto.DESCRIPTOR.fields if field.number > 15]
     with pytest.raises(ValueError, match="too high"):
-        framing.small_tags(pb.Rules.DESCRIPTOR, *[field.name for field in fields])
+        framing.small_tags(FieldDescriptorProto.DESCRIPTOR, *[field.name for field in fields])
 
 
 @pytest.mark.parametrize("number", [-1, 128, 255, 256])
@@ -265,16 +367,21 @@ def test_game_over(
     forfeits = data.draw(
         st.lists(st.builds(Forfeit, st.integers(0, 5), st.sampled_from(Fault), st.integers(0, 999)))
     )
-    end = GameEnd("g", 1, *game.result(), game.seed, game.state.values, tuple(forfeits), void=False)
-    events = game.events_for(1, 3)
-    message = sent(wire.over_to_wire(end, events))
-    assert wire.over_from_wire(message, 1) == end
-    assert wire.events_from_wire(message.events) == events
+    values = game.state.values
+    end = GameEnd("g", 1, *game.result(), game.seed, values, tuple(forfeits), is_void=False)
+    message = sent(wire.result_to_wire(end, game.events[3:]))
+    assert wire.result_from_wire(message, 1) == end
+    # The last event is made of the result: what is in one is not sent in the other.
+    assert wire.last_events_from_wire(message) == game.events_for(1, 3)
+    assert len(message.events) == len(game.events) - 3
 
 
 def test_a_void_game_has_no_result() -> None:
-    end = GameEnd("g", 0, (), (), b"", (), (), void=True)
-    assert wire.over_from_wire(sent(wire.over_to_wire(end, ())), 0) == end
+    end = GameEnd("g", 0, (), (), b"", (), (), is_void=True)
+    (message,) = pb.PlayResponse.FromString(wire.void_message("g")).results
+    assert message == wire.result_to_wire(end, ())
+    assert wire.result_from_wire(message, 0) == end
+    assert wire.last_events_from_wire(message) == []
 
 
 # Questions and answers
@@ -291,7 +398,7 @@ def test_a_void_game_has_no_result() -> None:
 def test_request(text: str, kind: int) -> None:
     view = view_for(at(text), 0)
     data = wire.numbered(wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7)), 2**40)
-    (message,) = pb.RefereeMessage.FromString(data).requests
+    (message,) = pb.PlayResponse.FromString(data).requests
     assert message.kind == kind
     assert tuple(message.legal) == view.legal
     assert wire.request_from_wire(message, view.rules) == ("g", 2**40, view, (5, 7))
@@ -308,16 +415,43 @@ def replace_legal(view: View) -> View:
     return view
 
 
+@pytest.mark.parametrize("kind", [0, 4, pb.DECISION_KIND_ORDER])
+def test_a_kind_of_decision_that_we_do_not_know_has_a_default(kind: int) -> None:
+    view = view_for(at("1 1 x 2 | *A2v:1 B0v | d1 a20"), 0)
+    data = wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7))
+    message = pb.DecisionRequest.FromString(data)
+    message.kind = pb.DecisionKind.ValueType(kind)
+    read = wire.request_from_wire(message, view.rules).view
+    assert (read.kind, read.legal) == (None, view.legal)
+
+
 @examples
-@given(names, numbers, st.text(max_size=1000))
-def test_decision(game_id: str, request_id: int, action: str) -> None:
-    answer = wire.Answer(game_id, request_id, action)
+@given(numbers, st.text(max_size=1000))
+def test_decision(request_id: int, action: str) -> None:
+    answer = wire.Answer(request_id, action)
     assert wire.decision_from_wire(sent(wire.decision_to_wire(answer))) == answer
+
+
+@examples
+@given(numbers, st.text(max_size=1000))
+def test_an_error_is_an_answer_without_an_action(request_id: int, error: str) -> None:
+    answer = wire.Answer(request_id, "", error)
+    assert wire.decision_from_wire(sent(wire.decision_to_wire(answer))) == answer
+
+
+def test_an_error_keeps_its_last_8_kib() -> None:
+    text = "é" * 10_000 + "the last line"
+    message = wire.decision_to_wire(wire.Answer(1, "", text))
+    assert len(message.error.encode()) <= 8 * 1024
+    assert message.error.endswith("éé" + "the last line")
+    # Whoever sends more, in whatever language, has it cut when it is read.
+    answer = wire.decision_from_wire(sent(pb.Decision(request_id=1, error=text)))
+    assert answer.error == message.error
 
 
 @pytest.mark.parametrize("action", ["take" * 100_000, "\ud800", "tak\udcffe"])
 def test_no_action_breaks_the_stream_however_senseless(action: str) -> None:
-    message = sent(wire.decision_to_wire(wire.Answer("g", 1, action)))
+    message = sent(wire.decision_to_wire(wire.Answer(1, action)))
     assert message.action != action
     assert len(message.SerializeToString()) < 5_000
 
@@ -327,7 +461,7 @@ def test_no_action_breaks_the_stream_however_senseless(action: str) -> None:
     st.builds(FaultNotice, names, numbers, st.sampled_from(Fault), names, st.booleans()),
 )
 def test_fault_notice(notice: FaultNotice) -> None:
-    assert wire.fault_from_wire(sent(wire.fault_to_wire(notice))) == notice
+    assert wire.fault_from_wire(sent(wire.fault_to_wire(notice)), notice.game_id) == notice
 
 
 def test_every_fault_has_its_number() -> None:
@@ -335,15 +469,21 @@ def test_every_fault_has_its_number() -> None:
     assert numbers == set(pb.Fault.values()) - {pb.FAULT_UNSPECIFIED}
 
 
-def test_unknown_faults_are_refused() -> None:
-    with pytest.raises(WireError, match="fault 99"):
-        wire.fault_from_wire(pb.FaultNotice(fault=pb.Fault.ValueType(99)))
+def test_an_unknown_fault_has_no_name() -> None:
+    notice = wire.fault_from_wire(pb.FaultNotice(fault=pb.Fault.ValueType(99), message="m"), "g")
+    assert (notice.fault, notice.message) == ("unknown", "m")
 
 
-def test_hello_names_the_protocol_and_what_the_bot_is_built_with() -> None:
-    hello = wire.hello_to_wire("secret").hello
-    assert (hello.token, hello.protocol_version) == ("secret", 1)
+def test_hello_says_what_the_bot_is_built_with_and_can_do() -> None:
+    hello = wire.hello_to_wire("secret", ["concurrent_games"]).hello
+    assert (hello.token, list(hello.features)) == ("secret", ["concurrent_games"])
     assert hello.sdk.startswith("deepsea-sdk/")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff", b"\x12\x7f", b"\x12\x05\x12\x03\xff\xff\xff"])
+def test_bytes_of_a_bot_that_are_no_message_are_refused(data: bytes) -> None:
+    with pytest.raises(WireError, match="no PlayRequest"):
+        wire.read_from_bot(data)
 
 
 def test_changes_of_a_view_change_its_message() -> None:

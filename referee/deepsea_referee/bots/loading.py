@@ -14,27 +14,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Final, TypeAlias
+from typing import Final
 
 import deepsea_sdk
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
-from deepsea_sdk.bot import Bot
-
-Player: TypeAlias = Bot | type[Bot]
-"""What sits at a table: a class makes a new object for every game, an object plays them all."""
+from deepsea_sdk.bot import AnyBot, Bot
 
 _numbers: Final = itertools.count(1)
 
 
-def load(bot: BotSpec) -> Player:
+def load(bot: BotSpec) -> AnyBot:
     """Import the bot's file: what it gives to `run`, else the one Bot class that it defines.
 
     Raises UserError for a bot that is no Python file, cannot be imported, or leaves it open which
     of its classes plays. What it prints goes to stderr.
     """
     file = python_file(bot)
-    given: list[Player] = []
+    given: list[AnyBot] = []
     module = _import(bot, file, given)
     if given:
         return given[0]
@@ -69,7 +66,7 @@ def python_file(bot: BotSpec) -> Path:
     )
 
 
-def _import(bot: BotSpec, file: Path, given: list[Player]) -> ModuleType:
+def _import(bot: BotSpec, file: Path, given: list[AnyBot]) -> ModuleType:
     # Its folder comes first on the path, as when it is started; "bot" alone may be taken.
     name = f"_deepsea_bot_{next(_numbers)}_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
@@ -91,10 +88,10 @@ def _import(bot: BotSpec, file: Path, given: list[Player]) -> ModuleType:
 
 
 @contextmanager
-def _surroundings(folder: Path, given: list[Player]) -> Iterator[None]:
+def _surroundings(folder: Path, given: list[AnyBot]) -> Iterator[None]:
     """What a bot's file finds while it is imported."""
 
-    def run(bot: Player) -> None:
+    def run(bot: AnyBot) -> None:
         given.append(bot)
 
     real_run, modules = deepsea_sdk.run, set(sys.modules)

@@ -30,6 +30,8 @@ class TimedAnswer(NamedTuple):
 
     action: str
     us: int
+    error: str | None = None
+    """What the bot raised instead of deciding."""
 
 
 Heard = Callable[[TimedAnswer | BotFault | RefereeError], object]
@@ -55,11 +57,8 @@ class OpenQuestion:
     _over_us: int | None = None
     """The time of the first check at which the limit had passed."""
 
-    def __init__(
-        self, request_id: int, game_id: str, limit_us: int, look_us: int | None, heard: Heard
-    ) -> None:
+    def __init__(self, request_id: int, limit_us: int, look_us: int | None, heard: Heard) -> None:
         self.request_id = request_id
-        self.game_id = game_id
         self.limit_us = limit_us
         self.look_us = look_us
         self.heard = heard
@@ -76,11 +75,16 @@ class OpenQuestion:
         return max(0, (self.look_us or 0) - round(share_us - self.share_us))
 
     def answered(
-        self, action: str, now_us: int, share_us: float, reading: Reading | None
+        self,
+        action: str,
+        error: str | None,
+        now_us: int,
+        share_us: float,
+        reading: Reading | None,
     ) -> TimedAnswer | BotFault:
         """The outcome of an answer that has arrived now: the answer or a timeout."""
         us = self._charged_us(now_us, share_us, reading, answered=True)
-        return self._timeout(us) if us > self.limit_us else TimedAnswer(action, us)
+        return self._timeout(us) if us > self.limit_us else TimedAnswer(action, us, error)
 
     def look(
         self, now_us: int, share_us: float, reading: Reading | None, gauge: Gauge | None

@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Final
 
 import grpc
-from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_referee.transport.session import MESSAGE_BYTES, Session, Stream, read
-from deepsea_sdk import __version__
-from deepsea_sdk._pb import deepsea_pb2 as pb
-from deepsea_sdk.wire import PROTOCOL_VERSION
+from deepsea_sdk import wire
+from deepsea_sdk.errors import WireError
+from deepsea_sdk.wire import METHOD, SERVICE
 
-SERVICE: Final = pb.DESCRIPTOR.services_by_name["Referee"].full_name
 HELLO_LIMIT_US: Final = 5_000_000
 """How long an open stream may stay without a hello."""
 
@@ -70,7 +68,7 @@ class SeatServer:
             self._play
         )
         server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE, {"Play": play}),)
+            (grpc.method_handlers_generic_handler(SERVICE, {METHOD: play}),)
         )
         checks = health.aio.HealthServicer()
         await checks.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
@@ -100,29 +98,20 @@ class SeatServer:
         if data is None:
             return
         try:
-            message = pb.BotMessage.FromString(data)
-        except DecodeError:
-            await stream.abort(
-                grpc.StatusCode.INVALID_ARGUMENT, "the bytes are no BotMessage of deepsea.v1"
-            )
-        if not message.HasField("hello") or message.decisions:
+            hello, answers = wire.read_from_bot(data)
+        except WireError as error:
+            await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        if hello is None or answers:
             await stream.abort(
                 grpc.StatusCode.INVALID_ARGUMENT, "the first message is a hello and nothing else"
             )
-        if not hmac.compare_digest(message.hello.token.encode(), self._token):
+        if not hmac.compare_digest(hello.token.encode(), self._token):
             await stream.abort(grpc.StatusCode.UNAUTHENTICATED, "the token does not open this seat")
         if self._taken:
             await stream.abort(
                 grpc.StatusCode.ALREADY_EXISTS, "the token was used: a seat has one connection"
             )
-        if (version := message.hello.protocol_version) != PROTOCOL_VERSION:
-            await stream.abort(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f"the bot speaks protocol version {version}, this referee version "
-                f"{PROTOCOL_VERSION}: update the older side",
-            )
         self._taken = True
-        version_text = f"deepsea-referee/{__version__}"
-        welcome = pb.Welcome(protocol_version=PROTOCOL_VERSION, referee=version_text)
-        self._session.send(pb.RefereeMessage(welcome=welcome))
+        self._session.features = hello.features
+        self._session.send(wire.welcome_message())
         await self._session.serve(stream)

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Final, NoReturn, TypeAlias
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import Alarm, Clock, SharedTime
@@ -23,8 +22,8 @@ from deepsea_referee.timing.decision_timer import Heard, OpenQuestion, TimedAnsw
 from deepsea_referee.timing.host_load import LOOKS, Gauge, OffTurn, Reading
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
-from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.errors import WireError
 
 MESSAGE_BYTES: Final = 64 * 1024
 """The longest message a bot may send, and the length up to which questions are put together."""
@@ -65,6 +64,8 @@ class Session:
         self.thaw: Callable[[], None] | None = None
         """How to stop the bot between its turns and let it go on; it runs on without them."""
         self.off_turn = OffTurn()
+        self.features: frozenset[str] = frozenset()
+        """What the bot named in its hello, known to us or not."""
         self.connected: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
@@ -75,10 +76,10 @@ class Session:
         """Whether a new game may begin on it."""
         return self._end is None and not self._closing
 
-    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def ask(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
         """Ask for one decision; returns the request's id.
 
-        request  from `wire.request_to_wire`
+        request  from `wire.RequestWriter`
         heard    called once, and never before this returns
         """
         self._last_id = request_id = self._last_id + 1
@@ -86,21 +87,24 @@ class Session:
             self._loop.call_soon(heard, BotFault(self._end.fault, self._end.detail, 0))
             return request_id
         look_us = time_left.budget_us // LOOKS if self.gauge else None
-        question = OpenQuestion(request_id, game_id, sum(time_left), look_us, heard)
+        question = OpenQuestion(request_id, sum(time_left), look_us, heard)
         self._open[request_id] = question
         self._put(wire.numbered(request, request_id), question)
         return request_id
 
-    def send(self, message: pb.RefereeMessage) -> None:
-        """Send what needs no answer, in order with the questions; nothing if nobody listens."""
+    def send(self, message: bytes) -> None:
+        """Send what needs no answer, in order with the questions; nothing if nobody listens.
+
+        message  from one of `wire`'s functions
+        """
         if self.usable:
-            self._put(message.SerializeToString(deterministic=True), None)
+            self._put(message, None)
 
     def close(self, reason: str) -> None:
         """Say goodbye after what is still to be sent, then end the stream."""
         if self.usable:
             self._go_on(self._clock.now_us())
-            self.send(pb.RefereeMessage(goodbye=pb.Goodbye(reason=reason)))
+            self.send(wire.goodbye_message(reason))
             self._closing = True
 
     def fail(self, fault: Fault, detail: str) -> None:
@@ -175,19 +179,18 @@ class Session:
             if data is None:
                 return
             try:
-                message = pb.BotMessage.FromString(data)
-            except DecodeError:
-                _refuse("it sent bytes that are no BotMessage of deepsea.v1")
-            if message.HasField("hello"):
+                hello, answers = wire.read_from_bot(data)
+            except WireError as error:
+                _refuse(str(error))
+            if hello is not None:
                 _refuse("it said hello twice")
-            decisions = message.decisions
-            if not decisions:
+            if not answers:
                 _refuse("it sent a message without a decision")
             share_us = self._shared.at(now_us)
             heard = []
             try:
-                for decision in decisions:
-                    if (taken := self._take(decision, now_us, share_us)) is not None:
+                for answer in answers:
+                    if (taken := self._take(answer, now_us, share_us)) is not None:
                         heard.append(taken)  # noqa: PERF401  (kept also if the next one raises)
             finally:  # what came before something senseless counts
                 if not self._open:
@@ -196,21 +199,19 @@ class Session:
                     question.heard(what)
 
     def _take(
-        self, decision: pb.Decision, now_us: int, share_us: float
+        self, answer: wire.Answer, now_us: int, share_us: float
     ) -> tuple[OpenQuestion, TimedAnswer | BotFault] | None:
         """What an answer is worth; None if it comes too late."""
-        request_id = decision.request_id
+        request_id, action, error = answer
         question = self._open.get(request_id)
         if question is None or question.began_us is None:
             if request_id not in self._late:
                 _refuse(f"it answered request {request_id}, which is not open")
             del self._late[request_id]
             return None
-        if decision.game_id != question.game_id:
-            _refuse(f"it answered request {request_id} for a game that the request is not of")
         reading = self._reading() if question.was_looked_at else None
         self._done(question, now_us)
-        return question, question.answered(decision.action, now_us, share_us, reading)
+        return question, question.answered(action, error, now_us, share_us, reading)
 
     async def _write(self, stream: Stream) -> None:
         while self._end is None:

@@ -27,7 +27,6 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk._pb import deepsea_pb2 as pb
 from deepsea_sdk.bot import TimeLeft
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
@@ -40,9 +39,10 @@ LONGEST_LOG: Final = 20
 REMEDIES: Final = {
     Fault.START_TIMEOUT: "call run(YourBot) at once and load what is large when a game starts",
     Fault.CRASH: "fix the error that it printed; find the decision with `show` and `debug`",
+    Fault.EXCEPTION: "fix the error that it printed; find the decision with `show` and `debug`",
     Fault.TIMEOUT: "keep to self.time_left, or try a longer --clock",
     Fault.ILLEGAL_ACTION: "return one of view.legal; for orders, view.items in any order",
-    Fault.PROTOCOL_ERROR: "answer each request once, with its ids; see docs/protocol.md",
+    Fault.PROTOCOL_ERROR: "answer each request once, with its id; see docs/protocol.md",
     Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
 }
 
@@ -251,16 +251,16 @@ class _Between:
         self._session = session
         self._asked = 0
 
-    def send(self, message: pb.RefereeMessage) -> None:
+    def send(self, message: bytes) -> None:
         self._session.send(message)
 
-    def ask(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def ask(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
         self._asked += 1
         if self._asked == self.QUESTION:
-            return self.do(game_id, request, time_left, heard)
-        return self._session.ask(game_id, request, time_left, heard)
+            return self.do(request, time_left, heard)
+        return self._session.ask(request, time_left, heard)
 
-    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def do(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
         """Ask the third question."""
         raise NotImplementedError
 
@@ -270,8 +270,8 @@ class _TooLate(_Between):
 
     SAID = "a timeout on purpose"
 
-    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
-        request_id = self._session.ask(game_id, request, time_left, lambda _: None)
+    def do(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+        request_id = self._session.ask(request, time_left, lambda _: None)
         fault = BotFault(Fault.TIMEOUT, self.SAID, sum(time_left))
         asyncio.get_running_loop().call_soon(heard, fault)
         return request_id
@@ -282,6 +282,6 @@ class _Dropped(_Between):
 
     SAID = "the connection was dropped on purpose"
 
-    def do(self, game_id: str, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def do(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
         self._session.fail(Fault.CRASH, self.SAID)
-        return self._session.ask(game_id, request, time_left, heard)
+        return self._session.ask(request, time_left, heard)

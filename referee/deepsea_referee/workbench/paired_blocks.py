@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from deepsea_referee.bots.loading import Player, load
+from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.in_process import play_number
@@ -29,6 +29,7 @@ from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord
+from deepsea_sdk.bot import AnyBot
 
 OnBlock: TypeAlias = Callable[[int, Sequence[GameResult]], bool]
 """Gets a block's number and games; says whether that is enough."""
@@ -114,7 +115,7 @@ def _blocks(settings: BlockSettings) -> range:
     return range(settings.games // len(settings.line_ups))
 
 
-def _play_block(settings: BlockSettings, block: int, players: Sequence[Player]) -> list[GameResult]:
+def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) -> list[GameResult]:
     size, clock = len(settings.line_ups), SystemClock()
     numbers = range(block * size, (block + 1) * size)
     # What bots print in hundreds of games is nobody's reading.
@@ -143,7 +144,7 @@ def _play_with_workers(settings: BlockSettings, on_block: OnBlock, workers: int)
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-_worker: list[tuple[BlockSettings, list[Player]]] = []
+_worker: list[tuple[BlockSettings, list[AnyBot]]] = []
 """What a worker process plays."""
 
 

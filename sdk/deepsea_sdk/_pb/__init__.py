@@ -1,1 +1,1 @@
-"""Generated from proto/deepsea/v1/deepsea.proto by tools/gen_proto.py; not to be edited."""
+"""Generated from proto/deepsea/play/v1/play.proto by tools/gen_proto.py; not to be edited."""

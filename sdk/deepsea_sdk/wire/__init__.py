@@ -1,27 +1,29 @@
 """Between the wire's messages and the objects that bots and the referee use.
 
-Laws: what is written and read again is equal; a message is built from a view or an event alone,
-never from a state, so nothing can reach the wire that the seat may not know; what cannot be
-understood raises `WireError`.
+Invariants: what is written and read again is equal; a message is built from a view or an event
+alone, never from a state, so nothing can reach the wire that the seat may not know; what makes no
+sense raises `WireError`; what a newer peer has added is skipped, or read as "unknown".
 
-For each thing there is a pair, `THING_to_wire` and `THING_from_wire`. Views, turns and requests,
+For each thing there is a pair, `THING_to_wire` and `THING_from_wire`. Views, events and requests,
 the hot path, are written as bytes (framing.py says why), and a game's requests by a
-`RequestWriter`; everything else is written as a message, and everything is read as one.
+`RequestWriter`; everything else is written as a message, and everything is read as one. The
+referee uses the bytes of whole messages: `THING_message` and `read_from_bot`.
 """
 
 from .events import event_from_wire, event_to_wire, events_from_wire
+from .features import CONCURRENT_GAMES
 from .games import (
     fault_from_wire,
     fault_to_wire,
     hello_to_wire,
-    over_from_wire,
-    over_to_wire,
+    last_events_from_wire,
+    result_from_wire,
+    result_to_wire,
     rules_from_wire,
     rules_to_wire,
     start_from_wire,
     start_to_wire,
 )
-from .numbers import PROTOCOL_VERSION
 from .questions import (
     Answer,
     Request,
@@ -31,11 +33,30 @@ from .questions import (
     numbered,
     request_from_wire,
 )
+from .streams import (
+    METHOD,
+    PACKAGE,
+    SERVICE,
+    FromBot,
+    Hello,
+    fault_message,
+    goodbye_message,
+    read_from_bot,
+    result_message,
+    start_message,
+    void_message,
+    welcome_message,
+)
 from .views import view_from_wire, view_to_wire
 
 __all__ = [
-    "PROTOCOL_VERSION",
+    "CONCURRENT_GAMES",
+    "METHOD",
+    "PACKAGE",
+    "SERVICE",
     "Answer",
+    "FromBot",
+    "Hello",
     "Request",
     "RequestWriter",
     "decision_from_wire",
@@ -44,16 +65,24 @@ __all__ = [
     "event_to_wire",
     "events_from_wire",
     "fault_from_wire",
+    "fault_message",
     "fault_to_wire",
+    "goodbye_message",
     "hello_to_wire",
+    "last_events_from_wire",
     "numbered",
-    "over_from_wire",
-    "over_to_wire",
+    "read_from_bot",
     "request_from_wire",
+    "result_from_wire",
+    "result_message",
+    "result_to_wire",
     "rules_from_wire",
     "rules_to_wire",
     "start_from_wire",
+    "start_message",
     "start_to_wire",
     "view_from_wire",
     "view_to_wire",
+    "void_message",
+    "welcome_message",
 ]

@@ -7,26 +7,29 @@ from typing import Final, cast
 
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.events import (
-    EndReason,
+    CleanedUp,
     Event,
     Happening,
     TurnPlayed,
     banked_chips,
-    event_for,
+    chip_text,
+    trail_text,
 )
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_rules.units import LEVEL_OF, Unit
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 
 from .framing import framed, small_fields, small_tags, tag, zigzag
-from .numbers import PROTOCOL_VERSION
+from .numbers import END_REASON_NAMES, END_REASONS, name_of
+from .units import known_value, stacks_from_wire, trail_from_wire, units_to_wire
 
 _EVENTS: Final = tag(pb.DecisionRequest.DESCRIPTOR, "events")
 _TURN: Final = tag(pb.Event.DESCRIPTOR, "turn")
 _DECLARE, _DICE, _SEARCH = (
     tag(pb.TurnEvent.DESCRIPTOR, name) for name in ("declare", "dice", "search")
 )
-_DIVE, _SEAT, _FROM, _TO, _HOME, _AIR = small_tags(
-    pb.TurnEvent.DESCRIPTOR, "dive", "seat", "from", "to", "home", "air"
+_DIVE, _SEAT, _FROM_SPACE, _TO_SPACE, _HOME, _AIR = small_tags(
+    pb.TurnEvent.DESCRIPTOR, "dive", "seat", "from_space", "to_space", "home", "air"
 )
 
 
@@ -40,7 +43,7 @@ class EventLog:
         self._happenings = happenings
         self._alike: list[bytes | None] = []
         """None where seats that know different values see it differently."""
-        self._told: dict[tuple[int | None, ...], bytes] = {}
+        self._seen: dict[tuple[int | None, ...], bytes] = {}
 
     def since(self, mark: int, known: Mapping[int, int]) -> bytes:
         """The field `events` of a request, without the first `mark`; `known` as in its view."""
@@ -60,24 +63,56 @@ class EventLog:
     def _as_known(self, number: int, known: Mapping[int, int]) -> bytes:
         happening = self._happenings[number]
         key = (number, *map(known.get, banked_chips(happening)))
-        data = self._told.get(key)
+        data = self._seen.get(key)
         if data is None:
-            data = self._told[key] = _field(happening, known)
+            data = self._seen[key] = _field(happening, known)
         return data
 
 
 def _field(happening: Happening, known: Mapping[int, int]) -> bytes:
+    return framed(_EVENTS, event_to_wire(happening, known))
+
+
+def event_to_wire(happening: Happening, known: Mapping[int, int]) -> bytes:
+    """The bytes of a `pb.Event` for a viewer who knows the values `known`, by chip id."""
     if isinstance(happening, TurnPlayed):
-        return framed(_EVENTS, framed(_TURN, _turn(happening)))
-    return framed(_EVENTS, event_to_wire(event_for(happening, known)).SerializeToString())
+        return framed(_TURN, _turn(happening))
+    numbers, stacks = units_to_wire(happening.trail[1:], happening.laid)
+    piles = [pb.Stack.FromString(stack) for stack in stacks]
+    if isinstance(happening, CleanedUp):
+        seen = [
+            pb.KnownValue.FromString(known_value(chip, known[chip]))
+            for chip in banked_chips(happening)
+            if chip in known
+        ]
+        cleanup = pb.CleanupEvent(
+            dive=happening.dive,
+            reason=END_REASONS[happening.reason],
+            trail=numbers,
+            stacks=piles,
+            banked=[pb.Haul(chips=chips) for chips in happening.banked],
+            known=seen,
+            starter=happening.starter,
+        )
+        return pb.Event(cleanup=cleanup).SerializeToString()
+    dive = pb.DiveEvent(
+        dive=happening.dive,
+        starter=happening.starter,
+        air=happening.air,
+        trail=numbers,
+        stacks=piles,
+    )
+    return pb.Event(dive=dive).SerializeToString()
 
 
 def _turn(turn: TurnPlayed) -> bytes:
     """The bytes of a `pb.TurnEvent`: most events are turns, and all their numbers are small."""
-    dive, seat, declare, dice, origin, to, home, search, air = turn
-    data = small_fields(_DIVE, dive, _SEAT, seat, _TO, to, _HOME, home, _AIR, zigzag(air))
+    dive, seat, declare, dice, from_space, to_space, home, search, air = turn
+    data = small_fields(
+        _DIVE, dive, _SEAT, seat, _TO_SPACE, to_space, _HOME, home, _AIR, zigzag(air)
+    )
     if dice is not None:
-        data += small_fields(_FROM, origin or 0) + framed(_DICE, bytes(dice))
+        data += small_fields(_FROM_SPACE, from_space or 0) + framed(_DICE, bytes(dice))
     if declare is not None:
         data += framed(_DECLARE, declare.encode())
     if search is not None:
@@ -85,47 +120,14 @@ def _turn(turn: TurnPlayed) -> bytes:
     return data
 
 
-def event_to_wire(event: Event) -> pb.Event:
-    """An event as the seat may know it."""
-    if event["event"] == "turn":
-        dice = event["dice"]
-        turn = TurnPlayed(
-            dive=event["dive"],
-            seat=event["seat"],
-            declare=event["declare"],
-            dice=None if dice is None else (dice[0], dice[1]),
-            from_space=event["from_space"],
-            to_space=event["to_space"],
-            home=event["home"],
-            search=event["search"],
-            air=event["air"],
-        )
-        return pb.Event(turn=pb.TurnEvent.FromString(_turn(turn)))
-    if event["event"] == "dive":
-        dive = pb.DiveEvent(
-            dive=event["dive"], starter=event["starter"], air=event["air"], trail=event["trail"]
-        )
-        return pb.Event(dive=dive)
-    if event["event"] == "cleanup":
-        cleanup = pb.CleanupEvent(
-            dive=event["dive"],
-            reason=event["reason"],
-            trail=event["trail"],
-            banked=[pb.Haul(chips=chips) for chips in event["banked"].values()],
-            starter=event["starter"],
-        )
-        return pb.Event(cleanup=cleanup)
-    end = pb.EndEvent(scores=event["scores"], placements=event["placements"], seed=event["seed"])
-    return pb.Event(end=end)
-
-
 def events_from_wire(messages: Iterable[pb.Event]) -> list[Event]:
-    """The events of a request, or of a game's end."""
-    return [event_from_wire(message) for message in messages]
+    """The events of a request, or of a game's end, without those of a kind added since."""
+    events = map(event_from_wire, messages)
+    return [event for event in events if event is not None]
 
 
-def event_from_wire(message: pb.Event) -> Event:
-    """The event, as in records' event logs."""
+def event_from_wire(message: pb.Event) -> Event | None:
+    """The event, as in records' event logs; None if this version does not know its kind."""
     what = message.WhichOneof("event")
     if what == "turn":
         turn = message.turn
@@ -136,8 +138,8 @@ def event_from_wire(message: pb.Event) -> Event:
             "seat": turn.seat,
             "declare": turn.declare if turn.HasField("declare") else None,
             "dice": dice or None,
-            "from_space": getattr(turn, "from") if dice else None,
-            "to_space": turn.to,
+            "from_space": turn.from_space if dice else None,
+            "to_space": turn.to_space,
             "home": turn.home,
             "search": turn.search if turn.HasField("search") else None,
             "air": turn.air,
@@ -149,27 +151,32 @@ def event_from_wire(message: pb.Event) -> Event:
             "dive": dive.dive,
             "starter": dive.starter,
             "air": dive.air,
-            "trail": dive.trail,
+            "trail": _trail_text(dive),
         }
     if what == "cleanup":
         cleanup = message.cleanup
+        known = {pair.chip: pair.value for pair in cleanup.known}
         return {
             "event": "cleanup",
             "dive": cleanup.dive,
-            "reason": cast(EndReason, cleanup.reason),
-            "trail": cleanup.trail,
+            "reason": name_of(END_REASON_NAMES, cleanup.reason),
+            "trail": _trail_text(cleanup),
             "banked": {
-                letter: list(haul.chips)
+                letter: [_chip_text(chip, known) for chip in haul.chips]
                 for letter, haul in zip(SEAT_LETTERS, cleanup.banked, strict=False)
             },
             "starter": cleanup.starter if cleanup.HasField("starter") else None,
         }
-    if what == "end":
-        end = message.end
-        return {
-            "event": "end",
-            "scores": list(end.scores),
-            "placements": list(end.placements),
-            "seed": end.seed,
-        }
-    raise WireError(f"an event is not in protocol version {PROTOCOL_VERSION}")
+    return None
+
+
+def _trail_text(message: pb.DiveEvent | pb.CleanupEvent) -> str:
+    stacks, laid = stacks_from_wire(message.stacks)
+    trail: tuple[Unit, ...] = trail_from_wire(message.trail, stacks)
+    return trail_text(trail, laid)
+
+
+def _chip_text(chip: int, known: Mapping[int, int]) -> str:
+    if not 0 < chip < len(LEVEL_OF):
+        raise WireError(f"there is no chip {chip}")
+    return chip_text(chip, known)

@@ -1,58 +1,65 @@
-"""What opens a stream and what begins and ends a game on the wire, and faults."""
+"""What opens a stream, what begins and ends a game on the wire, and faults."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from deepsea_rules.errors import InvalidRules
-from deepsea_rules.events import Event
+from deepsea_rules.events import Event, Happening, end_event
 from deepsea_rules.game import Forfeit
-from deepsea_rules.ruleset import OPTIONS, RuleSet
+from deepsea_rules.ruleset import DEFAULT, OPTIONS, PRESETS, RuleSet
+from deepsea_rules.scoring import Result
 from deepsea_sdk import __version__
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo
 from deepsea_sdk.errors import WireError
 
-from .events import event_to_wire
-from .numbers import FAULT_NAMES, FAULTS, PROTOCOL_VERSION, known
-
-# The door
+from .events import event_to_wire, events_from_wire
+from .numbers import FAULT_NAMES, FAULTS, name_of
 
 
-def hello_to_wire(token: str) -> pb.BotMessage:
-    """The first word of a bot."""
+def hello_to_wire(token: str, features: Iterable[str] = ()) -> pb.PlayRequest:
+    """The first message of a bot; `features` are some of those in `features.py`."""
     sdk = f"deepsea-sdk/{__version__} python/{platform.python_version()}"
-    hello = pb.Hello(token=token, protocol_version=PROTOCOL_VERSION, sdk=sdk)
-    return pb.BotMessage(hello=hello)
+    return pb.PlayRequest(hello=pb.Hello(token=token, sdk=sdk, features=features))
 
 
 # Rules
 
-_MAY_BE_ABSENT: Final = {field.name for field in pb.Rules.DESCRIPTOR.fields if field.has_presence}
-
 
 def rules_to_wire(rules: RuleSet) -> pb.Rules:
-    """All options of a rule set."""
-    message = pb.Rules(name=rules.name)
-    for option, value in rules.options().items():
-        if value is not None:
-            setattr(message, option, value)
-    return message
+    """All options that have a value."""
+    options = [
+        pb.RuleOption(name=option.name, value=text)
+        for option in OPTIONS
+        if (text := option.to_text(getattr(rules, option.name))) is not None
+    ]
+    return pb.Rules(name=rules.name, options=options)
 
 
 def rules_from_wire(message: pb.Rules) -> RuleSet:
-    """The rule set; raises `WireError` if it makes no sense."""
-    options = {
-        option.name: None
-        if option.name in _MAY_BE_ABSENT and not message.HasField(option.name)  # type: ignore[arg-type]
-        else getattr(message, option.name)
-        for option in OPTIONS
-    }
+    """The rule set, with the options that this version does not know in `unknown_options`.
+
+    Raises `WireError` if what it knows makes no sense.
+    """
+    texts = {option.name: option.value for option in message.options}
+    known: dict[str, Any] = {}
+    unknown = sorted(texts.keys() - {option.name for option in OPTIONS})
+    for option in OPTIONS:
+        try:
+            known[option.name] = option.from_text(texts.get(option.name))
+        except InvalidRules:
+            known[option.name] = getattr(PRESETS[DEFAULT], option.name)
+            unknown.append(option.name)
     try:
-        return RuleSet.from_options(message.name, options)
+        return RuleSet(name=message.name, unknown_options=tuple(unknown), **known)
     except InvalidRules as error:
+        if unknown:  # what stands in for them may not go with the rest
+            preset = PRESETS[DEFAULT]
+            return replace(preset, name=message.name, unknown_options=tuple(unknown))
         raise WireError(f"the rules make no sense: {error}") from None
 
 
@@ -64,7 +71,7 @@ def start_to_wire(info: GameInfo) -> pb.GameStart:
     return pb.GameStart(
         game_id=info.game_id,
         seat=info.seat,
-        players=info.players,
+        seats=info.players,
         rules=rules_to_wire(info.rules),
         clock=pb.ClockSettings(budget_us=info.budget_us, bank_us=info.bank_us),
         commitment=info.commitment,
@@ -76,7 +83,7 @@ def start_from_wire(message: pb.GameStart) -> GameInfo:
     return GameInfo(
         game_id=message.game_id,
         seat=message.seat,
-        players=message.players,
+        players=message.seats,
         rules=rules_from_wire(message.rules),
         budget_us=message.clock.budget_us,
         bank_us=message.clock.bank_us,
@@ -84,12 +91,14 @@ def start_from_wire(message: pb.GameStart) -> GameInfo:
     )
 
 
-def over_to_wire(end: GameEnd, events: Iterable[Event]) -> pb.GameOver:
+def result_to_wire(end: GameEnd, happenings: Sequence[Happening]) -> pb.GameResult:
     """A game is over, with what happened since the seat's last request."""
-    return pb.GameOver(
+    known = dict(enumerate(end.values))
+    return pb.GameResult(
         game_id=end.game_id,
-        events=map(event_to_wire, events),
-        scores=end.points,
+        is_void=end.is_void,
+        events=[pb.Event.FromString(event_to_wire(one, known)) for one in happenings],
+        points=end.points,
         placements=end.placements,
         seed=end.seed,
         values=end.values[1:],
@@ -97,25 +106,33 @@ def over_to_wire(end: GameEnd, events: Iterable[Event]) -> pb.GameOver:
             pb.Forfeit(seat=seat, fault=FAULTS[fault], decision=decision)
             for seat, fault, decision in end.forfeits
         ],
-        void=end.void,
     )
 
 
-def over_from_wire(message: pb.GameOver, seat: int) -> GameEnd:
-    """The end of a game for the bot in `seat`. Its events are read by `events_from_wire`."""
+def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:
+    """The end of a game for the bot in `seat`; `last_events_from_wire` reads its events."""
     return GameEnd(
         game_id=message.game_id,
         seat=seat,
-        points=tuple(message.scores),
+        points=tuple(message.points),
         placements=tuple(message.placements),
         seed=message.seed,
         values=(0, *message.values) if message.values else (),
         forfeits=tuple(
-            Forfeit(forfeit.seat, known(FAULT_NAMES, forfeit.fault, "fault"), forfeit.decision)
+            Forfeit(forfeit.seat, name_of(FAULT_NAMES, forfeit.fault), forfeit.decision)
             for forfeit in message.forfeits
         ),
-        void=message.void,
+        is_void=message.is_void,
     )
+
+
+def last_events_from_wire(message: pb.GameResult) -> list[Event]:
+    """The events of a game's end; the last one is made of the result, as in event logs."""
+    events = events_from_wire(message.events)
+    if not message.is_void:
+        result = Result(tuple(message.points), tuple(message.placements))
+        events.append(end_event(result, message.seed))
+    return events
 
 
 # Faults
@@ -124,7 +141,6 @@ def over_from_wire(message: pb.GameOver, seat: int) -> GameEnd:
 def fault_to_wire(notice: FaultNotice) -> pb.FaultNotice:
     """A fault was counted."""
     return pb.FaultNotice(
-        game_id=notice.game_id,
         request_id=notice.request_id,
         fault=FAULTS[notice.fault],
         message=notice.message,
@@ -132,12 +148,12 @@ def fault_to_wire(notice: FaultNotice) -> pb.FaultNotice:
     )
 
 
-def fault_from_wire(message: pb.FaultNotice) -> FaultNotice:
-    """A fault was counted."""
+def fault_from_wire(message: pb.FaultNotice, game_id: str) -> FaultNotice:
+    """A fault was counted in the game of the request."""
     return FaultNotice(
-        game_id=message.game_id,
+        game_id=game_id,
         request_id=message.request_id,
-        fault=known(FAULT_NAMES, message.fault, "fault"),
+        fault=name_of(FAULT_NAMES, message.fault),
         message=message.message,
         forfeit=message.forfeit,
     )

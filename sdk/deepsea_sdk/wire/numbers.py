@@ -1,41 +1,49 @@
-"""The numbers of the wire's enums and what they are called here."""
+"""The numbers of the wire's enums and their names here.
+
+A number that a newer peer has added is read as "unknown": what a bot does not understand must not
+end its game.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from deepsea_rules.actions import Kind
+from deepsea_rules.events import EndReason
 from deepsea_rules.faults import Fault
 from deepsea_rules.state import Phase
-from deepsea_sdk._pb import deepsea_pb2 as pb
-from deepsea_sdk.errors import WireError
+from deepsea_sdk._pb import play_pb2 as pb
 
-PROTOCOL_VERSION: Final = 1
+UNKNOWN: Final = "unknown"
 
 PHASES: Final[dict[Phase, pb.Phase.ValueType]] = {
-    "declare": pb.PHASE_TURN,
+    "declare": pb.PHASE_DECLARE,
     "roll": pb.PHASE_ROLL,
     "search": pb.PHASE_SEARCH,
     "order": pb.PHASE_ORDER,
     "over": pb.PHASE_OVER,
 }
-PHASE_NAMES: Final = {number: name for name, number in PHASES.items()}
 KINDS: Final[dict[Kind | None, pb.DecisionKind.ValueType]] = {
     "declare": pb.DECISION_KIND_DECLARE,
     "search": pb.DECISION_KIND_SEARCH,
     "order": pb.DECISION_KIND_ORDER,
 }
+END_REASONS: Final[dict[EndReason, pb.EndReason.ValueType]] = {
+    "home": pb.END_REASON_HOME,
+    "air": pb.END_REASON_AIR,
+    "stall": pb.END_REASON_STALL,
+}
 FAULTS: Final = {fault: pb.Fault.Value(f"FAULT_{fault.name}") for fault in Fault}
+
+PHASE_NAMES: Final = {number: name for name, number in PHASES.items()}
+END_REASON_NAMES: Final = {number: name for name, number in END_REASONS.items()}
 FAULT_NAMES: Final = {number: fault for fault, number in FAULTS.items()}
 
 _Number = TypeVar("_Number", bound=int)
 _T = TypeVar("_T")
 
 
-def known(names: Mapping[_Number, _T], number: _Number, what: str) -> _T:
-    """What a number stands for; raises `WireError` if this version does not know."""
-    try:
-        return names[number]
-    except KeyError:
-        raise WireError(f"{what} {number} is not in protocol version {PROTOCOL_VERSION}") from None
+def name_of(names: Mapping[_Number, _T], number: _Number) -> _T:
+    """The name of a number, or "unknown", which the types do not show: compare names, and go on."""
+    return names.get(number, cast(_T, UNKNOWN))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from deepsea_rules.events import Happening
 from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.state import Phase
 from deepsea_rules.view import View
-from deepsea_sdk._pb import deepsea_pb2 as pb
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.author_error import cut
 from deepsea_sdk.bot import TimeLeft
 
 from .events import EventLog
 from .framing import framed, tag, varint
-from .numbers import KINDS
+from .numbers import KINDS, UNKNOWN
 from .views import ViewWriter, view_from_wire
 
 LONGEST_ACTION: Final = 1000
@@ -22,7 +24,7 @@ LONGEST_ACTION: Final = 1000
 
 _VARINT: Final = 0
 _GAME_ID: Final = tag(pb.DecisionRequest.DESCRIPTOR, "game_id")
-_REQUESTS: Final = tag(pb.RefereeMessage.DESCRIPTOR, "requests")
+_REQUESTS: Final = tag(pb.PlayResponse.DESCRIPTOR, "requests")
 _REQUEST_ID: Final = tag(pb.DecisionRequest.DESCRIPTOR, "request_id", _VARINT)
 _VIEW: Final = tag(pb.DecisionRequest.DESCRIPTOR, "view")
 
@@ -50,7 +52,7 @@ class RequestWriter:
     def write(self, view: View, since: int, time_left: TimeLeft) -> bytes:
         """Ask the view's seat for its decision: the bytes of a `pb.DecisionRequest` without its id.
 
-        since  how many happenings the seat has been told
+        since  how many happenings the seat has been sent
         """
         rest = _rest_of_request(KINDS[view.kind], view.legal, *time_left)
         events = self._log.since(since, view.known)
@@ -66,37 +68,43 @@ def _rest_of_request(
 
 
 def numbered(request: bytes, request_id: int) -> bytes:
-    """The bytes of a `pb.RefereeMessage` that asks this with an id; such bytes in a row ask all."""
+    """The bytes of a `pb.PlayResponse` that asks this with an id; such bytes in a row ask all."""
     return framed(_REQUESTS, request + _REQUEST_ID + varint(request_id))
 
 
 def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> Request:
-    """The request; the rules are those of the game's start."""
-    return Request(
-        message.game_id,
-        message.request_id,
-        view_from_wire(message.view, rules, message.legal),
-        TimeLeft(message.budget_us, message.bank_us),
-    )
+    """The request; the rules are those of the game's start.
+
+    The view's kind is None if this version does not know what is asked.
+    """
+    view = view_from_wire(message.view, rules, message.legal)
+    if KINDS.get(view.kind) != message.kind:
+        view.phase = cast(Phase, UNKNOWN)
+    time_left = TimeLeft(message.budget_us, message.bank_us)
+    return Request(message.game_id, message.request_id, view, time_left)
 
 
 class Answer(NamedTuple):
     """A decision that was made, as the referee reads it."""
 
-    game_id: str
     request_id: int
     action: str
+    error: str | None = None
+    """What kept the bot from deciding, for its author; the action is "" then."""
 
 
 def decision_to_wire(answer: Answer) -> pb.Decision:
     """The answer to a request. An action may be any text: the referee judges it, not the wire."""
-    action = answer.action
+    request_id, action, error = answer
+    if error is not None:
+        return pb.Decision(request_id=request_id, error=cut(error))
     if not action.isascii() or len(action) > LONGEST_ACTION:
         # No action looks like this, but its text must not break the stream.
         action = action[:LONGEST_ACTION].encode(errors="replace").decode()
-    return pb.Decision(game_id=answer.game_id, request_id=answer.request_id, action=action)
+    return pb.Decision(request_id=request_id, action=action)
 
 
 def decision_from_wire(message: pb.Decision) -> Answer:
     """The answer to a request."""
-    return Answer(message.game_id, message.request_id, message.action)
+    error = cut(message.error) if message.HasField("error") else None
+    return Answer(message.request_id, message.action, error)

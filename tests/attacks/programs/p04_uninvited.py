@@ -12,7 +12,7 @@ how = sys.argv[1]
 bot = Bot()
 finished = b""
 if how == "early":
-    bot.message(decision("g0", 1000, "down"))
+    bot.message(decision(1000, "down"))
 for count, request in enumerate(bot.requests()):
     again = request.answered()
     if count == 0 and how == "finished":
@@ -27,17 +27,13 @@ for count, request in enumerate(bot.requests()):
         bot.message(again)
         bot.message(again)
     elif how == "stale":
-        bot.message(decision(request.game_id, request.request_id - 1, "down"))
+        bot.message(decision(request.request_id - 1, "down"))
     elif how == "future":
-        bot.message(decision(request.game_id, request.request_id + 1, "down"))
+        bot.message(decision(request.request_id + 1, "down"))
     elif how == "negative":
-        bot.message(decision(request.game_id, 2**64 - 1, "down"))
+        bot.message(decision(2**64 - 1, "down"))
     elif how == "zero":
-        bot.message(decision(request.game_id, 0, "down"))
-    elif how == "other_game":
-        bot.message(decision("another", request.request_id, request.legal[0]))
-    elif how == "no_game":
-        bot.message(decision("", request.request_id, request.legal[0]))
+        bot.message(decision(0, "down"))
     elif how == "hello":
         bot.message(hello())
     elif how == "nothing":

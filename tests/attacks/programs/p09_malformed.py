@@ -15,7 +15,7 @@ MALFORMED = {
     "overflow": b"\x12" + b"\xff" * 11,
     "length": b"\x12" + number(2**63),
     "negative_length": b"\x12" + number(2**32 - 1),
-    "text": field(2, field(1, b"\xff\xfe\x80") + field(2, 1) + field(3, "down")),
+    "text": field(2, field(1, 1) + field(2, b"\xff\xfe\x80")),
     "nested": b"\x7b" * 60_000,
     "end_group": b"\x7c" * 100,
     "zeros": bytes(60_000),

@@ -6,16 +6,16 @@ from attacks.guard import insist, say
 from attacks.raw import Bot, Connection, hello
 
 PATHS = [
-    "/deepsea.v1.Referee/Win",
-    "/deepsea.v1.Referee/play",
-    "/deepsea.v1.Referee/",
-    "/deepsea.v1.Referee/Play/",
-    "/Referee/Play",
+    "/deepsea.play.v1.PlayService/Win",
+    "/deepsea.play.v1.PlayService/play",
+    "/deepsea.play.v1.PlayService/",
+    "/deepsea.play.v1.PlayService/Play/",
+    "/PlayService/Play",
     "/",
     "//",
-    "/deepsea.v1.Referee/Play?seat=0",
+    "/deepsea.play.v1.PlayService/Play?seat=0",
     "/" + "x" * 4000,
-    "/deepsea.v1.Admin/Void",
+    "/deepsea.play.v1.Admin/Void",
     "/grpc.channelz.v1.Channelz/GetServers",
 ]
 

@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from deepsea_sdk._pb import deepsea_pb2 as deepsea__sdk_dot___pb_dot_deepsea__pb2
+from deepsea_sdk._pb import play_pb2 as deepsea__sdk_dot___pb_dot_play__pb2
 
 GRPC_GENERATED_VERSION = '1.78.2'
 GRPC_VERSION = grpc.__version__
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in deepsea_sdk/_pb/deepsea_pb2_grpc.py depends on'
+        + ' but the generated code in deepsea_sdk/_pb/play_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class RefereeStub(object):
+class PlayServiceStub(object):
     """The referee, as a bot sees it.
     """
 
@@ -36,13 +36,13 @@ class RefereeStub(object):
             channel: A grpc.Channel.
         """
         self.Play = channel.stream_stream(
-                '/deepsea.v1.Referee/Play',
-                request_serializer=deepsea__sdk_dot___pb_dot_deepsea__pb2.BotMessage.SerializeToString,
-                response_deserializer=deepsea__sdk_dot___pb_dot_deepsea__pb2.RefereeMessage.FromString,
+                '/deepsea.play.v1.PlayService/Play',
+                request_serializer=deepsea__sdk_dot___pb_dot_play__pb2.PlayRequest.SerializeToString,
+                response_deserializer=deepsea__sdk_dot___pb_dot_play__pb2.PlayResponse.FromString,
                 _registered_method=True)
 
 
-class RefereeServicer(object):
+class PlayServiceServicer(object):
     """The referee, as a bot sees it.
     """
 
@@ -54,22 +54,22 @@ class RefereeServicer(object):
         raise NotImplementedError('Method not implemented!')
 
 
-def add_RefereeServicer_to_server(servicer, server):
+def add_PlayServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Play': grpc.stream_stream_rpc_method_handler(
                     servicer.Play,
-                    request_deserializer=deepsea__sdk_dot___pb_dot_deepsea__pb2.BotMessage.FromString,
-                    response_serializer=deepsea__sdk_dot___pb_dot_deepsea__pb2.RefereeMessage.SerializeToString,
+                    request_deserializer=deepsea__sdk_dot___pb_dot_play__pb2.PlayRequest.FromString,
+                    response_serializer=deepsea__sdk_dot___pb_dot_play__pb2.PlayResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'deepsea.v1.Referee', rpc_method_handlers)
+            'deepsea.play.v1.PlayService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('deepsea.v1.Referee', rpc_method_handlers)
+    server.add_registered_method_handlers('deepsea.play.v1.PlayService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class Referee(object):
+class PlayService(object):
     """The referee, as a bot sees it.
     """
 
@@ -87,9 +87,9 @@ class Referee(object):
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/deepsea.v1.Referee/Play',
-            deepsea__sdk_dot___pb_dot_deepsea__pb2.BotMessage.SerializeToString,
-            deepsea__sdk_dot___pb_dot_deepsea__pb2.RefereeMessage.FromString,
+            '/deepsea.play.v1.PlayService/Play',
+            deepsea__sdk_dot___pb_dot_play__pb2.PlayRequest.SerializeToString,
+            deepsea__sdk_dot___pb_dot_play__pb2.PlayResponse.FromString,
             options,
             channel_credentials,
             insecure,

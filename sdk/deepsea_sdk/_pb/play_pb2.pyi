@@ -3,12 +3,25 @@
 isort:skip_file
 The wire format between a bot and the referee of Deep Sea Adventure games.
 
-A bot opens one stream, `Referee.Play`, says `Hello` with the token it was given, and keeps the
-stream for every game it plays. From then on it speaks only when it is asked: each
-`DecisionRequest` is answered by exactly one `Decision`. docs/protocol.md tells the whole story.
+A bot opens one stream, `PlayService.Play`, sends `Hello` with the token from its environment, and
+keeps the stream for every game it plays. From then on it sends only answers: each
+`DecisionRequest` is answered by exactly one `Decision`. docs/protocol.md explains the order of
+the messages, clocks and faults, and has whole bots in Python and Node.js.
 
-Conventions: seats count from 0 (seat A); dives and spaces count from 1; actions and trail
-texts are written in the step and position notation of docs/rules.md; times are microseconds.
+Conventions
+- Seats count from 0 (seat A), dives and spaces from 1; a number 0 for a space is the submarine.
+- A chip is its id, 1 to 32: its place on the opening trail. Its level is (id - 1) / 8 + 1, rounded
+  down; its value is hidden and does not follow from its id.
+- Times are microseconds.
+- A field that is missing has its default: 0, false, "", or an empty list.
+- An action is a text in step notation (docs/rules.md, "Notation") wherever it occurs: in
+  `legal`, in `Decision.action`, in a `TurnEvent` and in records. So it can be compared and sent back
+  as it is, and stacks need no encoding of their own. Every other closed set of values is an enum.
+
+How the format grows: the package is the major version. Within it fields, events and enum values
+are added and never change their meaning. Readers skip fields and events that they do not know; a
+bot survives values that it does not know: it plays the first of `legal`. What a peer may only send to
+one that understands it is announced in `features`.
 """
 
 from collections import abc as _abc
@@ -36,7 +49,7 @@ class _DecisionKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Decision
     DECISION_KIND_UNSPECIFIED: _DecisionKind.ValueType  # 0
     """Never sent."""
     DECISION_KIND_DECLARE: _DecisionKind.ValueType  # 1
-    """Keep facing down, or turn back: "down" or "turn"."""
+    """Before the roll: swim on or turn back, "down" or "back"."""
     DECISION_KIND_SEARCH: _DecisionKind.ValueType  # 2
     """After the move: "leave", "take" or "drop:UNIT"."""
     DECISION_KIND_ORDER: _DecisionKind.ValueType  # 3
@@ -48,7 +61,7 @@ class DecisionKind(_DecisionKind, metaclass=_DecisionKindEnumTypeWrapper):
 DECISION_KIND_UNSPECIFIED: DecisionKind.ValueType  # 0
 """Never sent."""
 DECISION_KIND_DECLARE: DecisionKind.ValueType  # 1
-"""Keep facing down, or turn back: "down" or "turn"."""
+"""Before the roll: swim on or turn back, "down" or "back"."""
 DECISION_KIND_SEARCH: DecisionKind.ValueType  # 2
 """After the move: "leave", "take" or "drop:UNIT"."""
 DECISION_KIND_ORDER: DecisionKind.ValueType  # 3
@@ -64,7 +77,7 @@ class _FaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Fault.ValueType
     FAULT_UNSPECIFIED: _Fault.ValueType  # 0
     """No fault."""
     FAULT_START_TIMEOUT: _Fault.ValueType  # 1
-    """The bot did not say `Hello` within the start-up limit."""
+    """The bot did not send `Hello` within the start-up limit."""
     FAULT_CRASH: _Fault.ValueType  # 2
     """The process ended or the stream broke."""
     FAULT_TIMEOUT: _Fault.ValueType  # 3
@@ -75,6 +88,8 @@ class _FaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Fault.ValueType
     """The message breaks the protocol."""
     FAULT_RESOURCE_LIMIT: _Fault.ValueType  # 6
     """The bot used more memory, processes or output than it may."""
+    FAULT_EXCEPTION: _Fault.ValueType  # 7
+    """The bot answered with `Decision.error`."""
 
 class Fault(_Fault, metaclass=_FaultEnumTypeWrapper):
     """What a bot can do wrong. docs/protocol.md says what each one costs."""
@@ -82,7 +97,7 @@ class Fault(_Fault, metaclass=_FaultEnumTypeWrapper):
 FAULT_UNSPECIFIED: Fault.ValueType  # 0
 """No fault."""
 FAULT_START_TIMEOUT: Fault.ValueType  # 1
-"""The bot did not say `Hello` within the start-up limit."""
+"""The bot did not send `Hello` within the start-up limit."""
 FAULT_CRASH: Fault.ValueType  # 2
 """The process ended or the stream broke."""
 FAULT_TIMEOUT: Fault.ValueType  # 3
@@ -93,6 +108,8 @@ FAULT_PROTOCOL_ERROR: Fault.ValueType  # 5
 """The message breaks the protocol."""
 FAULT_RESOURCE_LIMIT: Fault.ValueType  # 6
 """The bot used more memory, processes or output than it may."""
+FAULT_EXCEPTION: Fault.ValueType  # 7
+"""The bot answered with `Decision.error`."""
 Global___Fault: _TypeAlias = Fault  # noqa: Y015
 
 class _Phase:
@@ -103,7 +120,7 @@ class _PhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Phase.ValueType
     DESCRIPTOR: _descriptor.EnumDescriptor
     PHASE_UNSPECIFIED: _Phase.ValueType  # 0
     """Never sent."""
-    PHASE_TURN: _Phase.ValueType  # 1
+    PHASE_DECLARE: _Phase.ValueType  # 1
     """Before the declaration; this turn's air is not used yet."""
     PHASE_ROLL: _Phase.ValueType  # 2
     """Air is used and the direction chosen; the dice are next."""
@@ -119,7 +136,7 @@ class Phase(_Phase, metaclass=_PhaseEnumTypeWrapper):
 
 PHASE_UNSPECIFIED: Phase.ValueType  # 0
 """Never sent."""
-PHASE_TURN: Phase.ValueType  # 1
+PHASE_DECLARE: Phase.ValueType  # 1
 """Before the declaration; this turn's air is not used yet."""
 PHASE_ROLL: Phase.ValueType  # 2
 """Air is used and the direction chosen; the dice are next."""
@@ -131,9 +148,65 @@ PHASE_OVER: Phase.ValueType  # 5
 """The game is over."""
 Global___Phase: _TypeAlias = Phase  # noqa: Y015
 
+class _Location:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LocationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Location.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LOCATION_UNSPECIFIED: _Location.ValueType  # 0
+    """Never sent."""
+    LOCATION_ABOARD: _Location.ValueType  # 1
+    """In the submarine; it has not got home in this dive."""
+    LOCATION_TRAIL: _Location.ValueType  # 2
+    """On a space of the trail."""
+    LOCATION_HOME: _Location.ValueType  # 3
+    """It got home in this dive and has no more turns in it."""
+
+class Location(_Location, metaclass=_LocationEnumTypeWrapper):
+    """Where a diver is."""
+
+LOCATION_UNSPECIFIED: Location.ValueType  # 0
+"""Never sent."""
+LOCATION_ABOARD: Location.ValueType  # 1
+"""In the submarine; it has not got home in this dive."""
+LOCATION_TRAIL: Location.ValueType  # 2
+"""On a space of the trail."""
+LOCATION_HOME: Location.ValueType  # 3
+"""It got home in this dive and has no more turns in it."""
+Global___Location: _TypeAlias = Location  # noqa: Y015
+
+class _EndReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EndReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EndReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    END_REASON_UNSPECIFIED: _EndReason.ValueType  # 0
+    """Never sent."""
+    END_REASON_HOME: _EndReason.ValueType  # 1
+    """Every diver got home."""
+    END_REASON_AIR: _EndReason.ValueType  # 2
+    """The air was used up."""
+    END_REASON_STALL: _EndReason.ValueType  # 3
+    """Nothing changed for a full round of turns."""
+
+class EndReason(_EndReason, metaclass=_EndReasonEnumTypeWrapper):
+    """Why a dive ended."""
+
+END_REASON_UNSPECIFIED: EndReason.ValueType  # 0
+"""Never sent."""
+END_REASON_HOME: EndReason.ValueType  # 1
+"""Every diver got home."""
+END_REASON_AIR: EndReason.ValueType  # 2
+"""The air was used up."""
+END_REASON_STALL: EndReason.ValueType  # 3
+"""Nothing changed for a full round of turns."""
+Global___EndReason: _TypeAlias = EndReason  # noqa: Y015
+
 @_typing.final
-class BotMessage(_message.Message):
-    """What a bot sends. The first message carries `hello` alone; every later one decisions alone."""
+class PlayRequest(_message.Message):
+    """What a bot sends. The first message has `hello` alone; every later one has decisions alone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -159,11 +232,11 @@ class BotMessage(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___BotMessage: _TypeAlias = BotMessage  # noqa: Y015
+Global___PlayRequest: _TypeAlias = PlayRequest  # noqa: Y015
 
 @_typing.final
-class RefereeMessage(_message.Message):
-    """What the referee sends. Everything that is ready for this bot travels in one message; a bot
+class PlayResponse(_message.Message):
+    """What the referee sends. Everything that is ready for this bot is in one message; a bot
     handles the fields in the order of their numbers.
     """
 
@@ -173,7 +246,7 @@ class RefereeMessage(_message.Message):
     STARTS_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
-    OVERS_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome:
@@ -189,10 +262,10 @@ class RefereeMessage(_message.Message):
 
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionRequest]:
-        """Decisions that this bot has to make now. Each one's clock is running."""
+        """Decisions that this bot has to make now. The clock of each is running."""
 
     @_builtins.property
-    def overs(self) -> _containers.RepeatedCompositeFieldContainer[Global___GameOver]:
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___GameResult]:
         """Games that are over."""
 
     @_builtins.property
@@ -206,42 +279,47 @@ class RefereeMessage(_message.Message):
         starts: _abc.Iterable[Global___GameStart] | None = ...,
         faults: _abc.Iterable[Global___FaultNotice] | None = ...,
         requests: _abc.Iterable[Global___DecisionRequest] | None = ...,
-        overs: _abc.Iterable[Global___GameOver] | None = ...,
+        results: _abc.Iterable[Global___GameResult] | None = ...,
         goodbye: Global___Goodbye | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["goodbye", b"goodbye", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["faults", b"faults", "goodbye", b"goodbye", "overs", b"overs", "requests", b"requests", "starts", b"starts", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["faults", b"faults", "goodbye", b"goodbye", "requests", b"requests", "results", b"results", "starts", b"starts", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RefereeMessage: _TypeAlias = RefereeMessage  # noqa: Y015
+Global___PlayResponse: _TypeAlias = PlayResponse  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
-    """The first word of a bot."""
+    """The first message of a bot."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOKEN_FIELD_NUMBER: _builtins.int
-    PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     SDK_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The one-use token from the environment variable DEEPSEA_TOKEN."""
-    protocol_version: _builtins.int
-    """The protocol version that the bot speaks; this file describes version 1."""
     sdk: _builtins.str
     """What the bot is built with, for logs only, such as "deepsea-sdk/0.1.0 python/3.11"."""
+    @_builtins.property
+    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What this bot can do beyond the rest of this file. Names that the referee does not know are
+        ignored. Known today:
+          concurrent_games  the bot keeps games apart, so that several may run at once
+        """
+
     def __init__(
         self,
         *,
         token: _builtins.str = ...,
-        protocol_version: _builtins.int = ...,
         sdk: _builtins.str = ...,
+        features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["protocol_version", b"protocol_version", "sdk", b"sdk", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "sdk", b"sdk", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -253,21 +331,23 @@ class Welcome(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     REFEREE_FIELD_NUMBER: _builtins.int
-    protocol_version: _builtins.int
-    """The protocol version that the referee speaks."""
+    FEATURES_FIELD_NUMBER: _builtins.int
     referee: _builtins.str
-    """The referee's own version, for logs only."""
+    """The referee's version, for logs only."""
+    @_builtins.property
+    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What this referee can do beyond the rest of this file; none are known today."""
+
     def __init__(
         self,
         *,
-        protocol_version: _builtins.int = ...,
         referee: _builtins.str = ...,
+        features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["protocol_version", b"protocol_version", "referee", b"referee"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "referee", b"referee"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -281,18 +361,18 @@ class GameStart(_message.Message):
 
     GAME_ID_FIELD_NUMBER: _builtins.int
     SEAT_FIELD_NUMBER: _builtins.int
-    PLAYERS_FIELD_NUMBER: _builtins.int
+    SEATS_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
     CLOCK_FIELD_NUMBER: _builtins.int
     COMMITMENT_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
-    """Names the game in every later message."""
+    """Names the game in `DecisionRequest` and `GameResult`."""
     seat: _builtins.int
     """The seat this bot has in this game, 0 = A."""
-    players: _builtins.int
+    seats: _builtins.int
     """How many seats there are, 2 to 6."""
     commitment: _builtins.str
-    """SHA-256 of the game's seed, in hex. The seed itself comes with `GameOver`."""
+    """SHA-256 of the game's seed, in hex. The seed itself comes with `GameResult`."""
     @_builtins.property
     def rules(self) -> Global___Rules:
         """The rules of this game."""
@@ -306,18 +386,74 @@ class GameStart(_message.Message):
         *,
         game_id: _builtins.str = ...,
         seat: _builtins.int = ...,
-        players: _builtins.int = ...,
+        seats: _builtins.int = ...,
         rules: Global___Rules | None = ...,
         clock: Global___ClockSettings | None = ...,
         commitment: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "rules", b"rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "commitment", b"commitment", "game_id", b"game_id", "players", b"players", "rules", b"rules", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "commitment", b"commitment", "game_id", b"game_id", "rules", b"rules", "seat", b"seat", "seats", b"seats"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GameStart: _TypeAlias = GameStart  # noqa: Y015
+
+@_typing.final
+class Rules(_message.Message):
+    """The options of a rule set; docs/rules.md explains each of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"manual", "reference", "guide", "revised", "publisher", or the name of a custom rule set."""
+    @_builtins.property
+    def options(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleOption]:
+        """Every option that has a value. A bot that only plays needs none of them: views and legal actions
+        follow the rules. A bot that simulates games must not do so with an option it does not know.
+        """
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        options: _abc.Iterable[Global___RuleOption] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "options", b"options"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rules: _TypeAlias = Rules  # noqa: Y015
+
+@_typing.final
+class RuleOption(_message.Message):
+    """One option of a rule set."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """As in docs/rules.md, such as "turn_needs_treasure"."""
+    value: _builtins.str
+    """A word, "true" or "false", or a decimal number."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuleOption: _TypeAlias = RuleOption  # noqa: Y015
 
 @_typing.final
 class ClockSettings(_message.Message):
@@ -328,7 +464,7 @@ class ClockSettings(_message.Message):
     BUDGET_US_FIELD_NUMBER: _builtins.int
     BANK_US_FIELD_NUMBER: _builtins.int
     budget_us: _builtins.int
-    """Time for each decision that costs nothing."""
+    """Free time for each decision."""
     bank_us: _builtins.int
     """Time per game that overruns of the budget are taken from."""
     def __init__(
@@ -362,11 +498,11 @@ class DecisionRequest(_message.Message):
     game_id: _builtins.str
     """The game it belongs to."""
     request_id: _builtins.int
-    """Echoed in the answer; unique within the stream."""
+    """Repeated in the answer; unique within the stream."""
     kind: Global___DecisionKind.ValueType
     """What is asked."""
     budget_us: _builtins.int
-    """Time for this decision that costs nothing."""
+    """Free time for this decision."""
     bank_us: _builtins.int
     """What is left of the bank."""
     @_builtins.property
@@ -375,8 +511,8 @@ class DecisionRequest(_message.Message):
 
     @_builtins.property
     def legal(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The legal actions in step notation, the default action first. For ORDER the list may be
-        a selection: any order of one's own items is legal.
+        """The legal actions, the default action first; at least two. For ORDER the list may be a
+        selection: any order of one's own items is legal.
         """
 
     @_builtins.property
@@ -409,27 +545,32 @@ class Decision(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    GAME_ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ACTION_FIELD_NUMBER: _builtins.int
-    game_id: _builtins.str
-    """From the request."""
+    ERROR_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     """From the request."""
     action: _builtins.str
-    """The action in step notation, usually one of the request's `legal`."""
+    """An action, usually one of the request's `legal`."""
+    error: _builtins.str
+    """The bot failed to decide, but goes on: a stack trace or another text for its author, of which
+    the last 8 KiB are kept; the last line should say what went wrong. It counts as
+    FAULT_EXCEPTION.
+    """
     def __init__(
         self,
         *,
-        game_id: _builtins.str = ...,
         request_id: _builtins.int = ...,
         action: _builtins.str = ...,
+        error: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "game_id", b"game_id", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["action", "error"]  # noqa: Y015
+    _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
 
 Global___Decision: _TypeAlias = Decision  # noqa: Y015
 
@@ -439,15 +580,12 @@ class FaultNotice(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    GAME_ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     FAULT_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     FORFEIT_FIELD_NUMBER: _builtins.int
-    game_id: _builtins.str
-    """The game it happened in."""
     request_id: _builtins.int
-    """The request that was not answered as it should be."""
+    """The request that was not answered as it should be: the last one of its game."""
     fault: Global___Fault.ValueType
     """What went wrong."""
     message: _builtins.str
@@ -457,7 +595,6 @@ class FaultNotice(_message.Message):
     def __init__(
         self,
         *,
-        game_id: _builtins.str = ...,
         request_id: _builtins.int = ...,
         fault: Global___Fault.ValueType = ...,
         message: _builtins.str = ...,
@@ -465,38 +602,38 @@ class FaultNotice(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fault", b"fault", "forfeit", b"forfeit", "game_id", b"game_id", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fault", b"fault", "forfeit", b"forfeit", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FaultNotice: _TypeAlias = FaultNotice  # noqa: Y015
 
 @_typing.final
-class GameOver(_message.Message):
+class GameResult(_message.Message):
     """A game is over; everything is shown."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GAME_ID_FIELD_NUMBER: _builtins.int
+    IS_VOID_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
-    SCORES_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
     PLACEMENTS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     FORFEITS_FIELD_NUMBER: _builtins.int
-    VOID_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
     """The game that is over."""
+    is_void: _builtins.bool
+    """True if the game does not count because the referee's side failed; only `game_id` is set then."""
     seed: _builtins.bytes
     """The 32 bytes from which deal and dice are derived; SHA-256 of them is the commitment."""
-    void: _builtins.bool
-    """True if the game does not count because the referee's side failed; no result is given then."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
         """What happened since this seat's last request."""
 
     @_builtins.property
-    def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+    def points(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Points per seat."""
 
     @_builtins.property
@@ -515,25 +652,25 @@ class GameOver(_message.Message):
         self,
         *,
         game_id: _builtins.str = ...,
+        is_void: _builtins.bool = ...,
         events: _abc.Iterable[Global___Event] | None = ...,
-        scores: _abc.Iterable[_builtins.int] | None = ...,
+        points: _abc.Iterable[_builtins.int] | None = ...,
         placements: _abc.Iterable[_builtins.int] | None = ...,
         seed: _builtins.bytes = ...,
         values: _abc.Iterable[_builtins.int] | None = ...,
         forfeits: _abc.Iterable[Global___Forfeit] | None = ...,
-        void: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "forfeits", b"forfeits", "game_id", b"game_id", "placements", b"placements", "scores", b"scores", "seed", b"seed", "values", b"values", "void", b"void"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "forfeits", b"forfeits", "game_id", b"game_id", "is_void", b"is_void", "placements", b"placements", "points", b"points", "seed", b"seed", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GameOver: _TypeAlias = GameOver  # noqa: Y015
+Global___GameResult: _TypeAlias = GameResult  # noqa: Y015
 
 @_typing.final
 class Forfeit(_message.Message):
-    """A seat that forfeited and plays default actions from then on."""
+    """A seat that forfeited: default actions were played for it from then on."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -587,11 +724,11 @@ Global___Goodbye: _TypeAlias = Goodbye  # noqa: Y015
 class View(_message.Message):
     """What one seat may know of a position. Nothing else about the game is ever sent.
 
-    Units (what lies on a space or is carried as one) are written into bytes, one byte per chip: the
-    lower six bits are the chip's id, 1 to 32, or 0 for a blank. 0x80 is added if the next byte
-    belongs to the same unit (a stack), 0x40 to the last byte of a pile that stranded divers laid and
-    nobody has carried since. So a byte up to 32 is all there is to say about most spaces. A chip's
-    level is (id - 1) / 8 + 1, rounded down; its id says nothing about its value.
+    What lies on a space, or is carried as one, is a unit: a single chip or a stack. A unit is written
+    as one number:
+      0         a blank: nothing lies here
+      1 to 32   that chip, by itself
+      33 + i    `stacks[i]`
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -604,6 +741,7 @@ class View(_message.Message):
     QUIET_FIELD_NUMBER: _builtins.int
     TRAIL_FIELD_NUMBER: _builtins.int
     DIVERS_FIELD_NUMBER: _builtins.int
+    STACKS_FIELD_NUMBER: _builtins.int
     HOME_ORDER_FIELD_NUMBER: _builtins.int
     KNOWN_FIELD_NUMBER: _builtins.int
     seat: _builtins.int
@@ -618,17 +756,25 @@ class View(_message.Message):
     """The seat whose decision or roll is next."""
     quiet: _builtins.int
     """Consecutive turns in which nothing changed; a full round of them ends the dive."""
-    trail: _builtins.bytes
-    """The units on the trail from the submarine outward, space 1 first."""
-    known: _builtins.bytes
-    """The values that this seat knows, two bytes each: a chip's id and its value."""
+    @_builtins.property
+    def trail(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The units on the trail from the submarine outward, space 1 first."""
+
     @_builtins.property
     def divers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diver]:
         """The divers, seat A first."""
 
     @_builtins.property
+    def stacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stack]:
+        """The stacks that `trail` and the divers' `cargo` refer to."""
+
+    @_builtins.property
     def home_order(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Seats that got home in this dive, in order of return."""
+
+    @_builtins.property
+    def known(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnownValue]:
+        """The chips whose values this seat knows."""
 
     def __init__(
         self,
@@ -639,18 +785,75 @@ class View(_message.Message):
         phase: Global___Phase.ValueType = ...,
         to_move: _builtins.int = ...,
         quiet: _builtins.int = ...,
-        trail: _builtins.bytes = ...,
+        trail: _abc.Iterable[_builtins.int] | None = ...,
         divers: _abc.Iterable[Global___Diver] | None = ...,
+        stacks: _abc.Iterable[Global___Stack] | None = ...,
         home_order: _abc.Iterable[_builtins.int] | None = ...,
-        known: _builtins.bytes = ...,
+        known: _abc.Iterable[Global___KnownValue] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["air", b"air", "dive", b"dive", "divers", b"divers", "home_order", b"home_order", "known", b"known", "phase", b"phase", "quiet", b"quiet", "seat", b"seat", "to_move", b"to_move", "trail", b"trail"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["air", b"air", "dive", b"dive", "divers", b"divers", "home_order", b"home_order", "known", b"known", "phase", b"phase", "quiet", b"quiet", "seat", b"seat", "stacks", b"stacks", "to_move", b"to_move", "trail", b"trail"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___View: _TypeAlias = View  # noqa: Y015
+
+@_typing.final
+class Stack(_message.Message):
+    """Chips that count as one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHIPS_FIELD_NUMBER: _builtins.int
+    TAIL_PILE_FIELD_NUMBER: _builtins.int
+    tail_pile: _builtins.bool
+    """True for a pile at the tail that stranded divers laid and nobody has carried since. A pile can
+    have a single chip.
+    """
+    @_builtins.property
+    def chips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The chips, in the order in which they lie."""
+
+    def __init__(
+        self,
+        *,
+        chips: _abc.Iterable[_builtins.int] | None = ...,
+        tail_pile: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chips", b"chips", "tail_pile", b"tail_pile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Stack: _TypeAlias = Stack  # noqa: Y015
+
+@_typing.final
+class KnownValue(_message.Message):
+    """The value of a chip."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHIP_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    chip: _builtins.int
+    """The chip."""
+    value: _builtins.int
+    """Its value, 0 to 15."""
+    def __init__(
+        self,
+        *,
+        chip: _builtins.int = ...,
+        value: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chip", b"chip", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownValue: _TypeAlias = KnownValue  # noqa: Y015
 
 @_typing.final
 class Diver(_message.Message):
@@ -658,41 +861,45 @@ class Diver(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PLACE_FIELD_NUMBER: _builtins.int
+    LOCATION_FIELD_NUMBER: _builtins.int
+    SPACE_FIELD_NUMBER: _builtins.int
     HOMEWARD_FIELD_NUMBER: _builtins.int
-    HOME_FIELD_NUMBER: _builtins.int
+    BARRED_FIELD_NUMBER: _builtins.int
     CARGO_FIELD_NUMBER: _builtins.int
     BANK_FIELD_NUMBER: _builtins.int
-    BARRED_FIELD_NUMBER: _builtins.int
-    HAULED_FIELD_NUMBER: _builtins.int
-    place: _builtins.int
-    """0 = aboard the submarine, 1 and up = that space of the trail. 0 when home."""
+    BANKED_EARLIER_FIELD_NUMBER: _builtins.int
+    location: Global___Location.ValueType
+    """Where it is."""
+    space: _builtins.int
+    """The space of the trail it is on, from 1; 0 unless `location` is TRAIL."""
     homeward: _builtins.bool
     """True once the diver has turned back in this dive."""
-    home: _builtins.bool
-    """True if the diver got home in this dive."""
-    cargo: _builtins.bytes
-    """The units it carries, in the order in which they were picked up; see `View`."""
-    bank: _builtins.bytes
-    """The ids of the chips it brought home in this game, one byte each, in order of return."""
     barred: _builtins.bool
     """True if the diver was stopped outside the submarine and may not enter it in this dive."""
-    hauled: _builtins.int
+    banked_earlier: _builtins.int
     """How many of the chips in `bank` are from earlier dives."""
+    @_builtins.property
+    def cargo(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The units it carries, in the order in which they were picked up; see `View`."""
+
+    @_builtins.property
+    def bank(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The chips it brought home in this game, in order of return."""
+
     def __init__(
         self,
         *,
-        place: _builtins.int = ...,
+        location: Global___Location.ValueType = ...,
+        space: _builtins.int = ...,
         homeward: _builtins.bool = ...,
-        home: _builtins.bool = ...,
-        cargo: _builtins.bytes = ...,
-        bank: _builtins.bytes = ...,
         barred: _builtins.bool = ...,
-        hauled: _builtins.int = ...,
+        cargo: _abc.Iterable[_builtins.int] | None = ...,
+        bank: _abc.Iterable[_builtins.int] | None = ...,
+        banked_earlier: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bank", b"bank", "barred", b"barred", "cargo", b"cargo", "hauled", b"hauled", "home", b"home", "homeward", b"homeward", "place", b"place"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bank", b"bank", "banked_earlier", b"banked_earlier", "barred", b"barred", "cargo", b"cargo", "homeward", b"homeward", "location", b"location", "space", b"space"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -700,14 +907,18 @@ Global___Diver: _TypeAlias = Diver  # noqa: Y015
 
 @_typing.final
 class Event(_message.Message):
-    """Something that happened, as this seat may know it."""
+    """Something that happened, as this seat may know it. There is no event for the end of a game:
+    that is what `GameResult` is for.
+
+    Trails in events are written as in `View`, not in notation: notation has no chip ids, and a bot
+    reads both with the same code.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DIVE_FIELD_NUMBER: _builtins.int
     TURN_FIELD_NUMBER: _builtins.int
     CLEANUP_FIELD_NUMBER: _builtins.int
-    END_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def dive(self) -> Global___DiveEvent:
         """A dive begins."""
@@ -720,23 +931,18 @@ class Event(_message.Message):
     def cleanup(self) -> Global___CleanupEvent:
         """A dive ended and was cleaned up."""
 
-    @_builtins.property
-    def end(self) -> Global___EndEvent:
-        """The game ended."""
-
     def __init__(
         self,
         *,
         dive: Global___DiveEvent | None = ...,
         turn: Global___TurnEvent | None = ...,
         cleanup: Global___CleanupEvent | None = ...,
-        end: Global___EndEvent | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cleanup", b"cleanup", "dive", b"dive", "end", b"end", "event", b"event", "turn", b"turn"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cleanup", b"cleanup", "dive", b"dive", "event", b"event", "turn", b"turn"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cleanup", b"cleanup", "dive", b"dive", "end", b"end", "event", b"event", "turn", b"turn"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cleanup", b"cleanup", "dive", b"dive", "event", b"event", "turn", b"turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["dive", "turn", "cleanup", "end"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["dive", "turn", "cleanup"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -752,25 +958,33 @@ class DiveEvent(_message.Message):
     STARTER_FIELD_NUMBER: _builtins.int
     AIR_FIELD_NUMBER: _builtins.int
     TRAIL_FIELD_NUMBER: _builtins.int
+    STACKS_FIELD_NUMBER: _builtins.int
     dive: _builtins.int
     """The dive, from 1."""
     starter: _builtins.int
     """The seat that begins."""
     air: _builtins.int
     """The air at the beginning."""
-    trail: _builtins.str
-    """The trail in position notation."""
+    @_builtins.property
+    def trail(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The trail, as in `View`."""
+
+    @_builtins.property
+    def stacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stack]:
+        """The stacks that `trail` refers to."""
+
     def __init__(
         self,
         *,
         dive: _builtins.int = ...,
         starter: _builtins.int = ...,
         air: _builtins.int = ...,
-        trail: _builtins.str = ...,
+        trail: _abc.Iterable[_builtins.int] | None = ...,
+        stacks: _abc.Iterable[Global___Stack] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["air", b"air", "dive", b"dive", "starter", b"starter", "trail", b"trail"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["air", b"air", "dive", b"dive", "stacks", b"stacks", "starter", b"starter", "trail", b"trail"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -786,8 +1000,8 @@ class TurnEvent(_message.Message):
     SEAT_FIELD_NUMBER: _builtins.int
     DECLARE_FIELD_NUMBER: _builtins.int
     DICE_FIELD_NUMBER: _builtins.int
-    FROM_FIELD_NUMBER: _builtins.int
-    TO_FIELD_NUMBER: _builtins.int
+    FROM_SPACE_FIELD_NUMBER: _builtins.int
+    TO_SPACE_FIELD_NUMBER: _builtins.int
     HOME_FIELD_NUMBER: _builtins.int
     SEARCH_FIELD_NUMBER: _builtins.int
     AIR_FIELD_NUMBER: _builtins.int
@@ -796,8 +1010,10 @@ class TurnEvent(_message.Message):
     seat: _builtins.int
     """The seat that played it."""
     declare: _builtins.str
-    """"down" or "turn"; absent if there was no choice and the diver kept its way."""
-    to: _builtins.int
+    """"down" or "back"; absent if there was no choice and the diver kept its way."""
+    from_space: _builtins.int
+    """The space where the turn began, 0 = the submarine."""
+    to_space: _builtins.int
     """The space where it ended, 0 = the submarine."""
     home: _builtins.bool
     """True if the diver got home."""
@@ -816,14 +1032,15 @@ class TurnEvent(_message.Message):
         seat: _builtins.int = ...,
         declare: _builtins.str | None = ...,
         dice: _abc.Iterable[_builtins.int] | None = ...,
-        to: _builtins.int = ...,
+        from_space: _builtins.int = ...,
+        to_space: _builtins.int = ...,
         home: _builtins.bool = ...,
         search: _builtins.str | None = ...,
         air: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_declare", b"_declare", "_search", b"_search", "declare", b"declare", "search", b"search"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_declare", b"_declare", "_search", b"_search", "air", b"air", "declare", b"declare", "dice", b"dice", "dive", b"dive", "from", b"from", "home", b"home", "search", b"search", "seat", b"seat", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_declare", b"_declare", "_search", b"_search", "air", b"air", "declare", b"declare", "dice", b"dice", "dive", b"dive", "from_space", b"from_space", "home", b"home", "search", b"search", "seat", b"seat", "to_space", b"to_space"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__declare: _TypeAlias = _typing.Literal["declare"]  # noqa: Y015
     _WhichOneofArgType__declare: _TypeAlias = _typing.Literal["_declare", b"_declare"]  # noqa: Y015
@@ -845,32 +1062,46 @@ class CleanupEvent(_message.Message):
     DIVE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     TRAIL_FIELD_NUMBER: _builtins.int
+    STACKS_FIELD_NUMBER: _builtins.int
     BANKED_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
     STARTER_FIELD_NUMBER: _builtins.int
     dive: _builtins.int
     """The dive that ended."""
-    reason: _builtins.str
-    """"home", "air" or "stall"."""
-    trail: _builtins.str
-    """The trail after the clean-up, in position notation."""
+    reason: Global___EndReason.ValueType
+    """Why it ended."""
     starter: _builtins.int
     """The seat that begins the next dive; absent if there is none."""
     @_builtins.property
+    def trail(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The trail after the clean-up, as in `View`."""
+
+    @_builtins.property
+    def stacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stack]:
+        """The stacks that `trail` refers to."""
+
+    @_builtins.property
     def banked(self) -> _containers.RepeatedCompositeFieldContainer[Global___Haul]:
         """What each seat brought home in this dive, seat A first."""
+
+    @_builtins.property
+    def known(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnownValue]:
+        """The chips in `banked` whose values this seat knows."""
 
     def __init__(
         self,
         *,
         dive: _builtins.int = ...,
-        reason: _builtins.str = ...,
-        trail: _builtins.str = ...,
+        reason: Global___EndReason.ValueType = ...,
+        trail: _abc.Iterable[_builtins.int] | None = ...,
+        stacks: _abc.Iterable[Global___Stack] | None = ...,
         banked: _abc.Iterable[Global___Haul] | None = ...,
+        known: _abc.Iterable[Global___KnownValue] | None = ...,
         starter: _builtins.int | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_starter", b"_starter", "starter", b"starter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starter", b"_starter", "banked", b"banked", "dive", b"dive", "reason", b"reason", "starter", b"starter", "trail", b"trail"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starter", b"_starter", "banked", b"banked", "dive", b"dive", "known", b"known", "reason", b"reason", "stacks", b"stacks", "starter", b"starter", "trail", b"trail"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__starter: _TypeAlias = _typing.Literal["starter"]  # noqa: Y015
     _WhichOneofArgType__starter: _TypeAlias = _typing.Literal["_starter", b"_starter"]  # noqa: Y015
@@ -886,13 +1117,13 @@ class Haul(_message.Message):
 
     CHIPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def chips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Chips as in position notation: "4" or, where this seat knows the value, "4=12"."""
+    def chips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The chips, in order of return."""
 
     def __init__(
         self,
         *,
-        chips: _abc.Iterable[_builtins.str] | None = ...,
+        chips: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -901,126 +1132,3 @@ class Haul(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Haul: _TypeAlias = Haul  # noqa: Y015
-
-@_typing.final
-class EndEvent(_message.Message):
-    """The game ended."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SCORES_FIELD_NUMBER: _builtins.int
-    PLACEMENTS_FIELD_NUMBER: _builtins.int
-    SEED_FIELD_NUMBER: _builtins.int
-    seed: _builtins.str
-    """The seed in hex."""
-    @_builtins.property
-    def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Points per seat."""
-
-    @_builtins.property
-    def placements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Placement per seat, 1 is best."""
-
-    def __init__(
-        self,
-        *,
-        scores: _abc.Iterable[_builtins.int] | None = ...,
-        placements: _abc.Iterable[_builtins.int] | None = ...,
-        seed: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["placements", b"placements", "scores", b"scores", "seed", b"seed"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___EndEvent: _TypeAlias = EndEvent  # noqa: Y015
-
-@_typing.final
-class Rules(_message.Message):
-    """The options of a rule set; docs/rules.md explains each of them."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    TURN_NEEDS_TREASURE_FIELD_NUMBER: _builtins.int
-    FORCED_TURN_FIELD_NUMBER: _builtins.int
-    HOME_EMPTY_HANDED_FIELD_NUMBER: _builtins.int
-    BARRED_RELEASE_FIELD_NUMBER: _builtins.int
-    DROP_LAST_AFTER_TURN_FIELD_NUMBER: _builtins.int
-    REVEAL_FIELD_NUMBER: _builtins.int
-    OWNER_PEEK_FIELD_NUMBER: _builtins.int
-    DROP_SEQUENCE_FIELD_NUMBER: _builtins.int
-    DROP_ORDER_FIELD_NUMBER: _builtins.int
-    TOP_UP_TAIL_PILES_FIELD_NUMBER: _builtins.int
-    RELOST_STACK_FIELD_NUMBER: _builtins.int
-    STARTER_FIELD_NUMBER: _builtins.int
-    TIEBREAK_FIELD_NUMBER: _builtins.int
-    BLANK_COUNT_FIELD_NUMBER: _builtins.int
-    FIRST_PLAYER_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """"manual", "reference", "guide", "revised", "publisher", or the name of a custom rule set."""
-    turn_needs_treasure: _builtins.bool
-    """Turning back needs treasure."""
-    forced_turn: _builtins.str
-    """When a diver must turn back: "never" or "when_cannot_advance"."""
-    home_empty_handed: _builtins.str
-    """A diver without treasure may enter the submarine: "allowed" or "barred"."""
-    barred_release: _builtins.str
-    """When a barred diver may enter after all: "on_pickup" or "never_this_dive"; absent if nobody is barred."""
-    drop_last_after_turn: _builtins.bool
-    """After turning back the last unit may be dropped."""
-    reveal: _builtins.str
-    """When banked values are shown to all: "dive_end" or "game_end"."""
-    owner_peek: _builtins.str
-    """When an owner sees what it banked: "none" or "on_return"."""
-    drop_sequence: _builtins.str
-    """Which stranded diver lays first: "closest_first" or "farthest_first"."""
-    drop_order: _builtins.str
-    """Who orders a stranded diver's items: "owner_choice" or "pickup_order"."""
-    top_up_tail_piles: _builtins.bool
-    """Items first fill up older piles at the tail."""
-    relost_stack: _builtins.str
-    """What a stack is when it is laid again: "unit" or "chips"."""
-    starter: _builtins.str
-    """Who begins the next dive: "farthest_stranded_else_last_home" or "last_home_else_farthest"."""
-    tiebreak: _builtins.str
-    """How ties on points are broken: "top_level", "lexicographic" or "level4"."""
-    blank_count: _builtins.int
-    """How many blanks the box holds; a label only, absent where the text names none."""
-    first_player: _builtins.str
-    """Who begins the first dive: "roll_off" or "seat_a"."""
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        turn_needs_treasure: _builtins.bool = ...,
-        forced_turn: _builtins.str = ...,
-        home_empty_handed: _builtins.str = ...,
-        barred_release: _builtins.str | None = ...,
-        drop_last_after_turn: _builtins.bool = ...,
-        reveal: _builtins.str = ...,
-        owner_peek: _builtins.str = ...,
-        drop_sequence: _builtins.str = ...,
-        drop_order: _builtins.str = ...,
-        top_up_tail_piles: _builtins.bool = ...,
-        relost_stack: _builtins.str = ...,
-        starter: _builtins.str = ...,
-        tiebreak: _builtins.str = ...,
-        blank_count: _builtins.int | None = ...,
-        first_player: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_barred_release", b"_barred_release", "_blank_count", b"_blank_count", "barred_release", b"barred_release", "blank_count", b"blank_count"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_barred_release", b"_barred_release", "_blank_count", b"_blank_count", "barred_release", b"barred_release", "blank_count", b"blank_count", "drop_last_after_turn", b"drop_last_after_turn", "drop_order", b"drop_order", "drop_sequence", b"drop_sequence", "first_player", b"first_player", "forced_turn", b"forced_turn", "home_empty_handed", b"home_empty_handed", "name", b"name", "owner_peek", b"owner_peek", "relost_stack", b"relost_stack", "reveal", b"reveal", "starter", b"starter", "tiebreak", b"tiebreak", "top_up_tail_piles", b"top_up_tail_piles", "turn_needs_treasure", b"turn_needs_treasure"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__barred_release: _TypeAlias = _typing.Literal["barred_release"]  # noqa: Y015
-    _WhichOneofArgType__barred_release: _TypeAlias = _typing.Literal["_barred_release", b"_barred_release"]  # noqa: Y015
-    _WhichOneofReturnType__blank_count: _TypeAlias = _typing.Literal["blank_count"]  # noqa: Y015
-    _WhichOneofArgType__blank_count: _TypeAlias = _typing.Literal["_blank_count", b"_blank_count"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__barred_release) -> _WhichOneofReturnType__barred_release | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__blank_count) -> _WhichOneofReturnType__blank_count | None: ...
-
-Global___Rules: _TypeAlias = Rules  # noqa: Y015

@@ -1,0 +1,49 @@
+"""What a bot's own code raised, as text for its author.
+
+Invariants: a text has at most `ERROR_BYTES` bytes and keeps its end, as the last line says what
+went wrong; a summary is one printable line, whatever a bot sent.
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+from typing import Final
+
+from deepsea_rules.printable import one_line
+
+ERROR_BYTES: Final = 8 * 1024
+"""How much of an error's text is kept."""
+_LONGEST_SUMMARY: Final = 200
+
+
+def own_traceback(error: BaseException) -> str:
+    """The traceback, from the first frame that is the author's own code.
+
+    Its last line is the exception, also if that is text of many lines.
+    """
+    frames: TracebackType | None = error.__traceback__
+    while frames is not None and _is_sdk(frames):
+        frames = frames.tb_next
+    text = "".join(traceback.format_exception(error.with_traceback(frames))).rstrip("\n")
+    what = "".join(traceback.format_exception_only(error)).rstrip("\n")
+    if "\n" in what:
+        text = f"{text}\n{' '.join(what.split())[:_LONGEST_SUMMARY]}"
+    return cut(text)
+
+
+def cut(text: str, limit: int = ERROR_BYTES) -> str:
+    """The text, or its end if it has more than `limit` bytes, as UTF-8 that can be sent."""
+    data = text.encode(errors="backslashreplace")
+    return data[-limit:].decode(errors="ignore")
+
+
+def summary(text: str) -> str:
+    """The last line of an error's text: short, and safe to print."""
+    lines = text.strip().splitlines()
+    line = one_line(lines[-1], _LONGEST_SUMMARY) if lines else ""
+    return f"it raised {line}" if line else "it answered with an error"
+
+
+def _is_sdk(frames: TracebackType) -> bool:
+    return str(frames.tb_frame.f_globals.get("__name__")).startswith(__package__ + ".")
