@@ -24,8 +24,6 @@ from deepsea_referee.results.summary import (
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import printable
 
-PONDERING: Final = 0.5
-"""A bot that works for more than this share of others' turns is mentioned."""
 SHORT_SEED: Final = 24
 """A longer seed, such as one that was drawn, is told at the end alone."""
 
@@ -46,9 +44,8 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     click.echo()
     if result.games_asked == 1 and result.first_game:
         say(_winner(result, result.first_game))
-    for row in result.summaries():
-        if row.off_turn is not None and row.off_turn > PONDERING:
-            say(f"{printable(row.name)} works on others' turns, {row.off_turn:.0%} of the time")
+    for name in result.computing_off_turn():
+        say(f"{name} computes on others' turns (results.json has its share); --freeze stops that")
     _explain("fault", result.faults.count, result.fault_lines())
     voids = [f"game {void.game}: {void.reason}" for void in result.voids]
     _explain("void game", result.voids.count, voids)

@@ -26,7 +26,7 @@ from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.timing.host_load import OffTurn
+from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.record import GameRecord
 
 GRACE_US: Final = 10_000_000

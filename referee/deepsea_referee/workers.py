@@ -25,7 +25,7 @@ from deepsea_referee.interrupts import WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import MatchResult, VoidGame
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.timing.host_load import OffTurn
+from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_referee.worker import GRACE_US, MatchShare, Message, WorkerResult, work
 
 DEATHS_IN_A_ROW: Final = 3

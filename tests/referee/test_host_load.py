@@ -11,7 +11,6 @@ from deepsea_referee.timing.decision_timer import TimedAnswer
 from deepsea_referee.timing.host_load import (
     AGAIN_US,
     LONGEST_READY_US,
-    OffTurn,
     Reading,
     charged_us,
     host_is_hopeless,
@@ -254,20 +253,6 @@ def test_two_questions_at_once_freeze_only_after_the_second_answer(tmp_path: Pat
             assert frozen
 
     run(test())
-
-
-def test_what_a_bot_does_between_its_turns_is_measured_now_and_then() -> None:
-    host, off_turn = Host(), OffTurn()
-    for turn in range(16):  # a measure at most every 100 ms
-        off_turn.begin(turn * 25_000, host)
-        host.reading = Reading((turn + 1) * 250, 0, 0)
-        off_turn.end(turn * 25_000 + 500, host)
-    assert (off_turn.cpu_us, off_turn.wall_us) == (4 * 250, 4 * 500)
-    assert off_turn.share == 0.5
-    both = OffTurn()
-    assert both.share is None
-    both.add(off_turn)
-    assert both.share == 0.5
 
 
 async def answered(it: Seat, peer: Peer) -> None:

@@ -19,7 +19,7 @@ from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.timing.clock import Clock
-from deepsea_referee.timing.host_load import OffTurn
+from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.faults import Fault
 
 FAILURES_IN_A_ROW: Final = 3

@@ -15,7 +15,7 @@ from typing import Final, Generic, Self, TypeVar
 from deepsea_referee.bots.output_capture import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.latency_histogram import LatencyHistogram
-from deepsea_referee.timing.host_load import OffTurn
+from deepsea_referee.timing.off_turn import OffTurn, computes_off_turn
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Decision, Forfeit
@@ -173,6 +173,14 @@ class MatchResult:
             f"game {result.game}, {self.bots[result.seats[report.seat]].name} in seat "
             f"{SEAT_LETTERS[report.seat]}, decision {report.decision}: {report.explanation()}"
             for result, report in self.faults
+        ]
+
+    def computing_off_turn(self) -> list[str]:
+        """The names of bots that certainly compute on others' turns."""
+        return [
+            spec.name
+            for spec, measured in zip(self.bots, self.off_turn, strict=False)
+            if computes_off_turn(measured.evidence)
         ]
 
     def summaries(self) -> list[BotSummary]:

@@ -30,8 +30,6 @@ PATIENCE: Final = 20
 """Wall time, as a multiple of the decision's limit, after which the game is void."""
 PATIENCE_US: Final = 10_000_000
 """Wall time beyond the limit that must pass at least before the game is void."""
-SAMPLES_US: Final = 100_000
-"""Shortest interval between two samples of a bot's CPU time outside of its turns."""
 
 
 class Reading(NamedTuple):
@@ -74,41 +72,3 @@ def charged_us(wall_us: int, before: Reading, after: Reading, unread_us: int = 0
 def host_is_hopeless(wall_us: int, limit_us: int) -> bool:
     """Whether the host delayed a decision for so long that its time cannot be attributed."""
     return wall_us > max(PATIENCE * limit_us, limit_us + PATIENCE_US)
-
-
-class OffTurn:
-    """CPU time of a bot outside of its turns, as a share of sampled pauses.
-
-    A bot that only waits has a share near 0. A pause includes the end of its last answer, so a few
-    hundredths mean nothing where all bots answer at once.
-    """
-
-    def __init__(self) -> None:
-        self.cpu_us = 0
-        self.wall_us = 0
-        self._next_us = 0
-        self._since: tuple[int, int] | None = None
-
-    @property
-    def share(self) -> float | None:
-        """CPU time for each second of the sampled pauses; None if there were none."""
-        return self.cpu_us / self.wall_us if self.wall_us else None
-
-    def add(self, other: OffTurn) -> None:
-        """Add the samples of another process of the same bot."""
-        self.cpu_us += other.cpu_us
-        self.wall_us += other.wall_us
-
-    def begin(self, now_us: int, gauge: Gauge) -> None:
-        """Start a pause: the bot has answered all requests."""
-        if now_us >= self._next_us:
-            self._next_us = now_us + SAMPLES_US
-            self._since = (now_us, gauge.cpu_us())
-
-    def end(self, now_us: int, gauge: Gauge) -> None:
-        """End the pause: the bot gets a new request."""
-        if self._since is not None:
-            since_us, cpu_us = self._since
-            self.wall_us += now_us - since_us
-            self.cpu_us += gauge.cpu_us() - cpu_us
-            self._since = None

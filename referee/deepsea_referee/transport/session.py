@@ -19,7 +19,8 @@ import grpc
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import Alarm, Clock, SharedTime
 from deepsea_referee.timing.decision_timer import Heard, OpenQuestion, TimedAnswer
-from deepsea_referee.timing.host_load import LOOKS, Gauge, OffTurn, Reading
+from deepsea_referee.timing.host_load import LOOKS, Gauge, Reading
+from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk.bot import TimeLeft
