@@ -1,10 +1,10 @@
-"""When the order of a ladder is settled.
+"""Decides when the order of a ladder is settled.
 
-Invariants: pure; it is about neighbours in the standings, each two of which are either apart, the
-upper one being the more skilled with the confidence asked for, or level, their difference being too
-small to matter with that confidence; as long as any two are neither, the order is open.
+Invariants: pure; it compares neighbours in the standings. Two neighbours are apart if the upper one
+is more skilled with the requested confidence, level if with that confidence their difference is
+too small to matter; if any two are neither, the order is open.
 
-Without "level" a ladder with equal bots would be played for ever.
+Without "level" a ladder with equal bots would never settle.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 
 CONFIDENCE: Final = 0.95
 TOLERANCE: Final = 0.03
-"""Bots are level if the chance that one places better is within this of even."""
+"""Bots are level if the probability that one places better is within this of one half."""
 
 
 class Neighbours(NamedTuple):
-    """Two bots that follow each other in the standings."""
+    """Two adjacent bots of the standings."""
 
     upper: int
     lower: int
@@ -33,16 +33,16 @@ class Neighbours(NamedTuple):
     certainty: float
     """The probability of the verdict; of an open one, that the upper is the more skilled."""
     games_left: int | None
-    """About how many more games each needs, if the ratings stay; None if no number is enough."""
+    """Estimate of the games that each still needs, if mu stays; None if no number is enough."""
 
 
 class OrderConfidence(NamedTuple):
-    """How settled the standings are."""
+    """The verdicts on all neighbours of the standings."""
 
     neighbours: tuple[Neighbours, ...]
     settled: bool
     certainty: float
-    """At least so probable is it that all verdicts are right at once."""
+    """A lower bound of the probability that all verdicts are right at once."""
 
 
 def order(
@@ -51,7 +51,7 @@ def order(
     confidence: float = CONFIDENCE,
     tolerance: float = TOLERANCE,
 ) -> OrderConfidence:
-    """How settled the order of these bots is; who has not played should be left out."""
+    """Judge the order of these bots; leave out bots without games."""
     if not 0.5 < confidence <= 0.9999:
         raise RatingError(f"a confidence lies above 0.5 and up to 0.9999, not {confidence}")
     if not 0.0 < tolerance < 0.5:
@@ -100,11 +100,11 @@ def _compare(
 
 
 def _games_until(parameters: RatingParameters, rating: Rating, variance: float) -> float:
-    """How many games bring the variance of a rating down to this."""
+    """The number of games that reduces the variance of a rating to this."""
     if variance <= 0.0:
         return inf
     gain = LEARNT / (parameters.beta * parameters.beta)
-    # What the drift adds and a game takes away are equal at this variance; there is no less.
+    # At this variance the drift adds as much as a game removes; it cannot become smaller.
     least = parameters.tau / sqrt(gain)
     if variance <= least:
         return inf

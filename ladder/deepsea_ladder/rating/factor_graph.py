@@ -1,11 +1,11 @@
-"""One game's effect on the ratings of its players: TrueSkill's message passing, written out.
+"""TrueSkill's message passing: the update of the players' ratings by one game.
 
 Invariants: same messages in the same order, same stopping rule as the `trueskill` package, for
-games where every player is a team of its own; only the arithmetic of `normal.py`, so the same bits
-on every system and Python version. The tests hold it against the package.
+games where every player is a team of its own; only the arithmetic of `gaussian.py`, so the same
+bits on every system and Python version. The tests compare it with the package.
 
-Each player's performance is a normal variable; the game says of each two neighbours in the order
-of placement that one was better by a margin, or that they were within the margin. Messages about
+Each player's performance is a normal variable; for each two neighbours in the order of placement
+the game says that one was better by a margin, or that they were within the margin. Messages about
 these differences go down and up the row of players until they no longer change.
 """
 
@@ -18,9 +18,9 @@ from typing import Final
 from deepsea_ladder.rating.gaussian import above, within
 
 ROUNDS: Final = 10
-"""How often messages go down and up at most, as in the package."""
+"""The most rounds of messages down and up, as in the package."""
 CLOSE: Final = 0.0001
-"""A change of a message below which it counts as settled, as in the package."""
+"""A message that changes less than this has converged, as in the package."""
 _CLOSE_PRECISION: Final = CLOSE * CLOSE
 
 
@@ -50,10 +50,10 @@ def updated(
         own_p.append(precision)
         own_q.append(precision * mu)
     # What the game says about the difference between players i and i + 1.
-    said_p, said_q = [0.0] * (players - 1), [0.0] * (players - 1)
+    game_p, game_q = [0.0] * (players - 1), [0.0] * (players - 1)
 
-    def listen(i: int) -> float:
-        """Take in the outcome between players i and i + 1; returns how much it changed."""
+    def update_difference(i: int) -> float:
+        """Update the message of the game between players i and i + 1; returns its change."""
         better_p = own_p[i] + left_p[i]
         better_q = own_q[i] + left_q[i]
         worse_p = own_p[i + 1] + right_p[i + 1]
@@ -65,43 +65,43 @@ def updated(
         precision = root * root
         new_p = precision * (1.0 - rest) / rest
         new_q = (mean * precision * (1.0 - rest) + root * shift) / rest
-        change_p, change_q = new_p - said_p[i], new_q - said_q[i]
-        said_p[i], said_q[i] = new_p, new_q
+        change_p, change_q = new_p - game_p[i], new_q - game_q[i]
+        game_p[i], game_q[i] = new_p, new_q
         if change_p < 0.0:
             change_p = -change_p
         if change_q < 0.0:
             change_q = -change_q
         return change_q if change_p <= _CLOSE_PRECISION else max(change_q, sqrt(change_p))
 
-    def tell_worse(i: int) -> None:
+    def pass_down(i: int) -> None:
         """Player i + 1 is player i less the difference."""
         p, q = own_p[i] + left_p[i], own_q[i] + left_q[i]
-        share = p / (p + said_p[i])
-        left_p[i + 1] = share * said_p[i]
-        left_q[i + 1] = share * (said_p[i] * (q / p) - said_q[i])
+        share = p / (p + game_p[i])
+        left_p[i + 1] = share * game_p[i]
+        left_q[i + 1] = share * (game_p[i] * (q / p) - game_q[i])
 
-    def tell_better(i: int) -> None:
+    def pass_up(i: int) -> None:
         """Player i is player i + 1 plus the difference."""
         p, q = own_p[i + 1] + right_p[i + 1], own_q[i + 1] + right_q[i + 1]
-        share = p / (p + said_p[i])
-        right_p[i] = share * said_p[i]
-        right_q[i] = share * (said_p[i] * (q / p) + said_q[i])
+        share = p / (p + game_p[i])
+        right_p[i] = share * game_p[i]
+        right_q[i] = share * (game_p[i] * (q / p) + game_q[i])
 
     last = players - 2
     for _ in range(ROUNDS):
         change = 0.0
         if last == 0:
-            change = listen(0)
+            change = update_difference(0)
         for i in range(last):
-            change = max(change, listen(i))
-            tell_worse(i)
+            change = max(change, update_difference(i))
+            pass_down(i)
         for i in range(last, 0, -1):
-            change = max(change, listen(i))
-            tell_better(i)
+            change = max(change, update_difference(i))
+            pass_up(i)
         if change <= CLOSE:
             break
-    tell_better(0)
-    tell_worse(last)
+    pass_up(0)
+    pass_down(last)
 
     after = []
     for i, (mu, sigma) in enumerate(skills):

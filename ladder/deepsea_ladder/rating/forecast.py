@@ -1,7 +1,8 @@
-"""What ratings say about a game that has not been played.
+"""Forecasts a game from ratings: probabilities of placements, match quality.
 
-Invariants: a performance is normal around the skill, with variance sigma² + tau² + beta²; chances
-of one outcome add up to 1; the same arithmetic as the ratings, so the same bits everywhere.
+Invariants: a performance is normal around the skill, with variance sigma² + tau² + beta²; the
+probabilities of all outcomes sum to 1; the same arithmetic as the ratings, so the same bits
+everywhere.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from deepsea_ladder.rating.gaussian import cdf, exp, pdf
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 
 LEARNT: Final = 0.5
-"""About how much of 1 / beta² a game adds to the precision of each player's rating: measured 0.3
-with two seats, 0.6 with four, 0.7 with six. Good enough to plan by, never used to rate."""
+"""The part of 1 / beta² that a game adds to the precision of each player's rating: measured 0.3
+with two seats, 0.6 with four, 0.7 with six. An estimate for planning, never used to rate."""
 
 
 class Odds(NamedTuple):
-    """How one bot will stand to another after a game."""
+    """Probabilities that one bot places better than, level with and worse than another."""
 
     better: float
     draw: float
@@ -27,7 +28,7 @@ class Odds(NamedTuple):
 
 
 def odds(parameters: RatingParameters, one: Rating, other: Rating) -> Odds:
-    """The chances that `one` places better than, level with and worse than `other`."""
+    """The probabilities that `one` places better than, level with and worse than `other`."""
     spread = sqrt(
         one.sigma * one.sigma
         + other.sigma * other.sigma
@@ -41,7 +42,7 @@ def odds(parameters: RatingParameters, one: Rating, other: Rating) -> Odds:
 
 
 def certainty(one: Rating, other: Rating) -> float:
-    """The probability that `one` is the more skilled of the two."""
+    """The probability that `one` is more skilled than `other`."""
     return cdf((one.mu - other.mu) / sqrt(one.sigma * one.sigma + other.sigma * other.sigma))
 
 
@@ -52,7 +53,7 @@ _WEIGHTS: Final = tuple(_STEP * pdf(node) for node in _NODES)
 
 
 def placement_chances(parameters: RatingParameters, ratings: Sequence[Rating]) -> list[list[float]]:
-    """For each player the chances of the first, second, ... place, draws left aside."""
+    """For each player the probabilities of the first, second, ... place, ignoring draws."""
     extra = parameters.tau * parameters.tau + parameters.beta * parameters.beta
     spreads = [sqrt(rating.sigma * rating.sigma + extra) for rating in ratings]
     players = range(len(ratings))
@@ -77,7 +78,7 @@ def placement_chances(parameters: RatingParameters, ratings: Sequence[Rating]) -
 
 
 def match_quality(parameters: RatingParameters, ratings: Sequence[Rating]) -> float:
-    """How close a game is to be expected: TrueSkill's draw probability relative to the greatest.
+    """The expected closeness of a game: TrueSkill's draw probability relative to the greatest.
 
     1 for players whose skills are known and equal; the package computes the same by matrices.
     """

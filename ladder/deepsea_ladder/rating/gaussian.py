@@ -1,6 +1,6 @@
 """The normal distribution in plain arithmetic, so that ratings have the same bits everywhere.
 
-Invariants: only + - * / on doubles, `sqrt` and `ldexp`, which IEEE 754 rounds in one way, never a
+Invariants: only + - * / on doubles, `sqrt` and `ldexp`, whose rounding IEEE 754 defines, never a
 function of the C library (`exp`, `erfc`, `pow`), whose last bit differs between systems; no
 `sum`, which adds differently since Python 3.12. Accurate to about 1e-15 of the value.
 """
@@ -104,7 +104,7 @@ def cdf(x: float) -> float:
 
 
 def quantile(p: float) -> float:
-    """The x with `cdf(x) == p`, for p from 0.0001 to 0.9999; by bisection, meant for constants."""
+    """The x with `cdf(x) == p`, for p from 0.0001 to 0.9999; slow (bisection), for constants."""
     low, high = -5.0, 5.0
     while True:
         middle = 0.5 * (low + high)
@@ -117,7 +117,7 @@ def quantile(p: float) -> float:
 
 
 def above(x: float) -> tuple[float, float]:
-    """What it means for N(x, 1) to have come out above 0: shift of the mean, variance left over.
+    """Condition N(x, 1) on being above 0: the shift of the mean, and the remaining variance.
 
     The shift is pdf(x) / cdf(x); the variance goes from 1 towards 0 as x falls.
     """
@@ -132,13 +132,13 @@ def above(x: float) -> tuple[float, float]:
 
 
 def within(x: float, margin: float) -> tuple[float, float]:
-    """What it means for N(x, 1) to have come out within `margin` of 0: shift, variance left over.
+    """Condition N(x, 1) on being within `margin` of 0: the shift, and the remaining variance.
 
     The shift has the sign of -x. The margin must be positive.
     """
     distance = -x if x < 0.0 else x
     if distance > _TAIL:
-        distance = _TAIL  # a draw against such odds cannot be told from one against worse
+        distance = _TAIL  # beyond this, all draws are equally unlikely in doubles
     near, far = margin - distance, -margin - distance
     if near > -0.7:
         left = cdf(near) - cdf(far)

@@ -1,4 +1,4 @@
-"""What a bot's games add up to, and how one more game changes it.
+"""A bot's sums over its games, and their update by one more game.
 
 Invariants: pure; the store uses it when a result comes in and when it recomputes everything, so
 both give the same numbers, to the bit.
@@ -16,7 +16,7 @@ from deepsea_rules.record import GameRecord
 
 
 class SeatResult(NamedTuple):
-    """How a game went for one seat."""
+    """The result of a game for one seat."""
 
     version_id: int
     points: int
@@ -28,7 +28,7 @@ class SeatResult(NamedTuple):
 
     @property
     def absent(self) -> bool:
-        """Whether the bot did not come, or was gone before the end."""
+        """Whether the bot did not start, or crashed before the end."""
         return self.forfeit in FATAL
 
 
@@ -50,7 +50,7 @@ class RatingTotals:
     """In milliseconds since 1970, by the database's clock."""
 
     def plus(self, seat: SeatResult, rating: Rating, seq: int, at: int) -> RatingTotals:
-        """The tally after one more game."""
+        """The totals after one more game."""
         return RatingTotals(
             rating=rating,
             games=self.games + 1,
@@ -66,7 +66,7 @@ class RatingTotals:
 
 
 def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
-    """How a game went for each version of its line-up."""
+    """The result of a game for each version of its line-up."""
     seats = range(len(lineup))
     forfeits = {forfeit.seat: str(forfeit.fault) for forfeit in record.forfeits}
     decisions = [0 for _ in seats]
@@ -94,7 +94,7 @@ def after_game(
     seq: int,
     at: int,
 ) -> dict[int, RatingTotals]:
-    """The tallies of a game's versions after it; who is not in `before` is a newcomer."""
+    """The totals of a game's versions after it; a version that is not in `before` is new."""
     players = tuple(seat.version_id for seat in seats)
     known = {player: before[player] for player in players if player in before}
     fold = Fold(parameters, {player: tally.rating for player, tally in known.items()})

@@ -1,9 +1,9 @@
-"""TrueSkill: what a game does to the ratings of its players. The one module that knows `trueskill`.
+"""TrueSkill ratings as a fold over games. The only module that uses the package `trueskill`.
 
-Invariants: ratings are a fold over games in sequence order, with the same bits on every run, system
-and Python version; void games change nothing; shared placements are draws; who forfeited stands
-last in the placements already. `rate` is ten times faster than the package, which remains the
-judge: `rate_by_package` is what the tests and `audit` compare it with.
+Invariants: games are applied in sequence order, with the same bits on every run, system and
+Python version; void games change nothing; shared placements are draws; the placements already rank
+forfeits last. `rate` is ten times faster than the package, which remains the reference: the tests
+and `audit` compare it with `rate_by_package`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from deepsea_ladder.rating import gaussian
 from deepsea_ladder.rating.factor_graph import updated
 
 METHOD: Final = "deepsea-trueskill/1"
-"""Names the arithmetic. It changes when the same games would give other bits than before."""
+"""The name of the arithmetic. It changes when the same games would give other bits than before."""
 
 LOWEST_DRAW_PROBABILITY: Final = 0.001
-"""A smaller one would make any draw an event from which nothing sensible follows."""
+"""With a smaller one a draw would be so unlikely that its update makes no sense."""
 
 
 class Rating(NamedTuple):
-    """What is known of a bot's skill: a normal distribution."""
+    """The estimate of a bot's skill: a normal distribution."""
 
     mu: float
     sigma: float
 
     @property
     def conservative(self) -> float:
-        """What standings sort by: the skill is above this with a probability of 99.9 %."""
+        """The sort key of standings: the skill is above it with a probability of 99.9 %."""
         return self.mu - 3.0 * self.sigma
 
     def to_hex(self) -> tuple[str, str]:
@@ -50,14 +50,14 @@ class Rating(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatingParameters:
-    """The environment of a season. Only ratios matter; docs/rating.md says where these are from."""
+    """A season's parameters of TrueSkill. Only ratios matter; docs/rating.md has their origin."""
 
     mu: float = 25.0
-    """A newcomer's mean. Three times sigma, so that a newcomer's conservative rating is 0."""
+    """A new bot's mean. Three times sigma, so that a new bot's conservative rating is 0."""
     sigma: float = 25.0 / 3.0
-    """A newcomer's uncertainty: how far bots' skills lie apart."""
+    """A new bot's uncertainty: how far bots' skills lie apart."""
     beta: float = 12.0
-    """How far a bot's performance in one game strays from its skill: the luck in the game."""
+    """How far a performance in one game deviates from the skill: the luck in the game."""
     tau: float = 25.0 / 3000.0
     """How far a skill may drift from game to game."""
     draw_probability: float = 0.13
@@ -95,7 +95,7 @@ class RatingParameters:
 
 
 PACKAGE_DEFAULTS: Final = RatingParameters(25.0, 25.0 / 3.0, 25.0 / 6.0, 25.0 / 300.0, 0.1)
-"""The parameters that the `trueskill` package has when none are given."""
+"""The default parameters of the `trueskill` package."""
 
 
 @lru_cache(maxsize=256)
@@ -108,7 +108,7 @@ def rate(
 ) -> list[Rating]:
     """The ratings after a game, by seat. Placements are by seat too: 1 is best, ties share one.
 
-    Ties are taken in the order of the seats. Raises `RatingError` for what is no result of a game.
+    Ties are processed in the order of the seats. Raises `RatingError` for invalid results.
     """
     order = _order(ratings, placements)
     after = updated(
@@ -125,7 +125,7 @@ def rate(
 
 
 def _order(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
-    """The seats by placement, having looked whether all of it makes sense."""
+    """Check ratings and placements; return the seats by placement."""
     if not 2 <= len(ratings) == len(placements):
         raise RatingError(
             f"{len(placements)} placements and {len(ratings)} ratings are no game of two or more"
@@ -153,7 +153,7 @@ class GameOutcome(NamedTuple):
 
 
 class Fold:
-    """Ratings as they follow from the games so far."""
+    """The ratings after the games so far."""
 
     def __init__(
         self,
@@ -163,23 +163,23 @@ class Fold:
     ) -> None:
         self.parameters = parameters
         self.ratings = dict(ratings or {})
-        """By player; who has not played has none yet."""
+        """By player; a player without games has none yet."""
         self.sequence = sequence
-        """The number of the last game; the next one's must be greater, but gaps are no matter."""
+        """The number of the last game; the next one must be greater, with gaps or without."""
 
     def rating(self, player: int) -> Rating:
         """A player's rating now."""
         return self.ratings.get(player) or self.parameters.newcomer
 
     def add(self, game: GameOutcome) -> list[Rating]:
-        """Take in the next game; returns its players' new ratings, by seat.
+        """Apply the next game; returns its players' new ratings, by seat.
 
-        Raises `RatingError`, changing nothing, if the game comes out of order or is none.
+        Raises `RatingError`, changing nothing, if the game is out of order or invalid.
         """
         if game.sequence <= self.sequence:
             raise RatingError(
                 f"game {game.sequence} comes after game {self.sequence}: ratings need the games "
-                "in their order"
+                "in order"
             )
         if len(set(game.players)) != len(game.players):
             raise RatingError(f"game {game.sequence} has one bot in two seats and cannot be rated")
@@ -191,7 +191,7 @@ class Fold:
         return after
 
     def add_all(self, games: Iterable[GameOutcome]) -> None:
-        """Take in games in their order."""
+        """Apply games in their order."""
         for game in games:
             self.add(game)
 
@@ -204,15 +204,15 @@ class Fold:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-# The package, as judge
+# The package, as reference
 
 
 def rate_by_package(
     parameters: RatingParameters, ratings: Sequence[Rating], placements: Sequence[int]
 ) -> list[Rating]:
-    """What `rate` gives, computed by the `trueskill` package with the same normal distribution.
+    """The result of `rate`, computed by the `trueskill` package with the same normal distribution.
 
-    Equal but for rounding: the package takes powers from the C library. It raises
+    Equal except for rounding: the package takes powers from the C library. It raises
     `FloatingPointError` for results so unlikely that its differences of large numbers fail.
     """
     import trueskill
@@ -234,7 +234,7 @@ def rate_by_package(
 def audit(
     parameters: RatingParameters, ratings: Sequence[Rating], placements: Sequence[int]
 ) -> float:
-    """How far `rate` and the package lie apart at most for one game; rounding is below 1e-6."""
+    """The largest difference of `rate` and the package for one game; rounding is below 1e-6."""
     ours = rate(parameters, ratings, placements)
     theirs = rate_by_package(parameters, ratings, placements)
     return max(

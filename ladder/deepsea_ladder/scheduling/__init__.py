@@ -1,1 +1,1 @@
-"""Who plays whom: matchmaking, pairings, tournaments."""
+"""Scheduling: matchmaking, pairing, tournaments."""

@@ -1,7 +1,7 @@
-"""Asks the pairing for the next games, from what the store knows: the runner's source.
+"""The runner's source of games: reads the store and calls the pairing.
 
-Invariants: it decides nothing, `pairing` does; the same store gives the same games, whoever asks;
-it reads the newest rotations and one line for each bot, however many games were played.
+Invariants: it decides nothing, `pairing` does; the same store gives the same games to every
+caller; it reads the newest rotations and one row for each bot, however many games were played.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deepsea_ladder.scheduling.pairing import Candidate, choose
 _LATELY: Final = 500
 """Rotations in which a meeting counts as lately."""
 _SHARE: Final = 50
-"""A large ladder is paired this many bots to a line-up at once, since each look at it costs."""
+"""A large ladder makes one line-up for this many bots in one call, since each call is costly."""
 
 
 class _Ratings(Protocol):
@@ -77,7 +77,7 @@ class Matchmaker:
         candidates = []
         for entry in self._store.ratings.entries(self._season):
             version = entry.version
-            # A bot that came between the two looks at the store gets games from the next one on.
+            # A bot that was added between the two queries gets games from the next call on.
             if not entry.is_current or version.id not in queue.last_rotation:
                 continue
             if entry.state is BotState.ACTIVE:

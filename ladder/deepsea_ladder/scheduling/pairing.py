@@ -1,11 +1,12 @@
-"""Who plays whom next.
+"""Chooses the next line-ups: pairing by match quality, without starvation.
 
-Invariants: pure and seeded; a bot is due after an interval that its need sets and its patience
-bounds, and who has been due for longest comes first, so that nobody starves; a line-up is played
-once from every seat of every bot; two bots of one author meet only if the season allows it.
+Invariants: pure and seeded; a bot is due after an interval that depends on its uncertainty and is
+limited by `patience`, and the bot that has been due for longest comes first, so that no bot
+starves; every bot of a line-up plays once in every seat; two bots of one author meet only if the
+season allows it.
 
-Every line-up has an anchor, the bot that is due, and opponents of about its strength, or now and
-then of any strength, since a rating is only as good as the comparisons behind it.
+Every line-up has an anchor, the bot that is due, and opponents of about its strength, or sometimes
+of any strength, since a rating is only as good as the comparisons behind it.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.random_stream import RandomStream
 
 WINDOW: Final = 16
-"""How many bots next to the anchor on either side are looked at."""
+"""The number of bots on either side of the anchor that are considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairingSettings:
-    """A season's taste in opponents."""
+    """A season's settings for the choice of opponents."""
 
     same_author: bool = False
     """Whether bots of one author may meet."""
     exploration: float = 0.1
     """The share of opponents that are drawn from all bots, whatever their strength."""
     patience: float = 4.0
-    """Nobody waits longer than this many times its fair turn, plus one round of all bots."""
+    """The longest wait of a bot, in fair intervals, plus one round of all bots."""
     provisional_games: int = 12
     """A bot with fewer games is provisional: it is always due, and leaves the order open."""
 
@@ -64,9 +65,9 @@ class Candidate(NamedTuple):
     games: int = 0
     """Games that are in the rating."""
     pending: int = 0
-    """Games that are arranged and not yet in the rating."""
+    """Games that are scheduled and not yet in the rating."""
     waited: int = 0
-    """Line-ups since its last one, or since it came."""
+    """Line-ups since its last one, or since it was submitted."""
 
 
 class LineUp(NamedTuple):
@@ -88,11 +89,11 @@ def choose(
     seed: bytes,
     met: Mapping[tuple[int, int], int] | None = None,
 ) -> list[LineUp]:
-    """The next `count` line-ups.
+    """Choose the next `count` line-ups.
 
-    seats  how many bots may sit at a table; each size that can be filled is as likely as the others
+    seats  the sizes of tables; all sizes that can be filled are equally likely
     seed   any bytes; another seed for every call
-    met    how often two bots met lately, lower id first; those who met less are preferred
+    met    how often two bots met lately, lower id first; pairs that met less are preferred
     Raises `PairingError` if no table can be filled.
     """
     sizes = _sizes(candidates, seats, settings)
@@ -102,9 +103,9 @@ def choose(
 
 
 def longest_wait(bots: int, seats: Sequence[int], settings: PairingSettings) -> int:
-    """After how many line-ups of other bots each of `bots` has had one of its own, at the latest.
+    """The most line-ups that a bot waits for its next one, in a ladder of `bots` bots.
 
-    So long as no more bots come; who comes later queues behind those who are due by then.
+    While no bots are added; a new bot queues behind those that are due by then.
     """
     return int(settings.patience * max(1.0, bots / min(seats))) + bots
 

@@ -1,6 +1,6 @@
-"""Chance from a seed, for pairings and schedules.
+"""Random numbers from a seed, for pairings and schedules.
 
-Invariants: the same seed and label give the same numbers on every system; fair for any range.
+Invariants: the same seed and label give the same numbers on every system; uniform for any range.
 Number i is made from SHA-256(seed, label, i); games have a stream of their own in `deepsea_rules`.
 """
 
@@ -18,7 +18,7 @@ _WORD: Final = 2**64
 
 
 class RandomStream:
-    """An endless row of numbers; `seed` is any bytes, `label` says what they are for."""
+    """An endless stream of numbers; `seed` is any bytes, `label` names their purpose."""
 
     def __init__(self, seed: bytes, label: str) -> None:
         self._start = hashlib.sha256(hashlib.sha256(seed).digest() + label.encode())

@@ -1,8 +1,8 @@
-"""Tournaments: which tables are played, and who came out best.
+"""Tournament schedules and scores: round-robin, gauntlet, elimination.
 
 Invariants: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a
-rotation in which every bot sits everywhere; an elimination follows from its entrants and its
-results alone.
+rotation in which every bot sits in every seat; an elimination depends only on its entrants and
+results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deepsea_rules.scoring import halves_ahead
 def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1) -> list[LineUp]:
     """Tables at which every two bots meet at least `meetings` times; with two seats exactly.
 
-    In an order in which nobody is far ahead of the others.
+    The order keeps the bots' numbers of games about equal.
     """
     _check(bots, seats)
     order = RandomStream(seed, "round robin").shuffled(bots)
@@ -55,7 +55,7 @@ def gauntlet(
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """A tournament in which the best of each table go on, until one is left.
+    """A tournament in which the best of each table advance, until one is left.
 
     elimination = Elimination(entrants, seats=4)
     while elimination.champion is None:
@@ -63,11 +63,11 @@ class Elimination:
     """
 
     entrants: tuple[int, ...]
-    """Who is still in it, the first seed first."""
+    """The bots that are still in it, the first seed first."""
     seats: int
-    """How many sit at a table at most."""
+    """The most bots at a table."""
     advance: int = 1
-    """How many of a table go on; from the last table one."""
+    """How many of a table advance; from the last table one."""
 
     def __post_init__(self) -> None:
         _check(self.entrants, 1)
@@ -75,18 +75,18 @@ class Elimination:
             raise PairingError(f"a table has two seats or more, not {self.seats}")
         if not 1 <= self.advance <= self.seats // 2:
             raise PairingError(
-                f"at most half of a table of {self.seats} may go on, not {self.advance}"
+                f"at most half of a table of {self.seats} may advance, not {self.advance}"
             )
 
     @property
     def champion(self) -> int | None:
-        """Who is left, once it is one."""
+        """The winner, once only one bot is left; else None."""
         return self.entrants[0] if len(self.entrants) == 1 else None
 
     def tables(self) -> list[LineUp]:
         """This round's tables: of about the same size, with the high seeds apart.
 
-        With two seats the first round has byes for the highest seeds, who are at no table.
+        With two seats the first round has byes: the highest seeds are at no table.
         """
         if self.champion is not None:
             return []
@@ -99,7 +99,7 @@ class Elimination:
         return [LineUp(tuple(table)) for table in tables]
 
     def _byes(self) -> int:
-        """How many must sit out so that the other rounds come out even; larger tables need not."""
+        """The number of byes that makes the other rounds even; 0 for larger tables."""
         if self.seats > 2:
             return 0
         full = 1
@@ -108,7 +108,7 @@ class Elimination:
         return full - len(self.entrants)
 
     def after(self, results: Iterable[Score]) -> Elimination:
-        """The next round, from the scores of this one's games; equals go by their seeds."""
+        """The next round, from the scores of this one's games; equal scores go by seed."""
         scored = {score.bot: score for score in results}
         seeds = {bot: seed for seed, bot in enumerate(self.entrants)}
         tables = self.tables()
@@ -124,7 +124,7 @@ class Elimination:
 
 
 class Score(NamedTuple):
-    """What a bot made of a tournament's games."""
+    """A bot's results in a tournament."""
 
     bot: int
     games: int
@@ -136,7 +136,7 @@ class Score(NamedTuple):
 
     @property
     def standing(self) -> tuple[float, float, float]:
-        """What scores are sorted by, the best first."""
+        """The sort key of scores, the best first."""
         return -self.share, -self.wins / self.games, -self.mean_points
 
 
@@ -177,7 +177,7 @@ def _check(bots: Sequence[int], seats: int) -> None:
 
 
 def _circle(bots: Sequence[int]) -> list[LineUp]:
-    """Rounds in which everybody has one opponent: one stays, the others move on by one place."""
+    """Rounds in which each bot has one opponent (circle method: one stays, the others rotate)."""
     ring: list[int | None] = [*bots, None] if len(bots) % 2 else [*bots]
     pairs = []
     for _ in range(len(ring) - 1):
@@ -190,7 +190,7 @@ def _circle(bots: Sequence[int]) -> list[LineUp]:
 
 
 def _covering(bots: Sequence[int], seats: int, meetings: int) -> list[LineUp]:
-    """Each table takes those who have met the least; no smaller number of tables is promised."""
+    """A greedy covering: each table takes the bots that met least; maybe not the fewest tables."""
     missing = {bot: dict.fromkeys((o for o in bots if o != bot), meetings) for bot in bots}
     played = dict.fromkeys(bots, 0)
 
