@@ -20,8 +20,8 @@ from deepsea_bundle.errors import BundleError
 Files = dict[str, bytes]
 
 SKIPPED: Final = frozenset(
-    {"__pycache__", "__MACOSX", ".DS_Store", ".git", ".venv"}
-    | {".mypy_cache", ".pytest_cache", ".ruff_cache"}
+    {"__pycache__", "*.pyc", "__MACOSX", ".DS_Store", ".git", ".hg", ".venv", "venv"}
+    | {".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".idea", ".vscode"}
 )
 """Files and folders that systems and tools leave behind; they are not part of a bot."""
 
@@ -38,16 +38,27 @@ class BundleLimits:
     """Of the zip as it was sent."""
     total_bytes: int = 64 * _MIB
     file_bytes: int = 32 * _MIB
-    entries: int = 1000
+    entries: int = 5000
     """Files and folders."""
     ratio: int = 100
     """How many times larger than packed a file of more than 1 MiB may be."""
-    depth: int = 8
-    path_bytes: int = 200
+    depth: int = 20
+    path_bytes: int = 400
     name_bytes: int = 100
 
 
 LIMITS: Final = BundleLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The files that were found, and what became of the rest."""
+
+    files: Files
+    skipped: tuple[str, ...]
+    """What was left out, the outermost of it."""
+    links: tuple[str, ...]
+    """Links whose targets are kept as copies."""
 
 
 class FileCollector:
@@ -55,6 +66,8 @@ class FileCollector:
 
     def __init__(self, limits: BundleLimits) -> None:
         self.files: Files = {}
+        self.links: list[str] = []
+        self._skipped: dict[str, None] = {}
         self._limits = limits
         self._entries = 0
         self._total = 0
@@ -86,20 +99,24 @@ class FileCollector:
             raise BundleError(f"{path!a} is there twice")
         self.files[path] = content
 
-    def finished(self) -> Files:
-        """The files; raises if one of them is a folder too."""
+    def skip(self, path: str) -> None:
+        """Note something that is left out."""
+        self._skipped[skipped_part(path) or path] = None
+
+    def finished(self) -> Collected:
+        """What was collected; raises if a file is a folder too."""
         for path in self.files:
             parts = path.split("/")
             for end in range(1, len(parts)):
                 if (folder := "/".join(parts[:end])) in self.files:
                     raise BundleError(f"{folder!a} is a file and a folder")
-        return self.files
+        return Collected(self.files, tuple(self._skipped), tuple(self.links))
 
     def _count(self, path: str) -> None:
         self._entries += 1
         if self._entries > self._limits.entries:
             raise BundleError(
-                f"more than {self._limits.entries} files and folders, at {path!a}; "
+                f"more than {self._limits.entries:,} files and folders, at {path!a}; "
                 "leave out what the bot does not need"
             )
         check_path(path, self._limits)
@@ -143,9 +160,13 @@ def check_path(path: str, limits: BundleLimits = LIMITS) -> None:
         )
 
 
-def is_skipped(path: str) -> bool:
-    """Whether a file is something that a system or tool has left behind."""
-    return not SKIPPED.isdisjoint(path.split("/"))
+def skipped_part(path: str) -> str | None:
+    """The part of a path, from its beginning, that is left out of bots; None if nothing is."""
+    parts = path.split("/")
+    for end, name in enumerate(parts, 1):
+        if name in SKIPPED or name.endswith(".pyc"):
+            return "/".join(parts[:end])
+    return None
 
 
 def digest(files: Mapping[str, bytes]) -> str:

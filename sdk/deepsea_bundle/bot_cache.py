@@ -15,7 +15,7 @@ from typing import Final
 
 from deepsea_bundle.archive import BundleLimits, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
-from deepsea_bundle.reader import read_folder
+from deepsea_bundle.folder import read_folder
 from deepsea_bundle.unzip import read_zip
 
 _HUGE: Final = 1 << 40
@@ -74,6 +74,6 @@ class BotCache:
 
 def _holds(folder: Path, wanted: str) -> bool:
     try:
-        return digest(read_folder(folder, _ANY)) == wanted
+        return digest(read_folder(folder, _ANY).files) == wanted
     except BundleError:
         return False

@@ -10,14 +10,14 @@ import os
 import warnings
 from typing import Final
 
-from deepsea_bundle.archive import Files, is_skipped
+from deepsea_bundle.archive import Files, skipped_part
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.manifest import MANIFEST
 from deepsea_rules.printable import printable
 
 PYTHON: Final = ("python", "python3")
 """Programs that stand for the interpreter of whoever runs the bot."""
-_LONGEST_COMPILED: Final = 1 << 20
+LONGEST_COMPILED: Final = 1 << 20
 """Compiling takes 400 bytes of memory for each byte; programs are not so long, data may be."""
 
 
@@ -46,7 +46,7 @@ def _check_script(script: str, files: Files) -> None:
             f"there is {there or 'no Python file'}"
         )
     source = files[path]
-    if len(source) > _LONGEST_COMPILED:
+    if len(source) > LONGEST_COMPILED:
         return
     try:
         with warnings.catch_warnings():
@@ -62,5 +62,5 @@ def _check_script(script: str, files: Files) -> None:
 
 
 def _why_not_there(path: str) -> str:
-    left_out = " (such files are left out of bots)" if is_skipped(path) else ""
+    left_out = " (such files are left out of bots)" if skipped_part(path) else ""
     return f"there is no such file{left_out}"

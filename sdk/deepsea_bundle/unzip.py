@@ -15,7 +15,14 @@ import struct
 import zlib
 from typing import Final, NamedTuple
 
-from deepsea_bundle.archive import LIMITS, BundleLimits, FileCollector, Files, is_skipped
+from deepsea_bundle.archive import (
+    LIMITS,
+    BundleLimits,
+    Collected,
+    FileCollector,
+    Files,
+    skipped_part,
+)
 from deepsea_bundle.errors import BundleError
 
 _END: Final = struct.Struct("<4s4H2LH")
@@ -50,6 +57,11 @@ class _Entry(NamedTuple):
 
 def read_zip(data: bytes, limits: BundleLimits = LIMITS) -> Files:
     """The files in a zip; raises `BundleError` at the first thing that is wrong with it."""
+    return collect_zip(data, limits).files
+
+
+def collect_zip(data: bytes, limits: BundleLimits = LIMITS) -> Collected:
+    """The files in a zip, and what was left out."""
     if len(data) > limits.archive_bytes:
         raise BundleError(
             f"the zip has {len(data)} bytes; at most {limits.archive_bytes} are taken"
@@ -64,8 +76,10 @@ def read_zip(data: bytes, limits: BundleLimits = LIMITS) -> Files:
         collection.announce(entry.name, entry.size)
         _check_ratio(entry, limits)
         content = _content(data, entry)
-        if not is_skipped(entry.name):
+        if skipped_part(entry.name) is None:
             collection.file(entry.name, content)
+        else:
+            collection.skip(entry.name)
     return collection.finished()
 
 
@@ -90,7 +104,7 @@ def _entries(data: bytes, limits: BundleLimits) -> tuple[list[_Entry], int]:
         raise BundleError("the zip's directory is not where its end says")
     if count > limits.entries:
         raise BundleError(
-            f"the zip has {count} entries; at most {limits.entries} are taken, "
+            f"the zip has {count:,} entries; at most {limits.entries:,} are taken, "
             "leave out what the bot does not need"
         )
     entries, at = [], directory
@@ -149,7 +163,9 @@ def _check_extra(name: str, extra: bytes) -> None:
 def _check_mode(name: str, mode: int) -> None:
     kind = stat.S_IFMT(mode)
     if kind == stat.S_IFLNK:
-        raise BundleError(f"{name!a} is a link; put the file itself there")
+        raise BundleError(
+            f"{name!a} is a link; pack the zip without links, or put the file itself there"
+        )
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise BundleError(f"{name!a} is a device or the like, not a file")
     if kind and (kind == stat.S_IFDIR) != name.endswith("/"):

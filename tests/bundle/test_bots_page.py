@@ -13,7 +13,8 @@ from deepsea_bundle.archive import LIMITS, SKIPPED, digest
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import bundle_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "bots.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "bots.md").read_text(encoding="utf-8")
 MIB = 1 << 20
 
 
@@ -30,7 +31,7 @@ def test_its_limits_are_those_that_are_kept() -> None:
         f"{LIMITS.ratio} times its packed size",
         "all files": f"{LIMITS.total_bytes // MIB} MiB",
         "one file": f"{LIMITS.file_bytes // MIB} MiB",
-        "files and folders": f"{LIMITS.entries}",
+        "files and folders": f"{LIMITS.entries:,}",
         "depth": f"{LIMITS.depth} folders",
         "a path": f"{LIMITS.path_bytes} bytes, and {LIMITS.name_bytes} for each name in it",
         "`bot.toml`": "64 KiB",
@@ -38,8 +39,16 @@ def test_its_limits_are_those_that_are_kept() -> None:
 
 
 def test_what_it_says_is_left_out_is() -> None:
-    sentence = PAGE.partition("Left out")[2].partition("\n\n")[0]
+    sentence = PAGE.partition("Left out")[2].partition("`check`")[0]
     assert set(re.findall(r"`(.*?)`", sentence)) == SKIPPED
+
+
+def test_the_ladders_page_has_the_same_limits() -> None:
+    words = " ".join((DOCS / "ladder.md").read_text(encoding="utf-8").split())
+    assert (
+        f"at most {LIMITS.entries:,} files and folders, {LIMITS.total_bytes // MIB} MiB, "
+        f"{LIMITS.depth} deep" in words
+    )
 
 
 def test_its_digest_is_computed_as_it_says() -> None:

@@ -147,13 +147,99 @@ def test_what_is_neither_is_said(tmp_path: Path, name: str) -> None:
         read_bot(tmp_path / "nothing")
 
 
-def test_links_are_refused_in_folders(folder: Path) -> None:
-    link = folder / "lib" / "secret"
-    for target in ("/etc/hostname", "mind.py", "nowhere", "."):
-        link.symlink_to(target)
-        with pytest.raises(BundleError, match="'lib/secret' is a link; put the file itself"):
-            read_bot(folder)
-        link.unlink()
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("/etc/hostname", "is a link to '/etc/hostname', outside of the bot's folder"),
+        ("../../outside", r"is a link to '\.\./\.\./outside', outside of the bot's folder"),
+        ("/etc", "is a link to '/etc', outside of the bot's folder; put the file itself there"),
+        ("nowhere", "is a link to 'nowhere', which is not there"),
+        ("secret", "is a link to 'secret', which leads nowhere"),
+        (".", "is a link that leads back to a folder that it is in"),
+        ("..", "is a link that leads back to a folder that it is in"),
+    ],
+)
+def test_links_that_leave_the_folder_or_lead_nowhere_are_refused_by_name(
+    folder: Path, target: str, words: str
+) -> None:
+    (folder.parent / "outside").mkdir()
+    (folder / "lib" / "secret").symlink_to(target)
+    with pytest.raises(BundleError, match=f"'lib/secret' {words}"):
+        read_bot(folder)
+
+
+def test_links_inside_the_folder_are_kept_as_copies(folder: Path, tmp_path: Path) -> None:
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "er" / "mind").symlink_to("../../lib/mind.py")
+    (folder / "library").symlink_to(folder / "lib")
+    (folder / "again").symlink_to("library")
+    bundle = read_bot(folder)
+    mind = b"think = True\n"
+    assert {path for path, content in bundle.files.items() if content == mind} == {
+        "again/mind.py",
+        "deep/er/mind",
+        "lib/mind.py",
+        "library/mind.py",
+    }
+    assert bundle.facts.links == ("again", "deep/er/mind", "library")
+    unpack(bundle.archive, bundle.digest, tmp_path / "unpacked")
+    assert not any(path.is_symlink() for path in (tmp_path / "unpacked").rglob("*"))
+    assert read_bot(tmp_path / "unpacked", "Nemo") == bundle
+
+
+def test_links_make_nothing_larger_than_the_limits(folder: Path) -> None:
+    # Each folder has two links to the one before: 2 ** 18 files, from 18 folders.
+    before = "lib"
+    for number in range(18):
+        (folder / f"{number:02}").mkdir()
+        for name in ("a", "b"):
+            (folder / f"{number:02}" / name).symlink_to(folder / before)
+        before = f"{number:02}"
+    with pytest.raises(BundleError, match="more than 5,000 files and folders"):
+        read_bot(folder)
+
+
+def test_a_file_that_becomes_a_link_is_not_followed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def swapping(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+        if path == "mind.py":
+            (folder / "lib" / "mind.py").unlink()
+            (folder / "lib" / "mind.py").symlink_to("/etc/hostname")
+        return real(path, flags, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", swapping)
+    with pytest.raises(BundleError, match="cannot be read: Too many levels of symbolic links"):
+        read_bot(folder)
+
+
+def test_what_is_left_out_is_named_and_what_is_taken_is_counted(
+    folder: Path, tmp_path: Path
+) -> None:
+    for path in ("venv/bin/python", "lib/__pycache__/mind.pyc", "lib/old.pyc", ".idea/x"):
+        (folder / path).parent.mkdir(exist_ok=True, parents=True)
+        (folder / path).write_text("x")
+    left_out = {".idea", "lib/__pycache__", "lib/old.pyc", "venv"}
+    for place in (folder, _zip(folder, tmp_path / "a.zip"), _zip(folder, tmp_path / "b.zip", "n/")):
+        facts = read_bot(place).facts
+        assert (facts.entries, facts.deepest, facts.total_bytes) == (4, 2, 75)
+        assert set(facts.skipped) == left_out
+
+
+def test_the_packages_of_a_node_bot_fit(folder: Path) -> None:
+    # As `npm install @grpc/grpc-js @grpc/proto-loader` leaves them: 1,318 files and folders, the
+    # deepest with 11 parts, some under .bin being links.
+    deep = folder / "node_modules/@grpc/grpc-js/build/src/generated/grpc/channelz/v1/a/b"
+    deep.mkdir(parents=True)
+    for number in range(1300):
+        (deep / f"{number}_generated_by_the_loader.d.ts.map").write_text("x")
+    (folder / "node_modules/.bin").mkdir()
+    (folder / "node_modules/.bin/loader").symlink_to("../@grpc/grpc-js/build/src/generated")
+    facts = read_bot(folder).facts
+    assert facts.entries > 2600
+    assert facts.links == ("node_modules/.bin/loader",)
 
 
 def test_devices_pipes_and_sockets_are_refused_unopened(

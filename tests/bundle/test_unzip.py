@@ -205,8 +205,8 @@ def test_a_changed_byte_is_noticed_or_harmless(place: int, value: int, cut: int)
         (b"\x1b[2J", "cannot be printed"),
         ("\u202egnp.exe".encode(), "cannot be printed"),
         (b"x" * 101, "a name has at most 100 bytes"),
-        (b"/".join([b"x" * 99] * 3), "a name has at most 100 bytes"),
-        (b"a/b/c/d/e/f/g/h/i", "deeper than 8"),
+        (b"/".join([b"x" * 99] * 5), "a name has at most 100 bytes"),
+        (b"a/" * 20 + b"a", "deeper than 20"),
         (b"\xff\xfe", "neither ASCII nor marked as UTF-8"),
         ("größe".encode("cp437"), "neither ASCII nor marked as UTF-8"),
     ],
@@ -355,7 +355,7 @@ def test_limits_are_kept() -> None:
 def test_a_hundred_thousand_entries_are_refused_unread() -> None:
     directory = b"PK\1\2".ljust(46, b"\0") * 60_000
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 60_000, 60_000, len(directory), 4, 0)
-    with pytest.raises(BundleError, match="the zip has 60000 entries; at most 1000"):
+    with pytest.raises(BundleError, match="the zip has 60,000 entries; at most 5,000"):
         read_zip(b"PK\3\4" + directory + end)
 
 

@@ -34,6 +34,7 @@ def test_a_good_bot_is_fine() -> None:
     assert report.log == []
     assert [finding.name for finding in report.findings if not finding.ok] == []
     assert [finding.name for finding in report.findings] == [
+        "files",
         "start",
         *(f"rules {name}" for name in PRESETS),
         "clock",
@@ -43,10 +44,27 @@ def test_a_good_bot_is_fine() -> None:
     ]
 
 
+def test_the_size_of_a_bot_and_what_is_no_part_of_it_are_told(tmp_path: Path) -> None:
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "bot.py").write_text("raise SystemExit\n")
+    (tmp_path / "link.py").symlink_to("bot.py")
+    for number in range(7):
+        (tmp_path / f"{number}.pyc").write_text("")
+    (tmp_path / "bot.toml").write_text('name = "odd"\ncommand = "python3 bot.py"\n')
+    assert examined(resolve(str(tmp_path))).findings[0] == CheckResult(
+        "files",
+        ok=True,
+        needed=True,
+        found="3 of 5,000, 0.0 of 64 MiB, deepest 1 of 20; "
+        "left out 0.pyc, 1.pyc, 2.pyc, 3.pyc, 4.pyc and 3 more; "
+        "kept as copies, being links: link.py",
+    )
+
+
 def test_a_program_that_exits_at_once_is_reported_with_its_stderr(tmp_path: Path) -> None:
     report = examined(program(tmp_path, "bad", first="raise SystemExit('no licence')"))
     assert not report.fine
-    (only,) = report.findings
+    _, only = report.findings
     assert only.name == "start"
     assert "no licence" in only.found
     assert only.remedy
@@ -56,7 +74,7 @@ def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
     hosting = Hosting(PlainProcess(), start_limit_us=200_000, grace_us=0)
     report = examined(program(tmp_path, "slow", first="import signal; signal.pause()"), hosting)
     assert not report.fine
-    assert "did not connect" in report.findings[0].found
+    assert "did not connect" in report.findings[1].found
 
 
 @pytest.mark.slow

@@ -89,7 +89,9 @@ def test_modules_of_the_same_name_beside_two_bots_are_two(tmp_path: Path) -> Non
         folder.mkdir()
         (folder / "strategy.py").write_text(f"MARK = '{version}'\n", encoding="utf-8")
         text = "import strategy\n" + HEAD + MINE + "    mark = strategy.MARK\n"
-        bot = load(bot_file(folder, text))
+        (folder / "mine.py").write_text(text, encoding="utf-8")
+        (folder / "bot.toml").write_text('command = "python mine.py"\n', encoding="utf-8")
+        bot = load(resolve(str(folder)))
         marks.append(getattr(bot, "mark", None))
     assert marks == ["one", "two"]
     assert "strategy" not in sys.modules

@@ -31,15 +31,17 @@ def write(path: Path, text: str = SOURCE) -> Path:
     return path
 
 
-def test_a_python_file_runs_with_this_python_in_its_own_folder(tmp_path: Path) -> None:
-    file = write(tmp_path / "my_bot.py")
-    assert resolve(str(file)) == BotSpec(
-        name="my_bot",
-        command=(sys.executable, str(file)),
-        folder=tmp_path,
-        digest=digest(
-            {"bot.py": SOURCE.encode(), "bot.toml": b'command = ["python3", "bot.py"]\n'}
-        ),
+def test_a_python_file_runs_with_this_python_alone_in_a_folder(tmp_path: Path) -> None:
+    write(tmp_path / "my_bot.py")
+    write(tmp_path / "another.py")
+    bot = resolve(str(tmp_path / "my_bot.py"))
+    assert bot.name == "my_bot"
+    assert bot.folder is not None
+    assert bot.command == (sys.executable, str(bot.folder / "my_bot.py"))
+    assert [file.name for file in bot.folder.iterdir()] == ["my_bot.py"]
+    assert (bot.folder / "my_bot.py").read_text() == SOURCE
+    assert bot.digest == digest(
+        {"bot.py": SOURCE.encode(), "bot.toml": b'command = ["python3", "bot.py"]\n'}
     )
 
 
@@ -142,7 +144,8 @@ def test_samples_have_names() -> None:
     for name, path in samples.items():
         bot = resolve(name)
         assert bot.name == name
-        assert bot.command == (sys.executable, str(path.resolve()))
+        assert bot.command[0] == sys.executable
+        assert Path(bot.command[1]).read_bytes() == path.read_bytes()
 
 
 def test_a_file_goes_before_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

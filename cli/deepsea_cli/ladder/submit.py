@@ -36,6 +36,7 @@ def submit(
     from deepsea_arena.submit import admission_games
     from deepsea_arena.submit import submit as submitted
     from deepsea_referee.bots.resolve import bundle_for_ladder
+    from deepsea_referee.workbench.checks import files
 
     with open_store(store_text) as store:
         bundle = bundle_for_ladder(path, name)
@@ -46,6 +47,7 @@ def submit(
         ctx.exit(NEGATIVE)
     say(f"{result.bot} version {result.version} by {result.author} is on the ladder")
     say(f"digest {result.digest}")
+    say(f"files {files(bundle.facts).found}")
 
 
 def _say_refusal(refusal: AdmissionRefusal, name: str, path: str) -> None:

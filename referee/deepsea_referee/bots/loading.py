@@ -47,7 +47,7 @@ def load(bot: BotSpec) -> AnyBot:
     if len(found) != 1:
         names = ", ".join(sorted(c.__name__ for c in found)) or "no class"
         raise UserError(
-            f"bot {bot.name!r}: {file} defines {names} of its own that is a deepsea_sdk.Bot; "
+            f"bot {bot.name!r}: {file.name} defines {names} of its own that is a deepsea_sdk.Bot; "
             "in this process it takes exactly one (put the others into modules beside it)"
         )
     return found.pop()

@@ -12,16 +12,17 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from deepsea_bundle.archive import digest
+from deepsea_bundle.folder import read_folder
 from deepsea_bundle.manifest import read_manifest
 from deepsea_bundle.names import name_from
 from deepsea_bundle.program import PYTHON
-from deepsea_bundle.reader import FORMS, BotBundle, read_bot, read_folder
+from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
 from deepsea_referee.errors import UserError
 
 COMMAND_PREFIX: Final = "cmd:"
@@ -37,12 +38,14 @@ class BotSpec:
     """Where it is started, and what a sandbox lets it read; None = the current folder."""
     digest: str
     """SHA-256 of the program in hex."""
+    facts: BundleFacts | None = field(default=None, compare=False)
+    """About the files that it was read from; None of a command line and on the ladder."""
 
 
 def resolve(text: str) -> BotSpec:
     """The bot that `text` names, ready to be started; UserError or BundleError says why not.
 
-    A zip is unpacked into a folder that goes with this process.
+    A zip, and a single file, is put into a folder of its own that goes with this process.
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
@@ -51,9 +54,7 @@ def resolve(text: str) -> BotSpec:
         return _in_folder(read_bot(path), path.resolve())
     if path.suffix != ".py":
         return _unpacked_zip(read_bot(path))
-    bundle = read_bot(path, name or name_from(path.stem))
-    path = path.resolve()
-    return BotSpec(bundle.name, (sys.executable, str(path)), path.parent, bundle.digest)
+    return _alone(read_bot(path, name or name_from(path.stem)), path.name)
 
 
 def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
@@ -74,7 +75,7 @@ def unpacked_bot(folder: Path, name: str) -> BotSpec:
 
     Its digest is that of the files as they are now. Raises BundleError if they are no bot's.
     """
-    files = read_folder(folder)
+    files = read_folder(folder).files
     command = read_manifest(files).command
     return BotSpec(name, _runnable(command), folder.resolve(), digest(files))
 
@@ -132,7 +133,7 @@ def _exists(text: str) -> bool:
 
 
 def _in_folder(bundle: BotBundle, folder: Path) -> BotSpec:
-    return BotSpec(bundle.name, _runnable(bundle.command), folder, bundle.digest)
+    return BotSpec(bundle.name, _runnable(bundle.command), folder, bundle.digest, bundle.facts)
 
 
 def _unpacked_zip(bundle: BotBundle) -> BotSpec:
@@ -143,6 +144,21 @@ def _unpacked_zip(bundle: BotBundle) -> BotSpec:
     folder = cleanup.private_folder() / "bot"
     unpack(bundle.archive, bundle.digest, folder)
     return _in_folder(bundle, folder)
+
+
+def _alone(bundle: BotBundle, file: str) -> BotSpec:
+    """A bot of a single file, under that file's name in a folder with nothing beside it.
+
+    So it sees the same in every isolation, and on the ladder.
+    """
+    from deepsea_bundle.single_file import program_of
+    from deepsea_referee.sandbox import cleanup
+
+    folder = cleanup.private_folder() / "bot"
+    folder.mkdir()
+    (folder / file).write_bytes(program_of(bundle.files))
+    command = (sys.executable, str(folder / file))
+    return BotSpec(bundle.name, command, folder, bundle.digest, bundle.facts)
 
 
 def _command_line(text: str) -> BotSpec:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from deepsea_bundle.archive import LIMITS
+from deepsea_bundle.reader import BundleFacts
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
@@ -33,6 +35,8 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 SEED: Final = seed_from_text("check")
 OPPONENT: Final = "random"
 """It takes the bot everywhere, and answers at once."""
+MOST_PATHS: Final = 5
+"""So many paths are named in one line."""
 LONGEST_LOG: Final = 20
 """Lines of what the bot printed that are shown."""
 
@@ -86,7 +90,7 @@ async def examine(
     samples = sample_bots()
     other = resolve(OPPONENT) if OPPONENT in samples else bot
     pool = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
-    findings: list[CheckResult] = []
+    findings = [] if bot.facts is None else [files(bot.facts)]
     try:
         async with pool:
             examination = _Examination(pool, control, on_game)
@@ -110,6 +114,26 @@ async def examine(
         findings.append(CheckResult("start", False, True, str(error), remedy))
     log = "".join(log.text for log in pool.logs if log.bot == 0)
     return CheckReport(findings, log.splitlines()[-LONGEST_LOG:])
+
+
+def files(facts: BundleFacts) -> CheckResult:
+    """How much of the limits a bot's files take, what was left out, and what was copied."""
+    mib = 1 << 20
+    counts = f"{facts.entries:,} of {LIMITS.entries:,}"
+    sizes = f"{facts.total_bytes / mib:.1f} of {LIMITS.total_bytes // mib} MiB"
+    parts = [f"{counts}, {sizes}, deepest {facts.deepest} of {LIMITS.depth}"]
+    if facts.skipped:
+        parts.append(f"left out {some(facts.skipped)}")
+    if facts.links:
+        parts.append(f"kept as copies, being links: {some(facts.links)}")
+    return CheckResult("files", True, True, "; ".join(parts))
+
+
+def some(paths: Sequence[str]) -> str:
+    """The first of these paths, and how many more there are."""
+    shown = ", ".join(paths[:MOST_PATHS])
+    more = len(paths) - MOST_PATHS
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 class _Examination:
