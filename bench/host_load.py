@@ -66,7 +66,7 @@ class Timed(Bot):
         return view.legal[0]
 
 if __name__ == "__main__":
-    run(Timed())
+    run(Timed)
 """
 WORKER = "work(0.02)"
 CHEATS = {

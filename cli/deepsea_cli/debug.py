@@ -20,7 +20,6 @@ from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, RulesError
 from deepsea_rules.notation import format_view
 from deepsea_rules.view import View
-from deepsea_sdk.bot import Bot
 
 
 class BotRaised(Exception):
@@ -56,7 +55,7 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
     )
     decisions = others = 0
     with _authors_code():
-        for moment, action in course.feed(player if isinstance(player, Bot) else player()):
+        for moment, action in course.feed(player()):
             decisions += 1
             differs = action != moment.decision.action
             others += differs

@@ -16,6 +16,8 @@ Start reading at `Bot`, which lists what can be decided, and `View`, which is wh
 
 import atexit
 import gc
+import os
+import sys
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, order
 from deepsea_rules.events import Event
@@ -25,10 +27,11 @@ from deepsea_rules.state import GameState
 from deepsea_rules.units import BLANK, Unit
 from deepsea_rules.view import Diver, View
 
-from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
+from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot, TimeLeft, check_new_bot
 from .chances import MANY_TURNS, ROLLS, home_chance, turns_left
 from .clock import Clock
 from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
+from .launch import ADDRESS
 from .rollout import Policy, roll_out
 from .sensible import sensible
 
@@ -53,6 +56,7 @@ __all__ = [
     "GameEnd",
     "GameInfo",
     "GameState",
+    "NewBot",
     "NotInMatch",
     "Policy",
     "RuleSet",
@@ -71,18 +75,35 @@ __all__ = [
 ]
 
 
-def run(bot: AnyBot) -> None:
+def run(bot: NewBot) -> None:
     """Play for the referee that started this program, until it says goodbye.
 
-    bot  a class, or a function that makes a bot: every game gets an object of its own, also those
-         that are played at once; or an object, which plays them all and forgets in `on_game_start`
+    bot  a class, or a function that makes a bot: every game gets an object of its own, also games
+         that are played at once
+
     What the bot raises costs a fault and ends nothing. Exits with status 2 if no referee started
     the program, 1 if the referee refused it.
     """
+    atexit.unregister(_hint_that_run_is_missing)
+    check_new_bot(bot)
     # At the end the system takes everything back at once; looking for garbage first takes longer
     # than what it frees is worth.
     atexit.register(gc.freeze)
     # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
     from .client import run as run_client
+    from .hints import with_hints
 
-    run_client(bot)
+    run_client(with_hints(bot))
+
+
+def _hint_that_run_is_missing() -> None:
+    from .hints import never_run
+
+    # After an exception its traceback is the last thing to be read.
+    if not hasattr(sys, "last_value"):
+        sys.stderr.writelines(f"{hint}\n" for hint in never_run(sys.argv[0]))
+
+
+if ADDRESS in os.environ:
+    # A referee started this program: the SDK is there to call `run`.
+    atexit.register(_hint_that_run_is_missing)

@@ -138,7 +138,7 @@ class Bot:
     # Hooks
 
     def on_game_start(self, info: GameInfo) -> None:
-        """A game begins. A bot object that plays several games forgets the one before here."""
+        """A game begins. What a class or module keeps of the game before is forgotten here."""
 
     def on_event(self, event: Event) -> None:
         """Something happened since the last decision: a dive, a turn, a clean-up, the end."""
@@ -164,9 +164,20 @@ class Bot:
         raise ValueError(f"nothing is to be decided in phase {view.phase!r}")
 
 
-AnyBot: TypeAlias = Bot | Callable[[], Bot]
-"""A class, or a function that makes a bot: each game gets an object of its own; or an object, which
-plays all games."""
+NewBot: TypeAlias = Callable[[], Bot]
+"""A class, or a function that makes a bot: each game gets an object of its own."""
+AnyBot: TypeAlias = Bot | NewBot
+"""The same, or an object, which plays all games."""
+
+
+def check_new_bot(bot: object) -> None:
+    """Raise TypeError for what `run` does not take, such as a bot object."""
+    if isinstance(bot, Bot) or not callable(bot):
+        name = type(bot).__name__
+        raise TypeError(
+            "run() takes a class or a function that makes a bot, not an object: every game gets "
+            f"a bot of its own; write run({name}), or run(lambda: {name}(...))"
+        )
 
 
 def is_own(method: Callable[..., object], inherited: object) -> bool:

@@ -21,12 +21,11 @@ from . import wire
 from ._pb import play_pb2 as pb
 from ._pb.play_pb2_grpc import PlayServiceStub
 from .author_error import ERROR_BYTES, cut
-from .bot import AnyBot, Bot, GameInfo
+from .bot import GameInfo, NewBot
 from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
+from .launch import ADDRESS, TOKEN
 from .seated_bot import SeatedBot
 
-ADDRESS: Final = "DEEPSEA_ADDRESS"
-TOKEN: Final = "DEEPSEA_TOKEN"
 OPTIONS: Final = (
     # The referee is where the address says; a proxy for the web has no business here.
     ("grpc.enable_http_proxy", 0),
@@ -56,11 +55,9 @@ class _Seat:
 class Player:
     """What to answer to the referee's messages; knows no stream."""
 
-    def __init__(self, bot: AnyBot) -> None:
+    def __init__(self, bot: NewBot) -> None:
         self._bot = bot
         self._seats: dict[str, _Seat] = {}
-        self.features = () if isinstance(bot, Bot) else (wire.CONCURRENT_GAMES,)
-        """What to name in the hello."""
         self.welcomed = False
         self.done = False
         """The referee has said goodbye."""
@@ -119,7 +116,7 @@ class Player:
             raise WireError(f"the referee names game {game_id!r}, which is not on") from None
 
 
-async def play(bot: AnyBot, address: str, token: str) -> None:
+async def play(bot: NewBot, address: str, token: str) -> None:
     """Play all games of one stream, until the referee ends it.
 
     Raises `NotInMatch` if nobody listens, `ConnectionRejected` if the referee refuses the bot.
@@ -128,7 +125,7 @@ async def play(bot: AnyBot, address: str, token: str) -> None:
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
         stream = PlayServiceStub(channel).Play()
         try:
-            await stream.write(wire.hello_to_wire(token, player.features))
+            await stream.write(wire.hello_to_wire(token, (wire.CONCURRENT_GAMES,)))
             while isinstance(message := await stream.read(), pb.PlayResponse):
                 answer = player.receive(message)
                 if answer is not None:
@@ -147,7 +144,7 @@ async def play(bot: AnyBot, address: str, token: str) -> None:
         raise NotInMatch(f"no referee welcomes bots at {address}: {why}")
 
 
-def run(bot: AnyBot) -> None:
+def run(bot: NewBot) -> None:
     """Play for the referee that started this program; see `deepsea_sdk.run`."""
     _behave()
     try:

@@ -278,7 +278,7 @@ class _Honest:
     """A stream to a bot in memory that answers at once."""
 
     def __init__(self, bot: Bot, pause_s: float) -> None:
-        self._player = Player(bot)
+        self._player = Player(lambda: bot)
         self._pause_s = pause_s
         self._answers: asyncio.Queue[object] = asyncio.Queue()
 

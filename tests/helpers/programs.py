@@ -46,7 +46,7 @@ class Tester(Bot):
     def before(self, view):
         pass
 """
-TAIL = "\nif __name__ == '__main__':\n    run(Tester())\n"
+TAIL = "\nif __name__ == '__main__':\n    run(Tester)\n"
 
 PATIENT = Hosting(PlainProcess(), start_limit_us=60_000_000, grace_us=30_000_000)
 """Limits that no machine is too slow for."""

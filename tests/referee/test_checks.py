@@ -70,6 +70,32 @@ def test_a_program_that_exits_at_once_is_reported_with_its_stderr(tmp_path: Path
     assert only.remedy
 
 
+@pytest.mark.parametrize(
+    ("first", "shown"),
+    [
+        ("", "defines class Mine(Bot) but never calls run(Mine)"),
+        ("raise SystemExit('no licence')", "no licence"),
+    ],
+)
+def test_a_program_that_never_calls_run_is_told_so(tmp_path: Path, first: str, shown: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"from deepsea_sdk import Bot\nclass Mine(Bot):\n    pass\n{first}\n")
+    _, only = examined(resolve(str(file))).findings
+    assert shown in only.found
+    assert ("never calls" in only.found) is not bool(first)
+
+
+@pytest.mark.slow
+def test_a_misspelt_method_is_advice(tmp_path: Path) -> None:
+    text = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    def serach(self, view):\n"
+    file = tmp_path / "mine.py"
+    file.write_text(f"{text}        return 'leave'\nrun(Mine)\n")
+    report = examined(resolve(str(file)))
+    found = finding(report, "methods")
+    assert found.found == "the SDK never calls Mine.serach; did you mean search?"
+    assert report.fine
+
+
 def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
     hosting = Hosting(PlainProcess(), start_limit_us=200_000, grace_us=0)
     report = examined(program(tmp_path, "slow", first="import signal; signal.pause()"), hosting)
@@ -103,7 +129,7 @@ def test_a_bot_that_stays_when_the_referee_hangs_up_is_found(tmp_path: Path) -> 
     report = examined(program(tmp_path, "stays", first=stays), hosting)
     dropped = finding(report, "dropped connection")
     assert not dropped.ok
-    assert "still runs" in dropped.found
+    assert "still running" in dropped.found
 
 
 @pytest.mark.slow

@@ -11,10 +11,11 @@ import deepsea_sdk
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
 from deepsea_referee.errors import UserError
-from deepsea_sdk.bot import AnyBot, Bot
+from deepsea_sdk.bot import Bot
 
 HEAD = "from deepsea_sdk import Bot, run\n"
 MINE = "class Mine(Bot):\n    pass\n"
+MAIN = "if __name__ == '__main__':\n    run(Mine)\n"
 
 
 def bot_file(folder: Path, text: str, name: str = "mine.py") -> BotSpec:
@@ -23,20 +24,21 @@ def bot_file(folder: Path, text: str, name: str = "mine.py") -> BotSpec:
     return resolve(str(folder / name))
 
 
-def name_of(bot: AnyBot) -> str:
-    return bot.__name__ if isinstance(bot, type) else f"an object of {type(bot).__name__}"
+def name_of(bot: object) -> str:
+    return bot.__name__ if isinstance(bot, type) else f"made by {type(bot).__name__}"
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (HEAD + MINE, "Mine"),
-        (HEAD + MINE + "if __name__ == '__main__':\n    run(Mine)\n", "Mine"),
+        (HEAD + MINE + MAIN, "Mine"),
         (HEAD + MINE + "run(Mine)\n", "Mine"),
         (HEAD + MINE + "class Other(Bot):\n    pass\nrun(Other)\n", "Other"),
-        (HEAD + MINE + "class Better(Mine):\n    pass\n", "Better"),
-        (HEAD + MINE + "run(Mine())\n", "an object of Mine"),
-        (HEAD + "from deepsea_bots.greedy import Greedy\n" + MINE, "Mine"),
+        (HEAD + MINE + "class Better(Mine):\n    pass\n" + MAIN, "Better"),
+        (HEAD + MINE + "run(lambda: Mine())\n", "made by function"),
+        (HEAD + "from deepsea_bots.greedy import Greedy\n" + MINE + MAIN, "Mine"),
+        (HEAD + MINE + MAIN.replace("run(", "deepsea_sdk.run("), "Mine"),
+        (HEAD.replace("run", "run as go") + MINE + MAIN.replace("run(", "go("), "Mine"),
     ],
 )
 def test_the_class_that_plays_is_found(tmp_path: Path, text: str, name: str) -> None:
@@ -57,6 +59,8 @@ def test_samples_can_be_loaded(sample: str) -> None:
     [
         ("x = 1\n", "defines no class of its own"),
         (HEAD + MINE + "class Other(Bot):\n    pass\n", "defines Mine, Other of its own"),
+        (HEAD + MINE, "mine.py defines class Mine(Bot) but never calls run(Mine)"),
+        (HEAD + MINE + "run(Mine())\n", "run() takes a class or a function that makes a bot"),
         ("import does_not_exist\n", "ModuleNotFoundError"),
         ("\n1 / 0\n", "line 2"),
         ("import sys\nsys.exit(3)\n", "SystemExit"),
@@ -70,7 +74,7 @@ def test_what_cannot_play_is_refused_in_one_line(tmp_path: Path, text: str, prob
 
 
 def test_a_folder_is_loaded_by_its_command(tmp_path: Path) -> None:
-    bot_file(tmp_path, HEAD + MINE, "bot.py")
+    bot_file(tmp_path, HEAD + MINE + MAIN, "bot.py")
     (tmp_path / "bot.toml").write_text('command = "python bot.py"\n', encoding="utf-8")
     assert name_of(load(resolve(str(tmp_path)))) == "Mine"
 
@@ -88,7 +92,7 @@ def test_modules_of_the_same_name_beside_two_bots_are_two(tmp_path: Path) -> Non
         folder = tmp_path / version
         folder.mkdir()
         (folder / "strategy.py").write_text(f"MARK = '{version}'\n", encoding="utf-8")
-        text = "import strategy\n" + HEAD + MINE + "    mark = strategy.MARK\n"
+        text = "import strategy\n" + HEAD + MINE + "    mark = strategy.MARK\nrun(Mine)\n"
         (folder / "mine.py").write_text(text, encoding="utf-8")
         (folder / "bot.toml").write_text('command = "python mine.py"\n', encoding="utf-8")
         bot = load(resolve(str(folder)))
@@ -99,7 +103,7 @@ def test_modules_of_the_same_name_beside_two_bots_are_two(tmp_path: Path) -> Non
 
 
 def test_the_same_file_twice_gives_two_bots_that_share_nothing(tmp_path: Path) -> None:
-    spec = bot_file(tmp_path, HEAD + MINE + "    games = []\n")
+    spec = bot_file(tmp_path, HEAD + MINE + "    games = []\nrun(Mine)\n")
     first, second = load(spec), load(spec)
     assert first is not second
     assert getattr(first, "games", None) is not getattr(second, "games", None)
@@ -108,7 +112,7 @@ def test_the_same_file_twice_gives_two_bots_that_share_nothing(tmp_path: Path) -
 def test_what_it_prints_stays_off_stdout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load(bot_file(tmp_path, "print('hello')\n" + HEAD + MINE))
+    load(bot_file(tmp_path, "print('hello')\n" + HEAD + MINE + MAIN))
     assert capsys.readouterr() == ("", "hello\n")
 
 
@@ -120,6 +124,7 @@ def test_dataclasses_and_type_hints_work(tmp_path: Path) -> None:
         + "@dataclass\nclass Plan:\n    x: ClassVar[int] = 1\n"
         + MINE
         + "    hints = staticmethod(lambda: get_type_hints(Plan))\n"
+        + MAIN
     )
     hints = getattr(load(bot_file(tmp_path, text)), "hints", None)
     assert hints is not None

@@ -28,6 +28,7 @@ def test_what_fits_is_kept_as_it_is() -> None:
     capture = captured(b"one\n", "zwölf\n".encode())
     assert capture.text() == "one\nzwölf\n"
     assert capture.last_line() == "zwölf"
+    assert capture.last_line(but="zw") == "one"
 
 
 def test_the_beginning_and_the_end_are_kept_with_a_marker_between() -> None:

@@ -6,6 +6,7 @@ plays nothing here; the modules beside it are its own, and another bot's of the 
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import itertools
 import sys
@@ -19,19 +20,19 @@ from typing import Final
 import deepsea_sdk
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
-from deepsea_sdk.bot import AnyBot, Bot
+from deepsea_sdk.bot import Bot, NewBot, check_new_bot
 
 _numbers: Final = itertools.count(1)
 
 
-def load(bot: BotSpec) -> AnyBot:
+def load(bot: BotSpec) -> NewBot:
     """Import the bot's file: what it gives to `run`, else the one Bot class that it defines.
 
-    Raises UserError for a bot that is no Python file, cannot be imported, or leaves it open which
-    of its classes plays. What it prints goes to stderr.
+    Raises UserError for a bot that is no Python file, cannot be imported, never calls `run`, or
+    leaves it open which of its classes plays. What it prints goes to stderr.
     """
     file = python_file(bot)
-    given: list[AnyBot] = []
+    given: list[NewBot] = []
     module = _import(bot, file, given)
     if given:
         return given[0]
@@ -50,7 +51,25 @@ def load(bot: BotSpec) -> AnyBot:
             f"bot {bot.name!r}: {file.name} defines {names} of its own that is a deepsea_sdk.Bot; "
             "in this process it takes exactly one (put the others into modules beside it)"
         )
-    return found.pop()
+    player = found.pop()
+    if not _calls_run(file):
+        name = player.__name__
+        raise UserError(
+            f"bot {bot.name!r}: {file.name} defines class {name}(Bot) but never calls run({name}), "
+            "so as a program it would not play"
+        )
+    return player
+
+
+def _calls_run(file: Path) -> bool:
+    """Whether a call of `run` is written anywhere in the file, for when it is the main program."""
+    nodes = [*ast.walk(ast.parse(file.read_bytes()))]
+    names = {"run"}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module == "deepsea_sdk":
+            names |= {alias.asname for alias in node.names if alias.name == "run" and alias.asname}
+    called = {ast.unparse(node.func).split(".")[-1] for node in nodes if isinstance(node, ast.Call)}
+    return not names.isdisjoint(called)
 
 
 def python_file(bot: BotSpec) -> Path:
@@ -66,7 +85,7 @@ def python_file(bot: BotSpec) -> Path:
     )
 
 
-def _import(bot: BotSpec, file: Path, given: list[AnyBot]) -> ModuleType:
+def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
     # Its folder comes first on the path, as when it is started; "bot" alone may be taken.
     name = f"_deepsea_bot_{next(_numbers)}_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
@@ -88,10 +107,11 @@ def _import(bot: BotSpec, file: Path, given: list[AnyBot]) -> ModuleType:
 
 
 @contextmanager
-def _surroundings(folder: Path, given: list[AnyBot]) -> Iterator[None]:
+def _surroundings(folder: Path, given: list[NewBot]) -> Iterator[None]:
     """What a bot's file finds while it is imported."""
 
-    def run(bot: AnyBot) -> None:
+    def run(bot: NewBot) -> None:
+        check_new_bot(bot)
         given.append(bot)
 
     real_run, modules = deepsea_sdk.run, set(sys.modules)

@@ -35,6 +35,7 @@ from deepsea_referee.timing.host_load import Reading
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
+from deepsea_sdk.hints import PREFIX as HINT
 
 TOKEN_VARIABLE: Final = "DEEPSEA_TOKEN"
 _KILL_LIMIT_US: Final = 5_000_000
@@ -169,7 +170,10 @@ class BotProcess:
         status = _exit_text(self._contained.returncode)
         if limit := self._contained.over_limit():
             status = f"{status} because it exceeded a limit ({limit})"
-        return f"{status}{when}; stderr: {self._stderr.last_line() or '(empty)'}"
+        # A hint explains why a program ended well and too early; an error says so itself.
+        failed = self._contained.returncode != 0
+        last = (self._stderr.last_line(but=HINT) if failed else "") or self._stderr.last_line()
+        return f"{status}{when}; stderr: {last or '(empty)'}"
 
     def log(self) -> str:
         """Its output, as text that is safe to show; "" if it printed nothing."""

@@ -30,6 +30,7 @@ from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.hints import PREFIX as HINT
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
 SEED: Final = seed_from_text("check")
@@ -104,6 +105,7 @@ async def examine(
                 findings.append(CheckResult("start", True, True, "it starts and connects"))
                 findings += [await examination.preset(rules) for rules in PRESETS.values()]
                 findings += examination.clock()
+                findings += hints(process.log())
                 findings += [
                     await examination.late_answer(),
                     await examination.dropped(),
@@ -134,6 +136,13 @@ def some(paths: Sequence[str]) -> str:
     shown = ", ".join(paths[:MOST_PATHS])
     more = len(paths) - MOST_PATHS
     return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def hints(log: str) -> list[CheckResult]:
+    """What the SDK wrote to the bot's stderr, such as a method with a misspelt name."""
+    lines = [line.removeprefix(HINT) for line in log.splitlines() if line.startswith(HINT)]
+    remedy = "rename the method; a helper is better off with a name that is not alike"
+    return [CheckResult("methods", False, False, line, remedy) for line in dict.fromkeys(lines)]
 
 
 class _Examination:

@@ -1,0 +1,7 @@
+"""The environment variables with which a referee starts a bot."""
+
+from typing import Final
+
+ADDRESS: Final = "DEEPSEA_ADDRESS"
+TOKEN: Final = "DEEPSEA_TOKEN"
+"""Shown once, in the hello."""
