@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from deepsea_arena.workers.local import Fetch, FinishedGame, Outcome, Play, VoidOutcome
+from deepsea_arena.worker_protocol import Fetch, FinishedGame, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.model import Job

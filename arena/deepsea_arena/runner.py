@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.workers.local import FinishedGame, Outcome, WorkerPool
+from deepsea_arena.worker_protocol import FinishedGame, Outcome, WorkerPool
 from deepsea_ladder.errors import PairingError, StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, Rotation, StoredSeason
 from deepsea_ladder.store import Store

@@ -16,7 +16,8 @@ from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummar
 from deepsea_arena.seasons import find_season
 from deepsea_arena.settled import OrderReport, UntilSettled
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.workers.local import LocalWorkers, StartWorker, WorkerPool
+from deepsea_arena.worker_protocol import WorkerPool
+from deepsea_arena.workers.local import LocalWorkers, StartWorker
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.matchmaker import Matchmaker

@@ -22,9 +22,10 @@ import distributed
 import pytest
 
 from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
 from deepsea_arena.workers import dask_agent, dask_client
 from deepsea_arena.workers.dask import Cluster
-from deepsea_arena.workers.local import FinishedGame, Outcome, VoidOutcome, start_in
+from deepsea_arena.workers.local import start_in
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.model import Job

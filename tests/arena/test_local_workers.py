@@ -15,16 +15,8 @@ import pytest
 
 from deepsea_arena.runner import RunEnd, RunListener, Runner, RunnerSettings
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.workers.local import (
-    Fetch,
-    FinishedGame,
-    LocalWorkers,
-    Outcome,
-    Play,
-    VoidOutcome,
-    ready_made,
-    start_in,
-)
+from deepsea_arena.worker_protocol import Fetch, FinishedGame, Outcome, Play, VoidOutcome
+from deepsea_arena.workers.local import LocalWorkers, ready_made, start_in
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, StoredSeason
 from deepsea_ladder.store import Store

@@ -8,7 +8,8 @@ import pytest
 
 from deepsea_arena.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome, VoidOutcome
+from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
+from deepsea_arena.workers.local import InlineWorker
 from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
 from deepsea_ladder.model import Job, JobStatus, Receipt, StoredSeason
 from deepsea_ladder.scheduling.matchmaker import Matchmaker

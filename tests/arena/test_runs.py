@@ -15,7 +15,8 @@ from deepsea_arena.settled import order_report
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
 from deepsea_arena.wire.json import to_json
-from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome, VoidOutcome
+from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
+from deepsea_arena.workers.local import InlineWorker
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model import Job, Receipt
 from deepsea_ladder.store import Store

@@ -20,7 +20,8 @@ from sqlalchemy import Engine, event
 from deepsea_arena.rated_games import RatedGamePlayer, worker
 from deepsea_arena.runs import local_workers
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.workers.local import FinishedGame, MakePlay, Running, VoidOutcome, start_in
+from deepsea_arena.worker_protocol import FinishedGame, MakePlay, VoidOutcome
+from deepsea_arena.workers.local import Running, start_in
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options

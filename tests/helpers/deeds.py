@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.workers.local import Fetch, FinishedGame, Outcome, Play
+from deepsea_arena.worker_protocol import Fetch, FinishedGame, Outcome, Play
 from deepsea_ladder.model import Job
 
 from . import ladder

@@ -13,7 +13,8 @@ from sqlalchemy import text
 
 from deepsea_arena.runner import Runner, RunnerSettings
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.workers.local import FinishedGame, InlineWorker, Outcome
+from deepsea_arena.worker_protocol import FinishedGame, Outcome
+from deepsea_arena.workers.local import InlineWorker
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store

@@ -16,8 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple
 
 from deepsea_arena.shutdown import Stop
+from deepsea_arena.worker_protocol import Outcome, VoidOutcome
 from deepsea_arena.workers.dask_client import AgentRefusal, Came, Left, Link, Lost, News
-from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
+from deepsea_arena.workers.local import failure
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.model import Job
 from deepsea_referee.interrupts import WakePipe

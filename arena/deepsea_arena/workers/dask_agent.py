@@ -26,7 +26,8 @@ import distributed
 
 from deepsea_arena.rated_games import guest, hosting
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.workers.local import Fetch, LocalWorkers, MakePlay, Outcome, Play, VoidOutcome
+from deepsea_arena.worker_protocol import Fetch, MakePlay, Outcome, Play, VoidOutcome
+from deepsea_arena.workers.local import LocalWorkers
 from deepsea_bundle.bot_cache import unpack
 from deepsea_ladder.model import Job
 from deepsea_referee.errors import RefereeError

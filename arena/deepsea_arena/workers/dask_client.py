@@ -23,8 +23,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import distributed
 
+from deepsea_arena.worker_protocol import Outcome, VoidOutcome
 from deepsea_arena.workers import dask_agent
-from deepsea_arena.workers.local import Outcome, VoidOutcome, failure
+from deepsea_arena.workers.local import failure
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.model import Job
 from deepsea_referee.errors import UserError
