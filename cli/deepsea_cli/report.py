@@ -24,6 +24,8 @@ from deepsea_referee.results.summary import (
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import printable
 
+EXCEPTION_LINES: Final = 20
+"""How much of a bot's traceback is shown: its end."""
 SHORT_SEED: Final = 24
 """A longer seed, such as one that was drawn, is told at the end alone."""
 
@@ -47,6 +49,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     for name in result.computing_off_turn():
         say(f"{name} computes on others' turns (results.json has its share); --freeze stops that")
     _explain("fault", result.faults.count, result.fault_lines())
+    _show_first_exception(result)
     voids = [f"game {void.game}: {void.reason}" for void in result.voids]
     _explain("void game", result.voids.count, voids)
     _say_where(result, seed, out, again)
@@ -98,6 +101,15 @@ def _explain(what: str, count: int, lines: Sequence[str]) -> None:
         say(f"  {line}")
     if count > len(lines):
         say(f"  and {count - len(lines)} more")
+
+
+def _show_first_exception(result: MatchResult) -> None:
+    """What the first bot that raised sent about it, such as its traceback."""
+    error = next((report.error for _, report in result.faults if report.error), None)
+    if error is not None:
+        say("the first exception:")
+        for line in error.splitlines()[-EXCEPTION_LINES:]:
+            click.echo(f"  {printable(line)}")
 
 
 def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,18 @@ def test_wide_characters_keep_the_columns(
     table = said(capsys, result(game(), names=names)).split("\n\n")[1].splitlines()
     assert len({cell_len(line) for line in table}) == 1
     assert cell_len(table[0]) <= 60
+
+
+def test_the_first_exception_is_shown_with_the_end_of_its_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plain = game(1, faults=1)
+    lines = [f"  line {number}" for number in range(100)]
+    error = "\n".join(["Traceback ...", *lines, "KeyError: '\x1b[2J'"])
+    raised = replace(plain.faults[0], fault=Fault.EXCEPTION, error=error)
+    text = said(capsys, result(plain, replace(game(2), faults=(raised, raised))))
+    assert text.count("the first exception:\n") == 1
+    assert "  KeyError: '\\x1b[2J'\n" in text
+    assert "line 99\n" in text
+    assert "line 9\n" not in text
+    assert "exception" not in said(capsys, result(plain))

@@ -73,9 +73,9 @@ class MemoryStream:
 class Table:
     """Sessions over streams in memory, one for each bot."""
 
-    def __init__(self, bots: Sequence[Decide]) -> None:
+    def __init__(self, bots: Sequence[Decide], stream: type[MemoryStream] | None = None) -> None:
         self.clock = ManualClock()
-        self.streams = [MemoryStream(decide) for decide in bots]
+        self.streams = [(stream or MemoryStream)(decide) for decide in bots]
         self.sessions = [Session(self.clock) for _ in bots]
         self._serving = [
             asyncio.create_task(session.serve(cast(Stream, stream)))

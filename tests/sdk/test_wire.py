@@ -256,8 +256,8 @@ def test_numbers_that_are_no_units_are_refused(change: pb.View) -> None:
     "event",
     [
         pb.Event(dive=pb.DiveEvent(trail=[33])),
-        pb.Event(cleanup=pb.CleanupEvent(banked=[pb.Haul(chips=[33])])),
-        pb.Event(cleanup=pb.CleanupEvent(banked=[pb.Haul(chips=[0])])),
+        pb.Event(cleanup=pb.CleanupEvent(banked=[pb.BankedChips(chips=[33])])),
+        pb.Event(cleanup=pb.CleanupEvent(banked=[pb.BankedChips(chips=[0])])),
     ],
 )
 def test_events_about_nothing_are_refused(event: pb.Event) -> None:

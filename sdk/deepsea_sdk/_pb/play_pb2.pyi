@@ -1081,7 +1081,7 @@ class CleanupEvent(_message.Message):
         """The stacks that `trail` refers to."""
 
     @_builtins.property
-    def banked(self) -> _containers.RepeatedCompositeFieldContainer[Global___Haul]:
+    def banked(self) -> _containers.RepeatedCompositeFieldContainer[Global___BankedChips]:
         """What each seat brought home in this dive, seat A first."""
 
     @_builtins.property
@@ -1095,7 +1095,7 @@ class CleanupEvent(_message.Message):
         reason: Global___EndReason.ValueType = ...,
         trail: _abc.Iterable[_builtins.int] | None = ...,
         stacks: _abc.Iterable[Global___Stack] | None = ...,
-        banked: _abc.Iterable[Global___Haul] | None = ...,
+        banked: _abc.Iterable[Global___BankedChips] | None = ...,
         known: _abc.Iterable[Global___KnownValue] | None = ...,
         starter: _builtins.int | None = ...,
     ) -> None: ...
@@ -1110,7 +1110,7 @@ class CleanupEvent(_message.Message):
 Global___CleanupEvent: _TypeAlias = CleanupEvent  # noqa: Y015
 
 @_typing.final
-class Haul(_message.Message):
+class BankedChips(_message.Message):
     """What one seat brought home in one dive."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1131,4 +1131,4 @@ class Haul(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Haul: _TypeAlias = Haul  # noqa: Y015
+Global___BankedChips: _TypeAlias = BankedChips  # noqa: Y015

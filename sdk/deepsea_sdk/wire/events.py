@@ -90,7 +90,7 @@ def event_to_wire(happening: Happening, known: Mapping[int, int]) -> bytes:
             reason=END_REASONS[happening.reason],
             trail=numbers,
             stacks=piles,
-            banked=[pb.Haul(chips=chips) for chips in happening.banked],
+            banked=[pb.BankedChips(chips=chips) for chips in happening.banked],
             known=seen,
             starter=happening.starter,
         )

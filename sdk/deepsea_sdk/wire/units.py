@@ -3,12 +3,13 @@
 Invariants: 0 is a blank, 1 to 32 a chip, 33 + i the stack i of the same message; a laid pile is a
 stack even if it is a single chip, because only stacks say that they are laid.
 
-Nothing else comes as often, so what was read is remembered.
+Nothing else comes as often, so what was read is remembered; `numbers[:]` is a list, which is
+read twice as fast as protobuf's own container.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -62,11 +63,13 @@ def known_value(chip: int, value: int) -> bytes:
 # Reading
 
 
-def stacks_from_wire(stacks: Iterable[pb.Stack]) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
+def stacks_from_wire(stacks: Sequence[pb.Stack]) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
     """The stacks of a message, and which of them are tail piles."""
+    if not stacks:
+        return (), _NOTHING_LAID
     units, laid = [], []
     for stack in stacks:
-        unit = _stacked(tuple(stack.chips))
+        unit = _stacked(tuple(stack.chips[:]))
         units.append(unit)
         if stack.tail_pile:
             laid.append(unit)
@@ -80,10 +83,10 @@ def _stacked(chips: tuple[int, ...]) -> Unit:
     return Unit(chips)
 
 
-def units_from_wire(numbers: Iterable[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
+def units_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """The units that the numbers stand for; `stacks` are those of the same message."""
     try:
-        return _units(bytes(numbers), stacks)
+        return _units(bytes(numbers[:]), stacks) if numbers else ()
     except (IndexError, ValueError):
         raise WireError("a unit refers to a stack that is not in its message") from None
 
@@ -94,6 +97,6 @@ def _units(numbers: bytes, stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
     return tuple([units[number] for number in numbers])
 
 
-def trail_from_wire(numbers: Iterable[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
+def trail_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """A trail with the submarine in front."""
     return (BLANK, *units_from_wire(numbers, stacks))

@@ -109,13 +109,18 @@ class ViewWriter:
 
 def _write_diver(diver: _Diver, first_stack: int) -> _Written:
     place, homeward, barred, cargo, bank, hauled = diver
-    data = small_fields(_HOMEWARD, homeward, _BARRED, barred, _BANKED_EARLIER, hauled)
     if place == HOME:
-        data += small_fields(_LOCATION, pb.LOCATION_HOME)
+        data = small_fields(_LOCATION, pb.LOCATION_HOME)
     elif place == ABOARD:
-        data += small_fields(_LOCATION, pb.LOCATION_ABOARD)
+        data = small_fields(_LOCATION, pb.LOCATION_ABOARD)
     else:
-        data += small_fields(_LOCATION, pb.LOCATION_TRAIL, _SPACE, place)
+        data = small_fields(_LOCATION, pb.LOCATION_TRAIL, _SPACE, place)
+    if homeward:
+        data += small_fields(_HOMEWARD, True)
+    if barred:
+        data += small_fields(_BARRED, True)
+    if hauled:
+        data += small_fields(_BANKED_EARLIER, hauled)
     stacks: list[bytes] = []
     if cargo:
         numbers, stacks = units_to_wire(cargo, first=first_stack)
@@ -150,8 +155,9 @@ def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> Vi
     view.trail = trail_from_wire(message.trail, stacks)
     view.laid = laid
     view.place, view.homeward, view.barred, view.cargo, view.bank, view.hauled = columns
-    view.home_order = tuple(message.home_order)
-    view.known = {known.chip: known.value for known in message.known}
+    view.home_order = tuple(message.home_order[:])
+    known = message.known
+    view.known = {pair.chip: pair.value for pair in known} if known else {}
     view.legal = tuple(legal)
     return view
 
@@ -162,6 +168,6 @@ def _diver_of(diver: pb.Diver, stacks: tuple[Unit, ...]) -> _Diver:
         diver.homeward,
         diver.barred,
         units_from_wire(diver.cargo, stacks),
-        tuple(diver.bank),
+        tuple(diver.bank[:]),
         diver.banked_earlier,
     )

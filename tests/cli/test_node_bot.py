@@ -1,0 +1,97 @@
+"""The whole bot in Node.js of docs/protocol.md plays in the sandbox, as its page says.
+
+The packages that it needs are in the folder that DEEPSEA_NODE_MODULES names (`.ci/run` installs
+them there), or in node_modules at the root of the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.commands import environment, program
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+MODULES = Path(os.environ.get("DEEPSEA_NODE_MODULES", ROOT / "node_modules"))
+
+pytestmark = [
+    pytest.mark.slow,
+    # Where CI says that they are there, a missing one is a failure.
+    pytest.mark.skipif(
+        not MODULES.is_dir() and not {"CI", "DEEPSEA_NODE_MODULES"} & os.environ.keys(),
+        reason="npm install --no-save @grpc/grpc-js @grpc/proto-loader esbuild",
+    ),
+]
+
+
+def block(name: str) -> str:
+    """The block of the page whose first line names this file."""
+    (text,) = re.findall(rf"^```\w+\n((?://|#) {re.escape(name)}\n.*?)^```$", PAGE, re.M | re.S)
+    return str(text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What a reader has before the commands: the repository's proto and the bot's two files."""
+    (tmp_path / "proto").symlink_to(ROOT / "proto")
+    (tmp_path / "node_modules").symlink_to(MODULES)
+    (tmp_path / "node_bot").mkdir()
+    for name in ("node_bot/bot.js", "node_bot/bot.toml"):
+        (tmp_path / name).write_text(block(name), encoding="utf-8")
+    (commands,) = re.findall(r"^```shell\n(.*?)^```$", PAGE, re.M | re.S)
+    install, copy, bundle, match = commands.splitlines()
+    assert install.startswith("npm install ")
+    for command in (copy, bundle):
+        subprocess.run(command.split(), cwd=tmp_path, check=True)
+    assert match == "deepsea-referee match node_bot random --games 3"
+    return tmp_path
+
+
+@pytest.mark.parametrize("isolation", ["sandbox", "process"])
+def test_the_bot_of_the_page_plays(folder: Path, isolation: str) -> None:
+    results = played(folder, isolation, "--tables", "3")
+    assert (results["isolation"].split()[0], results["bots"][0]["games"]) == (isolation, 3)
+    assert results["bots"][0]["decisions"] > 20
+    assert [bot["faults"] for bot in results["bots"]] == [0, 0]
+
+
+def test_what_it_raises_is_a_fault_with_its_stack_and_it_goes_on(folder: Path) -> None:
+    bot = folder / "node_bot" / "bundle.js"
+    text = bot.read_text(encoding="utf-8")
+    broken = text.replace(
+        "const { cargo, space }", "if (Number(id) === 3) null.x; const { cargo, space }"
+    )
+    broken = broken.replace("function decide(seat, {", "function decide(seat, { request_id: id,")
+    assert broken.count("request_id: id") == broken.count("null.x") == 1
+    bot.write_text(broken, encoding="utf-8")
+    results = played(folder, "process")
+    faults = [fault for game in results["games"] for fault in game["faults"]]
+    assert [fault["fault"] for fault in faults] == ["exception"]
+    assert faults[0]["came"].startswith("it raised TypeError: Cannot read properties of null")
+    assert "at decide (" in faults[0]["error"]
+    assert results["bots"][0]["forfeits"] == 0
+
+
+def played(folder: Path, isolation: str, *options: str) -> dict[str, Any]:
+    """The results of the page's match."""
+    words = ["match", "node_bot", "random", "--games", "3", "--seed", "node", "--out", "out"]
+    done = subprocess.run(
+        program(*words, "--isolation", isolation, "--clock", "60s", *options),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads((folder / "out" / "results.json").read_text(encoding="utf-8"))
+    shutil.rmtree(folder / "out")
+    return dict(results)
