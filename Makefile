@@ -63,6 +63,8 @@ check: .venv-dev/installed
 	$(DEV) mypy
 	.venv-dev/bin/lint-imports --no-logo
 	.venv-dev/bin/python tools/gen_proto.py --check
+	.venv-dev/bin/buf lint
+	.venv-dev/bin/buf breaking --against proto/released.binpb
 	.venv-dev/bin/python tools/gen_api.py --check
 
 .PHONY: format
@@ -79,6 +81,11 @@ proto: .venv-dev/installed
 .PHONY: api
 api: .venv-dev/installed
 	.venv-dev/bin/python tools/gen_api.py
+
+# Make the proto as it is now the one that later changes must be compatible with: for a release.
+.PHONY: release-proto
+release-proto: .venv-dev/installed
+	.venv-dev/bin/buf build --exclude-source-info --output proto/released.binpb
 
 # Both distributions: deepsea-referee (everything) and deepsea-sdk (for bot authors).
 .PHONY: wheels
