@@ -1,8 +1,8 @@
-"""The command line `deepsea-referee`: the place where everything is put together.
+"""The command line `deepsea-referee`.
 
-A command is a module of this package, imported when it is called; what is heavy (grpc, rich) is
-imported inside it, so that `--help` answers at once. Mistakes of the user cost one line on stderr
-and exit status 2, a negative answer exits 1; errors.py is the only place that says so.
+A command is a module of this package, imported when it is called; heavy libraries (grpc, rich) are
+imported inside it, so that `--help` is fast. errors.py alone maps errors to messages and exit
+statuses: 2 and one line on stderr for bad input, 1 for a negative answer.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from deepsea_cli.lazy import LazyCommand, LazyGroup
 
 PROGRAM = "deepsea-referee"
 COMMANDS = {
-    "match": "Let two to six bots play.",
-    "compare": "Say which of two bots is stronger, as soon as that is sure.",
+    "match": "Play games between two to six bots.",
+    "compare": "Find out which of two bots is stronger.",
     "new": "Write a folder with a working bot and its test.",
-    "check": "Put a bot through everything that happens in matches.",
-    "debug": "Feed a recorded game to your bot and show what it does now.",
-    "branch": "Play a recorded game on from one of its decisions.",
+    "check": "Test a bot for everything that happens in matches.",
+    "debug": "Replay a recorded game to your bot and show its decisions now.",
+    "branch": "Continue a recorded game from one of its decisions.",
     "show": "Animate the game in RECORD; into a pipe, print it turn by turn.",
-    "verify": "Play each RECORD again and compare commitment and result.",
-    "explain": "Print what is legal in a position and what steps do to it.",
+    "verify": "Re-run each RECORD and compare commitment and result.",
+    "explain": "Print the legal actions of a position, and apply steps to it.",
     "rules": "Print the options of the rules and where the presets differ.",
-    "doctor": "Say whether the sandbox works here, and what is missing.",
+    "doctor": "Check whether the sandbox works here.",
     "ladder": "Rate bots on a ladder of rated games.",
 }
-"""The commands in the order of help, and what it says about each."""
+"""The commands in the order of help, with their short help."""
 
 
 class CommandLine(LazyGroup):
@@ -64,28 +64,28 @@ class CommandLine(LazyGroup):
             )
 
         if args is None:  # a program, and not part of one
-            _look_for_garbage_seldom()
+            _collect_garbage_seldom()
         raise SystemExit(exit_status(run))
 
 
-def _look_for_garbage_seldom() -> None:
-    # Nearly all that is made is modules, which stay; and at the end the system takes everything
-    # back at once, while looking through it takes longer than `--help`.
+def _collect_garbage_seldom() -> None:
+    # Nearly all objects are modules, which stay; and at exit the system frees all memory at once,
+    # while a collection takes longer than `--help`.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
 
 
 def _refuse_two_distributions() -> None:
-    """Both ship deepsea_rules and deepsea_sdk: which copy is imported would be a matter of luck."""
+    """Both contain deepsea_rules and deepsea_sdk: it would be unclear which copy is imported."""
     if all(map(_is_installed, ("deepsea_sdk", "deepsea_referee"))):
         raise click.UsageError(
-            "deepsea-referee and deepsea-sdk are both installed here and ship the same packages; "
+            "deepsea-referee and deepsea-sdk are both installed and contain the same packages; "
             "run `pip uninstall deepsea-sdk deepsea-referee`, then install deepsea-referee alone"
         )
 
 
 def _is_installed(distribution: str) -> bool:
-    """Looked up by hand: importlib.metadata takes half as long to import as click."""
+    """Does not use importlib.metadata, whose import takes half as long as that of click."""
     for folder in sys.path:
         try:
             with os.scandir(folder or os.curdir) as entries:
@@ -125,7 +125,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 )
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Plays Deep Sea Adventure between bots, shows the games and proves their results."""
+    """Play Deep Sea Adventure between bots, show the games and verify their results."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(BAD_INPUT)

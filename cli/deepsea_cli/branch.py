@@ -1,6 +1,6 @@
-"""`deepsea-referee branch`: what would have come of it?
+"""`deepsea-referee branch`: continues a recorded game from one of its decisions.
 
-The game is played on from one of its decisions and set beside the original.
+Prints the new result beside the original.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from deepsea_rules.record import GameRecord, verify
     metavar="N",
     type=click.IntRange(0),
     required=True,
-    help="The decision to play on from, numbered as `show RECORD --seat` and `debug` do.",
+    help="The decision to continue from, numbered as by `show RECORD --seat` and `debug`.",
 )
-@click.option("--action", metavar="ACTION", help="What is done in that decision.")
+@click.option("--action", metavar="ACTION", help="The action of that decision.")
 @click.option(
     "--out",
     metavar="FILE",
@@ -39,11 +39,11 @@ from deepsea_rules.record import GameRecord, verify
 def command(
     record: Path, bots: tuple[str, ...], at: int, action: str | None, out: Path | None
 ) -> None:
-    """Play RECORD on from decision N with other bots or another choice.
+    """Continue RECORD from decision N with other bots or another action.
 
-    BOT is one Python bot for all seats, or one for each, seat A first; without one the same bots
-    play, if they are sample bots. They run in this process and no clock runs. The dice stay those
-    of the game's seed: every diver rolls what it would have rolled.
+    BOT is one Python bot for all seats, or one for each, seat A first; without a BOT the same bots
+    play, if they are sample bots. They run in this process and no clock runs. The dice come from
+    the same seed.
     """
     from deepsea_bundle.atomic import write_atomically
     from deepsea_referee.bots.resolve import resolve

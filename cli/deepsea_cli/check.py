@@ -1,7 +1,6 @@
-"""`deepsea-referee check`: is this bot ready for matches?
+"""`deepsea-referee check`: tests whether a bot is ready for matches.
 
-Every line is the outcome of something that was just done to the bot. Advice (`note`) does not
-count.
+Every line is the outcome of a test of the bot. Advice (`note`) does not change the exit status.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ GAMES = 31
     metavar="TIME+BANK",
     default="100ms+2s",
     show_default=True,
-    help="Time for each decision, and a bank for each game that overruns draw from.",
+    help="Time for each decision, and a bank for each game for longer ones.",
 )
 @click.option(
     "--isolation",
     type=click.Choice(["auto", "sandbox", "process"]),
     default="auto",
     show_default=True,
-    help="How the bot is kept apart: in a sandbox, as a plain process, or what works here.",
+    help="Run the bot in a sandbox, as a plain process, or (auto) in the sandbox where it works.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(
     ctx: click.Context, bot: str, clock: str, isolation: IsolationLevel, as_json: bool
 ) -> None:
-    """Start BOT, let it play every preset with two to six seats, and put it to the test.
+    """Test BOT as a match would: start-up, every preset with two to six seats, timeouts, reconnect.
 
-    Exit status: 0 it is ready, 1 something has to be mended.
+    Exit status: 0 it is ready, 1 something must be fixed.
     """
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve

@@ -1,7 +1,7 @@
 """`deepsea-referee compare`: is bot A stronger than bot B?
 
-Arguments become blocks to play here; what they say is worked out in comparison.py. stdout carries
-the answer alone, the live line goes to stderr.
+Converts arguments to blocks; comparison.py computes the verdict. stdout has the result only;
+progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ BLOCKS_UNTIL_DECIDED = 2000
 @click.command("compare")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--field", metavar="C,D,...", default="", help="Bots on the other seats.")
+@click.option("--field", metavar="C,D,...", default="", help="Bots in the other seats.")
 @click.option(
     "--seats",
     metavar="N",
     type=int,
-    help="Seats at the table.  [default: one for each bot that is named]",
+    help="Seats at the table.  [default: one for each named bot]",
 )
 @click.option(
     "--blocks",
     metavar="MAX",
     type=click.IntRange(1),
-    help=f"How many blocks at most.  [default: {BLOCKS}; --until-decided: {BLOCKS_UNTIL_DECIDED}]",
+    help=f"Largest number of blocks.  [default: {BLOCKS}; --until-decided: {BLOCKS_UNTIL_DECIDED}]",
 )
 @click.option("--until-decided", is_flag=True, help="Stop as soon as there is a verdict.")
 @click.option(
@@ -64,24 +64,28 @@ BLOCKS_UNTIL_DECIDED = 2000
     type=click.FloatRange(0, 0.5, min_open=True),
     default=0.05,
     show_default=True,
-    help="The chance of a wrong verdict that you accept.",
+    help="The probability of a wrong verdict that you accept.",
 )
 @click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
-@click.option("--seed", metavar="TEXT", help="The same text gives the same deals and dice.")
+@click.option(
+    "--seed", metavar="TEXT", help="Seed text: the same text gives the same deals and dice."
+)
 @click.option(
     "--clock",
     metavar="TIME+BANK",
     default="100ms+2s",
     show_default=True,
-    help="Time for each decision, and a bank for each game that overruns draw from.",
+    help="Time for each decision, and a bank for each game for longer ones.",
 )
-@click.option("--in-process", is_flag=True, help="Faster: trusted Python bots in this process.")
+@click.option(
+    "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
+)
 @click.option(
     "--isolation",
     type=click.Choice(["auto", "sandbox", "process"]),
     default="auto",
     show_default=True,
-    help="How bots are kept apart: in a sandbox, as plain processes, or what works here.",
+    help="Run bots in a sandbox, as plain processes, or (auto) in the sandbox where it works.",
 )
 @click.option(
     "--workers",
@@ -89,7 +93,7 @@ BLOCKS_UNTIL_DECIDED = 2000
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="How many blocks are played at once, each with processes of its own.",
+    help="Worker processes, each with its own bots.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
@@ -112,10 +116,10 @@ def command(
     workers: int,
     as_json: bool,
 ) -> None:
-    """Play bots A and B on the same deals and dice, in each other's seats, and compare.
+    """Compare bots A and B on the same deals and dice, with seats swapped.
 
-    Without --field, A and B share all seats. The intervals hold however often one looks and
-    whenever one stops.
+    Without --field, A and B share all seats. The intervals are valid however often you look and
+    whenever you stop.
 
     Exit status: 0 with any verdict, 1 undecided.
     """

@@ -1,6 +1,6 @@
-"""`deepsea-referee doctor`: can strangers' bots be run on this machine?
+"""`deepsea-referee doctor`: checks whether untrusted bots can be run on this machine.
 
-Every line is the outcome of something that was tried just now. Advice (`note`) does not count.
+Every line is the outcome of a test. Advice (`note`) does not change the exit status.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from deepsea_cli.output import print_json, say
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Try out what the sandbox needs and say, line by line, what works and how to fix the rest.
+    """Test everything that the sandbox needs; print what works and how to fix the rest.
 
     Exit status: 0 the sandbox is complete, 1 it is not.
     """

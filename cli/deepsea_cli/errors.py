@@ -1,7 +1,7 @@
-"""What becomes of an error: one line on stderr and an exit status.
+"""Maps errors to one line on stderr and an exit status.
 
-2 = bad input, 1 = a negative answer or trouble on this side, 130 = interrupted. Only an error in
-this program itself keeps its traceback.
+2 = bad input, 1 = a negative answer or an error of the referee or the machine, 130 = interrupted.
+Only a bug in this program shows a traceback.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
 
 class Interrupted(Exception):
-    """Ctrl-C; a message says what is left behind."""
+    """Ctrl-C; the message says what was complete."""
 
 
 class ClosedPipe(Exception):
-    """Whoever read the output has gone, as `head` does."""
+    """The reader of the output has closed the pipe, as `head` does."""
 
 
 def exit_status(run: Callable[[], object]) -> int:
-    """Run the command; what it raised is said on stderr, and the status is the answer."""
+    """Run the command; print its error on stderr and return the exit status."""
     _open_missing_streams()
     try:
         status = run()
@@ -42,7 +42,7 @@ def exit_status(run: Callable[[], object]) -> int:
     except OSError as error:
         _drop_output(NEGATIVE)
         where = f" {error.filename!r}" if error.filename else ""
-        return _say(f"the system refused{where}: {error.strerror or error}", NEGATIVE)
+        return _say(f"system error{where}: {error.strerror or error}", NEGATIVE)
     except Exception as error:
         known = _ours(error)
         if known is None:
@@ -52,8 +52,8 @@ def exit_status(run: Callable[[], object]) -> int:
 
 
 def _ours(error: Exception) -> tuple[str, int] | None:
-    """What is said about an error of this project, and the status; None for any other."""
-    # Here, because `--help` needs none of it and nearly all of its time would go into that.
+    """The message and exit status of an error of this project; None for any other."""
+    # Imported here, because `--help` does not need it and would take most of its time for it.
     from deepsea_bundle.errors import BundleDamaged, BundleError
     from deepsea_ladder.errors import LadderError, StoreDamaged, StoreUnavailable, WorkerError
     from deepsea_referee.errors import RefereeError, UserError
@@ -74,7 +74,7 @@ def _ours(error: Exception) -> tuple[str, int] | None:
 
 
 def _open_missing_streams() -> None:
-    """Started with a stream closed (`>&-`), the next file opened would take its place."""
+    """Replace streams that were closed at the start (`>&-`), so that no file takes their place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
@@ -93,7 +93,7 @@ def _say(message: str, status: int) -> int:
 
 
 def _drop_output(status: int) -> int:
-    """What is still in the buffer cannot be written: keep the interpreter from trying at exit."""
+    """Discard buffered output that cannot be written, so that the exit does not write it."""
     with contextlib.suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())

@@ -1,6 +1,6 @@
-"""`deepsea-referee explain`: what the rules say about a position.
+"""`deepsea-referee explain`: legal actions and results of steps in a position.
 
-The engine decides everything; here steps are read, made one after the other, and written down.
+The engine decides everything; this module reads steps, applies them and prints the results.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ROLLS = tuple(f"r{total}" for total in range(2 * FACES[0], 2 * FACES[-1] + 1))
 @click.argument("position")
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
-@click.option("--seed", metavar="TEXT", help="Deals the values that POSITION does not give.")
+@click.option("--seed", metavar="TEXT", help="Seed for the values that POSITION does not give.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     position: str, steps: tuple[str, ...], rules_text: str, seed: str | None, as_json: bool
 ) -> None:
-    """Print what is legal in POSITION, make each STEP and print what happens.
+    """Print the legal actions of POSITION, apply each STEP and print the result.
 
-    POSITION is a line such as "1 1 x 2 [12] | A5^:1,[23] *B0v | d2 a17". A STEP is down or turn, a
+    POSITION is a line such as "1 1 x 2 [12] | A5^:1,[23] *B0v | d2 a17". A STEP is down or back, a
     roll such as r4 or r1+3, leave, take, drop:2, or order:4,3,[21]. docs/rules.md explains both.
     An illegal step is refused with exit status 1.
     """

@@ -1,7 +1,7 @@
 """Groups of commands whose modules are imported when they are called.
 
-Law: naming the commands and listing them costs nothing; a command's module is imported for its own
-help or its call. So the line that stands for a command in the list is written with the group.
+Invariant: listing the commands imports none of them; a command's module is imported for its own
+help or its call. So the short help of a command is written with the group.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class LazyCommand(NamedTuple):
     """A command of a group."""
 
     place: str
-    """MODULE:ATTRIBUTE, where it is."""
+    """MODULE:ATTRIBUTE of the command."""
     line: str
-    """What the list of commands says about it."""
+    """Its short help in the list of commands."""
 
 
 class LazyGroup(click.Group):

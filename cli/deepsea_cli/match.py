@@ -1,7 +1,7 @@
-"""`deepsea-referee match`: play bots against each other and say how it went.
+"""`deepsea-referee match`: plays games between bots and prints the results.
 
-Arguments become `MatchSettings` here and nothing is decided here; report.py writes the results.
-stdout carries the result alone, the progress goes to stderr.
+Converts arguments to `MatchSettings` and decides nothing; report.py prints the results.
+stdout has the results only; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 @click.command("match")
 @click.argument("bots", metavar="BOT BOT [BOT]...", nargs=-1)
 @click.option(
-    "--games", metavar="N", type=int, default=1, show_default=True, help="How many games to play."
+    "--games", metavar="N", type=int, default=1, show_default=True, help="Number of games."
 )
-@click.option("--seed", metavar="TEXT", help="The same text gives the same deal and dice.")
+@click.option(
+    "--seed", metavar="TEXT", help="Seed text: the same text gives the same deal and dice."
+)
 @click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
 @click.option(
     "--clock",
     metavar="TIME+BANK",
     default="100ms+2s",
     show_default=True,
-    help="Time for each decision, and a bank for each game that overruns draw from.",
+    help="Time for each decision, and a bank for each game for longer ones.",
 )
 @click.option(
     "--out",
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     type=click.Choice(["rotate", "fixed"]),
     default="rotate",
     show_default=True,
-    help="Whether bots move on by one seat from game to game.",
+    help="Move bots by one seat from game to game, or keep their seats.",
 )
 @click.option(
     "--tables",
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     type=int,
     default=1,
     show_default=True,
-    help="How many games are played at once with the same bots.",
+    help="Games at once with the same bot processes.",
 )
 @click.option(
     "--workers",
@@ -68,24 +70,26 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="How many processes share the games, each with bots of its own.",
+    help="Worker processes that share the games, each with its own bots.",
 )
 @click.option(
     "--isolation",
     type=click.Choice(["auto", "sandbox", "process"]),
     default="auto",
     show_default=True,
-    help="How bots are kept apart: in a sandbox, as plain processes, or what works here.",
+    help="Run bots in a sandbox, as plain processes, or (auto) in the sandbox where it works.",
 )
 @click.option(
     "--freeze",
     is_flag=True,
-    help="Stop bots outside of their turns: nobody thinks on others' time.",
+    help="Stop bots outside of their turns, so that they cannot compute on others' time.",
 )
-@click.option("--tcp", is_flag=True, help="Talk to bots over TCP on this machine.")
-@click.option("--in-process", is_flag=True, help="Faster: trusted Python bots in this process.")
+@click.option("--tcp", is_flag=True, help="Connect to bots over TCP on this machine.")
+@click.option(
+    "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -106,12 +110,12 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Let two to six bots play.
+    """Play games between two to six bots.
 
     BOT is a Python file, a folder or zip with bot.toml, the name of a sample bot or
-    cmd:COMMAND LINE. The same bot may be named several times.
+    cmd:COMMAND LINE. You may name the same bot several times.
 
-    Exit status: 0 played, also if bots were at fault; 1 every game was void.
+    Exit status: 0 played, even with faults of bots; 1 every game was void.
     """
     rules = load_rules(rules_text)
     if in_process:
@@ -121,7 +125,7 @@ def command(
     from deepsea_referee.sandbox import probe
 
     specs = [resolve(bot) for bot in bots]
-    # A process of its own looks at the sandbox while this one imports gRPC.
+    # A child process tests the sandbox while this one imports gRPC.
     with probe.look(level) as begun:
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
@@ -132,7 +136,7 @@ def command(
 
         chosen = probe.choose(level, begun)
 
-    # A seed in letters even if none is given: what was seen can be repeated.
+    # A seed as text even if none is given, so that the match can be repeated.
     seed_text = fresh_seed().hex() if seed is None else seed
     settings = MatchSettings(
         bots=specs,
@@ -221,7 +225,7 @@ def _refuse_with_in_process(ctx: click.Context) -> None:
 
 
 def _unusual(ctx: click.Context) -> list[str]:
-    """The options that say what is played, as far as they are not the defaults."""
+    """The options that change the games and are not the defaults."""
     words = []
     for name in ("rules_text", "clock", "seating"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -1,4 +1,4 @@
-"""`deepsea-referee new`: a bot to begin with."""
+"""`deepsea-referee new`: creates a working bot."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from deepsea_rules.printable import printable
 @click.command("new")
 @click.argument("name", metavar="NAME")
 def command(name: str) -> None:
-    """Make the folder NAME with a bot that plays, its bot.toml and a test.
+    """Create the folder NAME with a working bot, its bot.toml and a test.
 
-    Nothing that is there is overwritten.
+    Existing files are not overwritten.
     """
     for file in create(name):
         say(str(file))

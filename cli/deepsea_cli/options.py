@@ -1,7 +1,7 @@
 """Arguments that several commands share: rule sets and records.
 
-What a text on the command line stands for is decided here alone. Everything that cannot be read
-raises a one-line error that names it.
+Arguments are interpreted here alone. An argument that cannot be read raises a one-line error that
+names it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 
 RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [default: {DEFAULT}]"
 
-# Far more than any game can need; a bigger file is something else, given by mistake.
+# Far more than any game needs; a larger file is given by mistake.
 LARGEST_FILE = 4 * 1024 * 1024
 
 
@@ -26,7 +26,7 @@ SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)
 
 
 def load_rules(text: str) -> RuleSet:
-    """The rule set that a preset's name or a path to a TOML file stands for."""
+    """Load a rule set by a preset's name or the path of a TOML file."""
     path = Path(text)
     if path.suffix.lower() != ".toml" and "/" not in text:
         return preset(text)
@@ -37,7 +37,7 @@ def load_rules(text: str) -> RuleSet:
 
 
 def load_record(path: Path) -> GameRecord:
-    """The record in a file; raises `InvalidRecord` if it is damaged."""
+    """Load the record in a file; raises `InvalidRecord` if it is damaged."""
     try:
         return GameRecord.from_json(read_text(path))
     except InvalidRecord as error:
@@ -45,7 +45,7 @@ def load_record(path: Path) -> GameRecord:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; raises `UserError` if there is none."""
+    """Read the text of a file; raises `UserError` if it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)

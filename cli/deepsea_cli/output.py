@@ -1,4 +1,4 @@
-"""How commands write: width, colours, and text that strangers chose.
+"""Output of commands: width, colours, and untrusted text.
 
 Invariants: names from bots and records pass through `printable` before they reach a terminal; what
 goes into a pipe is plain text; rich is imported only when something is drawn with it.
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def width() -> int:
-    """Columns to write in: COLUMNS, the terminal's, or 80."""
+    """The width of output in columns: COLUMNS, the terminal's, or 80."""
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
 
 def fit(text: str, columns: int) -> str:
-    """What is shown of the text in that many columns: shortened, but not filled up."""
+    """The text shortened to that many columns, but not padded."""
     from rich.cells import cell_len, set_cell_size
 
     safe = printable(text)
@@ -36,21 +36,21 @@ def fit(text: str, columns: int) -> str:
 
 
 def column(text: str, columns: int) -> str:
-    """The same, filled up with spaces; characters may be two columns wide."""
+    """The text shortened or padded to that many columns; characters may be two columns wide."""
     from rich.cells import set_cell_size
 
     return set_cell_size(fit(text, columns), columns)
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """A rich console on a stream; it knows NO_COLOR and what the terminal can do."""
+    """A rich console on a stream; it respects NO_COLOR and the terminal's abilities."""
     from rich.console import Console
 
     return Console(file=stream or sys.stdout, width=width(), highlight=False, markup=False)
 
 
 def draw(renderable: RenderableType) -> None:
-    """Write something made with rich to stdout, without colours unless it is a terminal."""
+    """Write a rich renderable to stdout, with colours only on a terminal."""
     screen = console()
     with screen.capture() as capture:
         screen.print(renderable)
@@ -60,7 +60,7 @@ def draw(renderable: RenderableType) -> None:
 
 
 def say(line: str) -> None:
-    """One line of text on stdout; a terminal gets it wrapped between words."""
+    """Write one line to stdout, wrapped between words on a terminal."""
     line = printable(line)
     if sys.stdout.isatty():
         line = textwrap.fill(line, width(), subsequent_indent=" " * 6, break_on_hyphens=False)
@@ -68,5 +68,5 @@ def say(line: str) -> None:
 
 
 def print_json(document: object) -> None:
-    """One JSON document on stdout."""
+    """Write one JSON document to stdout."""
     click.echo(json.dumps(document, indent=2))

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 PATIENCE_US: Final = 1_000_000
-"""What is over sooner shows no progress."""
+"""A command that is shorter shows no progress."""
 REDRAW_US: Final = 200_000
 ROOMY: Final = 80
-"""Columns of a terminal that has room for a bar and the time that is left."""
+"""Columns of a terminal that is wide enough for a bar and the remaining time."""
 
 
 class Progress:
-    """A count up to `total`, or without an end, shown until `close` or the end of `with`.
+    """A counter up to `total`, or without an end, shown until `close` or the end of `with`.
 
     unit     what is counted, in the plural
     wanted   False draws nothing, as without a terminal
@@ -93,12 +93,12 @@ class Progress:
         self.close()
 
     def close(self) -> None:
-        """Wipe the line."""
+        """Clear the line."""
         if self._bar is not None:
             self._bar.stop()
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """Count so many more, and draw the line if it is time; the note stands at its end."""
+        """Add to the count, and redraw the line if it is due; the note is at its end."""
         self._done += steps
         if self._bar is None or (now_us := self._now_us()) < self._due_us:
             return

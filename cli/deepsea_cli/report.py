@@ -1,4 +1,4 @@
-"""What a match came to, for people.
+"""Prints the results of a match.
 
 Law: the numbers are `MatchResult`'s, nothing is computed here.
 """
@@ -27,11 +27,11 @@ from deepsea_rules.printable import printable
 EXCEPTION_LINES: Final = 20
 """How much of a bot's traceback is shown: its end."""
 SHORT_SEED: Final = 24
-"""A longer seed, such as one that was drawn, is told at the end alone."""
+"""A longer seed, such as a random one, is printed at the end only."""
 
 
 def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
-    """Print the table and what is to be said about it.
+    """Print the table, faults, void games and where the records are.
 
     seed   the text that repeats the match
     out    where the records are
@@ -93,7 +93,7 @@ def _winner(result: MatchResult, game: GameResult) -> str:
 
 
 def _explain(what: str, count: int, lines: Sequence[str]) -> None:
-    """The lines of the first of so many, under a heading with their number."""
+    """Print the first lines of `count`, below a heading with the number."""
     if not count:
         return
     say(f"{count} {what}{'' if count == 1 else 's'}:")
@@ -113,12 +113,12 @@ def _show_first_exception(result: MatchResult) -> None:
 
 
 def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
-    """Where the records are, and how to see or repeat what was played."""
+    """Print where the records are, and how to watch or repeat the games."""
     if out is None:
         command = ["deepsea-referee", "match", *again, "--seed", seed, "--out", "DIR"]
         if result.games_asked > 1:
             command[-2:-2] = ["--games", str(result.games_asked)]
-        say("no records kept; to play the same again and keep them:")
+        say("no records kept; to play the same games again and keep them:")
         _say_command(command)
         return
     if result.first_game:
@@ -128,9 +128,9 @@ def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence
     if len(seed) > SHORT_SEED:
         say(f"seed: {shlex.quote(seed)}")
     for log in result.logs:
-        say(f"what {result.bots[log.bot].name} printed: {out / log_name(log)}")
+        say(f"output of {result.bots[log.bot].name}: {out / log_name(log)}")
 
 
 def _say_command(words: Sequence[str]) -> None:
-    """A command to be copied: not wrapped."""
+    """Print a command to be copied, not wrapped."""
     click.echo(f"  {printable(shlex.join(words))}")

@@ -1,6 +1,6 @@
 """`deepsea-referee rules`: the options of the rules, and where the presets differ.
 
-Nothing here knows an option: names, values and words come from `OPTIONS`.
+No option is named in this module: names, values and texts come from `OPTIONS`.
 """
 
 from __future__ import annotations

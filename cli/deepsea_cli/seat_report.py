@@ -1,7 +1,6 @@
-"""`show RECORD --seat B`: why a game went as it did, from one seat.
+"""`show RECORD --seat B`: the decisions of one seat.
 
-Every decision of the seat with what it saw, what it could do, what it did and how long it took;
-faults are told where they happened.
+Prints every decision of the seat with its view, options, action, time and fault.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`deepsea-referee show`: a recorded game to watch, to read, or as events.
+"""`deepsea-referee show`: shows a recorded game as an animation, as text, or as events.
 
-A record is played again and compared before anything is shown, so that nothing false is.
+A record is verified before anything is shown.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from deepsea_rules.record import GameRecord, verify
 @click.option(
     "--at", metavar="N", type=click.IntRange(0), help="Print the position after turn N and exit."
 )
-@click.option("--events", is_flag=True, help="Print what happened as JSON Lines and exit.")
+@click.option("--events", is_flag=True, help="Print the events as JSON Lines and exit.")
 @click.option(
     "--seat",
     metavar="LETTER",
     type=SEAT,
-    help="Print what that seat saw, could do, did, and how long it took, and exit.",
+    help="Print every decision of that seat (view, options, action, time) and exit.",
 )
 def command(
     record: Path, step: bool, speed: float, at: int | None, events: bool, seat: str | None
 ) -> None:
     """Animate the game in RECORD; into a pipe, print it turn by turn.
 
-    While it plays: space stops and goes on step by step, b goes back, p plays on, q quits.
+    Keys: space pauses, then goes step by step; b goes back, p continues, q quits.
     """
     if sum((events, at is not None, seat is not None)) > 1:
         raise click.UsageError("--events, --at and --seat exclude each other")

@@ -1,7 +1,7 @@
-"""`deepsea-referee verify`: play records again and compare.
+"""`deepsea-referee verify`: re-runs records and compares the results.
 
-A record that its own re-run contradicts was altered (exit 1); what is no record at all is bad
-input (exit 2). Every file gets its line, whatever becomes of the others.
+A record that differs from its re-run was altered (exit 1); a file that is not a record is bad
+input (exit 2). Every file gets its own line.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class RecordCheck(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(ctx: click.Context, records: tuple[Path, ...], as_json: bool) -> None:
-    """Play each RECORD again and compare commitment and result.
+    """Re-run each RECORD and compare commitment and result.
 
-    A folder stands for the records in it. The results.json of a match is passed over: it is no
-    proof.
+    A folder stands for the records in it. The results.json of a match is skipped: it cannot be
+    verified.
 
-    Exit status: 0 all are right, 1 a record was altered, 2 a file is no record.
+    Exit status: 0 all are right, 1 a record was altered, 2 a file is not a record.
     """
     verdicts = []
     for path in _files(records):

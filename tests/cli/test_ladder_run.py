@@ -235,7 +235,7 @@ def test_a_bot_that_fails_is_told_why_and_not_taken_in(
     file = bot(tmp_path, "mine", "print('hm'); return 'fly'")
     done = run("ladder", "submit", file, "--author", "me")
     assert (done.status, done.err) == (1, "")
-    for words in ("mine is not taken in: ", "'fly'", "to do: ", "what it printed:", "  hm\n"):
+    for words in ("mine is refused: ", "'fly'", "to do: ", "its output:", "  hm\n"):
         assert words in done.out
     with Store.open(place) as store:
         assert store.bots.all() == []

@@ -143,7 +143,7 @@ def test_void_games_are_reported_and_not_counted(capsys: pytest.CaptureFixture[s
 
 def test_logs_are_pointed_to(capsys: pytest.CaptureFixture[str]) -> None:
     match = result(game(), logs=[BotLog(2, 1, "Traceback")])
-    assert "what random printed: runs/bot-3-start-1.log\n" in said(capsys, match, Path("runs"))
+    assert "output of random: runs/bot-3-start-1.log\n" in said(capsys, match, Path("runs"))
 
 
 def test_what_bots_say_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`ladder backup`, `restore` and `upgrade`: keeping what was played."""
+"""`ladder backup`, `restore` and `upgrade`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from deepsea_cli.output import say
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @store_option
 def backup(*, store_text: str, file: Path) -> None:
-    """Copy the ladder to the new file FILE, whatever else is going on, and verify the copy.
+    """Copy the ladder to the new file FILE while it runs, and verify the copy.
 
-    The copy is a ladder like any other. Keep it as you keep the ladder: seeds of games to come
-    are in it.
+    The copy is a ladder like any other. Keep it as secret as the ladder: it contains the seeds of
+    future games.
     """
     from deepsea_ladder.backup import back_up
 
@@ -30,23 +30,23 @@ def backup(*, store_text: str, file: Path) -> None:
 
 @click.command("restore")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--verify", is_flag=True, help="Play every record again before.")
-@click.option("--dry-run", is_flag=True, help="Only look at FILE; make nothing.")
+@click.option("--verify", is_flag=True, help="Re-run every record first.")
+@click.option("--dry-run", is_flag=True, help="Only verify FILE; create nothing.")
 @store_option
 @click.pass_context
 def restore(
     ctx: click.Context, *, store_text: str, file: Path, verify: bool, dry_run: bool
 ) -> None:
-    """Make a ladder, where none is, from the backup FILE, after comparing its ratings.
+    """Create a ladder at an empty place from the backup FILE, after comparing its ratings.
 
-    Exit status: 0 it is sound, 1 it is not, and nothing was made.
+    Exit status: 0 it is sound, 1 it is damaged and nothing was created.
     """
     from deepsea_arena.backups import check_backup, restore_backup
 
     if verify or dry_run:
         check = check_backup(file, records=verify)
         if not check.sound:
-            say(f"{file} is not sound:")
+            say(f"{file} is damaged:")
             for line in check.differences:
                 say(f"  {line}")
             ctx.exit(NEGATIVE)
@@ -60,7 +60,7 @@ def restore(
 @click.command("upgrade")
 @store_option
 def upgrade(*, store_text: str) -> None:
-    """Bring the ladder's tables up to what this program uses, in one transaction."""
+    """Migrate the ladder's tables to the schema of this program, in one transaction."""
     from deepsea_arena.backups import upgrade_ladder
 
     upgraded = upgrade_ladder(store_text)

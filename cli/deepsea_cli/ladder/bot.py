@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from deepsea_arena.bots import BotPage
 
 POINTS: Final = 8
-"""How many points of a rating's course are shown."""
+"""Points of a rating's history that are shown."""
 FAULTY: Final = 10
-"""How many games with faults are listed, the newest first; JSON has more."""
+"""Games with faults that are listed, the newest first; JSON has more."""
 
 
 @click.command("bot")
@@ -35,7 +35,7 @@ def bot(
     season_name: str | None,
     as_json: bool,
 ) -> None:
-    """Show the bot NAME: versions, rating and its course, opponents, seats, and its faults."""
+    """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
     from deepsea_arena.bots import FAULTS, bot_page
     from deepsea_arena.wire.json import to_json
 

@@ -1,4 +1,4 @@
-"""`ladder withdraw`, `disable` and `enable`: which bots get games."""
+"""`ladder withdraw`, `disable` and `enable`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from deepsea_cli.output import say
 
 @click.command("withdraw")
 @click.argument("name", metavar="NAME")
-@click.option("--reason", metavar="TEXT", default="withdrawn by its author", help="Said with it.")
+@click.option(
+    "--reason", metavar="TEXT", default="withdrawn by its author", help="The reason that is shown."
+)
 @store_option
 def withdraw(*, store_text: str, name: str, reason: str) -> None:
-    """Give the bot NAME no more games, for its author.
+    """Schedule no more games for the bot NAME, for its author.
 
-    Its games and rating stay. What is being played is played.
+    Its games and rating stay. Games that are being played are finished.
     """
     with open_store(store_text) as store:
         bot = store.bots.withdraw(name, reason)
@@ -24,10 +26,10 @@ def withdraw(*, store_text: str, name: str, reason: str) -> None:
 
 @click.command("disable")
 @click.argument("name", metavar="NAME")
-@click.option("--reason", metavar="TEXT", required=True, help="Said to its author.")
+@click.option("--reason", metavar="TEXT", required=True, help="The reason, for its author.")
 @store_option
 def disable(*, store_text: str, name: str, reason: str) -> None:
-    """Give the bot NAME no more games, for the one who keeps the ladder."""
+    """Schedule no more games for the bot NAME, for the ladder's operator."""
     with open_store(store_text) as store:
         bot = store.bots.disable(name, reason)
     say(f"{bot.name} is disabled: {bot.reason}")
@@ -37,7 +39,7 @@ def disable(*, store_text: str, name: str, reason: str) -> None:
 @click.argument("name", metavar="NAME")
 @store_option
 def enable(*, store_text: str, name: str) -> None:
-    """Give the bot NAME games again; what was counted against it is forgotten."""
+    """Schedule games for the bot NAME again; its count of failures is reset."""
     with open_store(store_text) as store:
         bot = store.bots.enable(name)
     say(f"{bot.name} is active with version {bot.current.number}")

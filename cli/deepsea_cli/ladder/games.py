@@ -1,4 +1,4 @@
-"""`ladder games`, `record` and `export`: what was played."""
+"""`ladder games`, `record` and `export`."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 @click.command("games")
-@click.option("--season", "season_name", metavar="NAME", help="Of one season only.")
-@click.option("--bot", metavar="NAME", help="Of one bot only.")
+@click.option("--season", "season_name", metavar="NAME", help="One season only.")
+@click.option("--bot", metavar="NAME", help="One bot only.")
 @click.option(
     "--limit",
     metavar="N",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="How many games.",
+    help="Number of games.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @store_option
 def games(
     *, store_text: str, season_name: str | None, bot: str | None, limit: int, as_json: bool
 ) -> None:
-    """List the newest games, newest first: who placed where, with how many points."""
+    """List the newest games, newest first, with placements and points."""
     from deepsea_arena.games import newest_games
     from deepsea_arena.wire.json import to_json
 
@@ -50,7 +50,7 @@ def games(
 
 
 def _result(game: GameLine) -> str:
-    """Who placed where: the best first, `!` behind those who forfeited."""
+    """The placements of a game, the best first; `!` marks forfeits."""
     return ", ".join(
         f"{seat.placement} {seat.bot} {seat.points}{'!' if seat.forfeit else ''}"
         for seat in game.by_placement()
@@ -68,7 +68,7 @@ def record(*, store_text: str, game_id: str) -> None:
 
 
 @click.command("export")
-@click.option("--season", "season_name", metavar="NAME", help="Of one season only.")
+@click.option("--season", "season_name", metavar="NAME", help="One season only.")
 @click.option("--csv", "as_csv", is_flag=True, help="A line for each seat, not JSON for each game.")
 @store_option
 def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:

@@ -1,6 +1,6 @@
 """Arguments that the commands of the ladder share.
 
-Invariant: what a text on the command line stands for is decided here alone.
+Invariant: the ladder's arguments are interpreted here alone.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def default_store() -> str:
-    """The user's own ladder, in the folder for a user's data."""
+    """The default ladder, in the user's data folder."""
     data = os.environ.get("XDG_DATA_HOME", "")
-    # As the convention says: what is not absolute counts as not set.
+    # By the XDG specification: a path that is not absolute counts as not set.
     base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     return str(base / "deepsea-referee" / "ladder.db")
 
 
 def store_option(function: _F) -> _F:
-    """Gives a command the parameter `store_text`."""
+    """Add the parameter `store_text` to a command."""
     return click.option(
         "--store",
         "store_text",
         metavar="FILE|URL",
         envvar=VARIABLE,
         default=default_store,
-        help=f"Where the ladder is.  [default: ${VARIABLE}, or a file in your data folder]",
+        help=f"The ladder's file or URL.  [default: ${VARIABLE}, or a file in your data folder]",
     )(function)
 
 
 def season_option(function: _F) -> _F:
-    """Gives a command the parameter `season_name`."""
+    """Add the parameter `season_name` to a command."""
     return click.option(
         "--season",
         "season_name",
         metavar="NAME",
-        help="Which season.  [default: the open one]",
+        help="The season.  [default: the open one]",
     )(function)
 
 
 def settings_options(function: _F) -> _F:
-    """Gives a command the parameters that say what a season is."""
+    """Add a season's settings to a command."""
     for option in reversed(
         (
             click.option(
@@ -65,28 +65,28 @@ def settings_options(function: _F) -> _F:
                 metavar="N[,N]...",
                 default="4",
                 show_default=True,
-                help="How many bots sit at a table; several numbers mix them.",
+                help="Bots at a table; several numbers mix sizes.",
             ),
             click.option(
                 "--clock",
                 metavar="TIME+BANK",
                 default="100ms+2s",
                 show_default=True,
-                help="Time for each decision, and a bank for each game that overruns draw from.",
+                help="Time for each decision, and a bank for each game for longer ones.",
             ),
             click.option(
                 "--isolation",
                 type=click.Choice(["sandbox", "process"]),
                 default="sandbox",
                 show_default=True,
-                help="How bots are kept apart; `process` is for bots that you trust.",
+                help="Isolation of bots; `process` is for bots that you trust.",
             ),
             click.option("--trusted", is_flag=True, help="The same as --isolation process."),
             click.option(
                 "--beta",
                 metavar="X",
                 type=float,
-                help="How much luck the ratings see in a game; 8 suits two at a table.",
+                help="The luck in a game for the ratings; use 8 for seasons of two seats.",
             ),
         )
     ):
@@ -95,7 +95,7 @@ def settings_options(function: _F) -> _F:
 
 
 def open_store(text: str) -> Store:
-    """The ladder; `StoreError` says why there is none."""
+    """Open the ladder; raises `StoreError` if there is none."""
     from deepsea_ladder.store import Store
 
     return Store.open(text)

@@ -1,4 +1,4 @@
-"""`ladder refold`: ratings made again from the games."""
+"""`ladder refold`: recomputes the ratings from the games."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 @click.command("refold")
 @season_option
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
-@click.option("--records", is_flag=True, help="Play every record again too, and compare.")
+@click.option("--records", is_flag=True, help="Also re-run every record, and compare.")
 @click.option("--rewrite", is_flag=True, help="Replace the season's stored ratings.")
-@click.option("--mu", type=float, help="What if newcomers had this mean?")
-@click.option("--sigma", type=float, help="What if newcomers were this uncertain?")
-@click.option("--beta", type=float, help="What if there were so much luck in a game?")
-@click.option("--tau", type=float, help="What if skills drifted so far from game to game?")
-@click.option("--draw-probability", type=float, help="What if equals shared a place so often?")
+@click.option("--mu", type=float, help="Try this mean for new bots.")
+@click.option("--sigma", type=float, help="Try this uncertainty for new bots.")
+@click.option("--beta", type=float, help="Try this luck in a game.")
+@click.option("--tau", type=float, help="Try this drift of skills from game to game.")
+@click.option(
+    "--draw-probability",
+    type=float,
+    help="Try this probability of a shared placement between equal bots.",
+)
 @store_option
 @click.pass_context
 def refold(
@@ -41,10 +45,10 @@ def refold(
     rewrite: bool,
     **parameters: float | None,
 ) -> None:
-    """Make the ratings again from the stored games, in their order.
+    """Recompute the ratings from the stored games, in their order.
 
-    Without a number it compares what is stored, and exits 1 if it differs anywhere. With other
-    parameters it shows the standings as they would be, and changes nothing.
+    Without parameters it compares with the stored ratings, and exits 1 if any differ. With other
+    parameters it shows the standings that would result, and changes nothing.
     """
     given = {name: value for name, value in parameters.items() if value is not None}
     if bool(given) + (check or records) + rewrite > 1:
@@ -56,7 +60,7 @@ def refold(
             _show_what_if(what_if(store, season_name, given))
         elif rewrite:
             done = rewrite_ratings(store, season_name)
-            say(f"season {done.season}: the ratings of {count(done.games, 'game')} were made again")
+            say(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
         else:
             checks = check_ratings(store, season_name, records=records)
             for season in checks:

@@ -19,27 +19,29 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @season_option
-@click.option("--games", metavar="N", type=click.IntRange(1), help="Play so many games.")
+@click.option("--games", metavar="N", type=click.IntRange(1), help="Number of games to play.")
 @click.option(
     "--until-settled",
     is_flag=True,
-    help="Play until the order of neighbours is sure (the default).",
+    help="Play until the order of the standings is settled (the default).",
 )
-@click.option("--forever", is_flag=True, help="Play on, and wait for bots if there are too few.")
+@click.option(
+    "--forever", is_flag=True, help="Play without end; wait for bots if there are too few."
+)
 @click.option(
     "--confidence",
     metavar="P",
     type=click.FloatRange(0.5, 0.9999, min_open=True),
     default=0.95,
     show_default=True,
-    help="How sure is settled.",
+    help="The confidence with which the order is settled.",
 )
 @click.option(
     "--workers",
     metavar="N",
     type=click.IntRange(1, 256),
     show_default="1",
-    help="How many games are played at once, each by a process with bots of its own.",
+    help="Worker processes: games at once, each with its own bots.",
 )
 @click.option(
     "--cluster",
@@ -60,12 +62,12 @@ def run(
     workers: int | None,
     cluster: str | None,
 ) -> None:
-    """Play rated games: who needs one most, against bots of about its strength.
+    """Play rated games: the bot that needs one most, against bots of about its strength.
 
-    Ctrl-C finishes the games that are being played, a second one hands them back. Several runs
-    may work on one ladder.
+    Ctrl-C finishes the games that are being played, a second one gives up their leases. Several
+    runs may work on one ladder.
 
-    Exit status: 0 done, 1 games came to nothing, 130 stopped before that.
+    Exit status: 0 done, 1 too many games failed, 130 interrupted.
     """
     if (games is not None) + until_settled + forever > 1:
         raise UserError("--games, --until-settled and --forever exclude each other")

@@ -1,4 +1,4 @@
-"""What the commands that play the ladder's games tell while they do, and at the end."""
+"""Progress, messages and summary of the commands that play the ladder's games."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """Tells on stderr what a run does: progress on a terminal, trouble always."""
+    """Prints a run's progress (on a terminal) and problems (always) to stderr."""
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
         self._void = 0
 
     def begins(self, season: str, games: int | None) -> None:
-        """A run begins."""
+        """Start the progress of a run."""
         self.close()
         self._progress = Progress(games)
 
     def taken_back(self, games: int) -> None:
-        """Leases of a run that was killed are free again."""
+        """Report leases of a killed run that are free again."""
         tell(f"{count(games, 'game')} of a run that was killed will be played again")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        """A result was taken in or refused."""
+        """Report a result that was stored or refused."""
         from deepsea_ladder.model import ReceiptStatus
 
         if receipt.verdict is ReceiptStatus.REFUSED:
@@ -47,22 +47,22 @@ class RunOutput:
             self._progress.advance(receipt.verdict is ReceiptStatus.ACCEPTED, note)
 
     def failed(self, job: Job, reason: str) -> None:
-        """A game was void."""
+        """Report a void game."""
         self._void += 1
         tell(f"game {job.game_id} is void: {reason}")
 
     def trouble(self, message: str) -> None:
-        """The store or the workers are away."""
+        """Report that the store or the workers are unavailable."""
         tell(message)
 
     def close(self) -> None:
-        """Wipe the progress."""
+        """Clear the progress line."""
         if self._progress is not None:
             self._progress.close()
 
 
 class TalkingStop(Stop):
-    """Says that it was heard: not in the signal's handler, where nothing may be written."""
+    """Confirms a signal on stderr: not in the signal's handler, where nothing may be written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class TalkingStop(Stop):
 
 
 def say_report(report: RunReport) -> int:
-    """Say what a run did; the exit status. Raises `Interrupted` if somebody stopped it."""
+    """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
     from deepsea_arena.runner import RunEnd
 
     extra = [
@@ -94,10 +94,10 @@ def say_report(report: RunReport) -> int:
         raise Interrupted(f"after {played}{back}; nothing is lost")
     say(", ".join([f"{played} played", *extra]))
     for name in report.disabled:
-        say(f"{name} was disabled: `ladder bot {name}` says why")
+        say(f"{name} was disabled: see `ladder bot {name}` for the reason")
     match report.ended:
         case RunEnd.IN_VAIN:
-            say("one game after another came to nothing: `ladder status` has the reasons")
+            say("too many games in a row failed: see `ladder status` for the reasons")
             return NEGATIVE
         case RunEnd.NOTHING_LEFT if not report.accepted:
             say("there was nothing to play")
@@ -106,5 +106,5 @@ def say_report(report: RunReport) -> int:
 
 
 def tell(line: str) -> None:
-    """A line on stderr."""
+    """Print a line to stderr."""
     click.echo(f"deepsea-referee: {printable(line)}", err=True)

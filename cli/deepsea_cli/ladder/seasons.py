@@ -1,4 +1,4 @@
-"""`ladder init`, `season` and `close`: a ladder, and what its games are worth.
+"""`ladder init`, `season` and `close`: creates a ladder and its seasons.
 
 A season's settings never change: other settings are another season. Bots belong to the ladder and
 play in every season.
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 @click.command("init")
 @store_option
 @click.option(
-    "--season", "name", metavar="NAME", default="main", show_default=True, help="Its first season."
+    "--season",
+    "name",
+    metavar="NAME",
+    default="main",
+    show_default=True,
+    help="The name of its first season.",
 )
 @settings_options
 def init(
@@ -44,9 +49,9 @@ def init(
     trusted: bool,
     beta: float | None,
 ) -> None:
-    """Make a ladder in a new file, or in an empty PostgreSQL database.
+    """Create a ladder in a new file, or in an empty PostgreSQL database.
 
-    Nothing that is there is touched.
+    An existing file is not changed.
     """
     season = _settings(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
     from deepsea_arena.seasons import open_season
@@ -59,7 +64,7 @@ def init(
         say(f"a ladder at {store.database}")
     _say_season(opened)
     if store_text != default_store():
-        say(f"name it to every command with --store, or in the variable {VARIABLE}")
+        say(f"give it to every command with --store, or in the variable {VARIABLE}")
 
 
 @click.command("season")
@@ -77,7 +82,7 @@ def season(
     trusted: bool,
     beta: float | None,
 ) -> None:
-    """Open the season NAME, in which every bot begins anew."""
+    """Open the season NAME, in which every bot starts without games."""
     settings = _settings(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
     from deepsea_arena.seasons import open_season
 
@@ -89,9 +94,9 @@ def season(
 @click.argument("name", metavar="NAME")
 @store_option
 def close(*, store_text: str, name: str) -> None:
-    """Give the season NAME no more games, and show its seed.
+    """Close the season NAME for more games, and show its seed.
 
-    What is being played is played. The seed is what the season committed to when it was opened.
+    Games that are being played are finished. The season committed to this seed when it was opened.
     """
     from deepsea_arena.seasons import close_season
 
@@ -110,7 +115,7 @@ def _settings(
     trusted: bool,
     beta: float | None,
 ) -> Season:
-    """The season that the options describe."""
+    """Make a season from the options."""
     from deepsea_arena.seasons import season_settings
 
     try:
@@ -135,11 +140,8 @@ def _say_season(season: SeasonInfo) -> None:
         f"season {season.name}: rules {season.rules!r}, {seats} seats, "
         f"clock {season.clock}, isolation {season.isolation}"
     )
-    say(f"its games' chance is committed to: {season.commitment}")
+    say(f"commitment to its games' seed: {season.commitment}")
     if season.isolation == "process":
         say("its bots are trusted: they run as plain processes with your rights")
     if trouble := missing_sandbox(season.isolation):
-        say(
-            f"note: there is no sandbox here to play it in: {trouble}; "
-            "or open a season with --trusted"
-        )
+        say(f"note: the sandbox does not work here: {trouble}; or open a season with --trusted")

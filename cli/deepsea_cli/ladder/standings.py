@@ -1,4 +1,4 @@
-"""`ladder standings`: who stands where. JSON and CSV have the numbers as they are, not rounded."""
+"""`ladder standings`. JSON and CSV have the numbers without rounding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 @click.command("standings")
 @season_option
-@click.option("--all", "everybody", is_flag=True, help="Former versions and bots taken out, too.")
+@click.option(
+    "--all", "everybody", is_flag=True, help="Include former versions, withdrawn and disabled bots."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @store_option
 def standings(
     *, store_text: str, season_name: str | None, everybody: bool, as_json: bool, as_csv: bool
 ) -> None:
-    """Show the standings of a season: by the skill that a bot has with 99.9 % certainty."""
+    """Show the standings of a season, sorted by mu - 3 sigma."""
     if as_json and as_csv:
         raise UserError("--json and --csv exclude each other")
     from deepsea_arena.standings import show_standings

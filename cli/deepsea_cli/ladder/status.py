@@ -1,4 +1,4 @@
-"""`ladder status` and `requeue`: how the ladder works at the moment."""
+"""`ladder status` and `requeue`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTED: Final = 10
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @store_option
 def status(*, store_text: str, as_json: bool) -> None:
-    """Show each season's queue and leases, the rate of games, and what somebody should look at."""
+    """Show each season's queue and leases, the rate of games, and problems."""
     from deepsea_arena.status import ladder_status
     from deepsea_arena.wire.json import to_json
 
@@ -40,7 +40,7 @@ def _show(found: LadderStatus) -> None:
     for season in found.seasons:
         _show_season(season)
     click.echo()
-    say("lately:")
+    say("recently:")
     for entry in found.audit:
         say(f"  {minute(entry.at)} {entry.kind} {entry.subject}: {entry.note}")
 
@@ -51,7 +51,7 @@ def _show_season(found: SeasonStatus) -> None:
     rate = found.games_per_second
     say(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
     if rate is not None:
-        say(f"  {rate:.2g} games a second lately, the last at {minute(found.last_game_at)}")
+        say(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
     say(
         f"  waiting {found.waiting}, the oldest for {found.oldest_wait_seconds:.0f} s; "
         f"leased {found.leased}, run out {found.expired}, cancelled {found.cancelled}"
@@ -68,7 +68,7 @@ def _show_season(found: SeasonStatus) -> None:
 @click.argument("game_id", metavar="GAME")
 @store_option
 def requeue(*, store_text: str, game_id: str) -> None:
-    """Let GAME wait again; it was set aside because it failed too often."""
+    """Retry GAME, which was set aside because it failed too often."""
     with open_store(store_text) as store:
         state = store.jobs.requeue(game_id)
     say(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")

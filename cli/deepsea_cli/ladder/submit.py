@@ -1,4 +1,4 @@
-"""`ladder submit`: a bot comes to the ladder."""
+"""`ladder submit`: adds a bot to the ladder."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 @click.option(
     "--name", metavar="NAME", help="The bot's name.  [default: bot.toml's, or the file's]"
 )
-@click.option("--author", metavar="NAME", required=True, help="Whose bot it is.")
+@click.option("--author", metavar="NAME", required=True, help="The bot's author.")
 @store_option
 @click.pass_context
 def submit(
     ctx: click.Context, *, path: str, name: str | None, author: str, store_text: str
 ) -> None:
-    """Take in the bot at PATH: a folder or zip with bot.toml, a Python file, or a sample's name.
+    """Submit the bot at PATH: a folder or zip with bot.toml, a Python file, or a sample's name.
 
-    It plays a few games first, against itself and against a sample bot, as each open season
-    plays. A name that is there already gets a new version, which begins without a rating.
+    It plays admission games first, against itself and a sample bot, with the settings of each open
+    season. If the name exists, this is a new version, which starts without a rating.
 
-    Exit status: 0 taken in, 1 it failed in a game, 2 it is no bot.
+    Exit status: 0 accepted, 1 it failed in a game, 2 it is not a valid bot.
     """
     from deepsea_arena.submit import admission_games
     from deepsea_arena.submit import submit as submitted
@@ -51,10 +51,10 @@ def submit(
 
 
 def _say_refusal(refusal: AdmissionRefusal, name: str, path: str) -> None:
-    say(f"{name} is not taken in: {refusal.found}")
+    say(f"{name} is refused: {refusal.found}")
     say(f"to do: {refusal.remedy}")
     if refusal.log:
-        say("what it printed:")
+        say("its output:")
         for line in refusal.log:
             say(f"  {line}")
-    say(f"deepsea-referee check {path} tells more")
+    say(f"for more, run deepsea-referee check {path}")

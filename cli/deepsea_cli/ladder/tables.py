@@ -1,4 +1,4 @@
-"""How the commands of the ladder write numbers, times and standings.
+"""Formats numbers, times and standings for the commands of the ladder.
 
 Invariant: rounding, units and widths only; what is shown, and in which order, comes from the arena.
 """
@@ -46,12 +46,12 @@ def count(number: int, what: str) -> str:
 
 
 def skill(mu: float, high: float) -> str:
-    """A skill, and how far it may lie from that."""
+    """A skill and its uncertainty."""
     return f"{mu:.1f} ±{high - mu:4.1f}"
 
 
 def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
-    """The table; what is not needed to see who stands where goes first if it is too wide."""
+    """The table; if it is too wide, less important columns are left out."""
     return [
         Column("rank", [whole(line.rank) for line in lines]),
         Column("bot", [line.bot for line in lines], text=True),

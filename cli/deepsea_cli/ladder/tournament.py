@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     type=click.IntRange(2, 6),
     default=2,
     show_default=True,
-    help="At a table.",
+    help="Seats at a table.",
 )
 @click.option(
     "--meetings",
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="How often every two meet, or a table of an elimination plays.",
+    help="Meetings of every two bots, or rotations of each table of an elimination.",
 )
 @click.option(
     "--season",
     "season_name",
     metavar="NAME",
-    help="Whose rules, clock and isolation it has.  [default: the open one]",
+    help="The season whose rules, clock and isolation it uses.  [default: the open one]",
 )
 @click.option(
     "--workers",
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="How many games are played at once.",
+    help="Worker processes: games at once.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @store_option
@@ -66,7 +66,7 @@ def tournament(
     workers: int,
     as_json: bool,
 ) -> None:
-    """Play the tournament NAME between these bots, or all that get games.
+    """Play the tournament NAME between these bots, or all active ones.
 
     A meeting is a game from every seat for each. In a gauntlet the first bot meets all others; an
     elimination seeds the bots in their order. The same command goes on after a stop.
@@ -96,19 +96,19 @@ def tournament(
 
 
 class _TournamentOutput(RunOutput):
-    """Tells on stdout, unless `quiet`, how far a tournament is."""
+    """Prints a tournament's progress to stdout, unless `quiet`."""
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__()
         self._quiet = quiet
 
     def round_begins(self, number: int, tables: int, bots: int) -> None:
-        """A round of an elimination begins."""
+        """Report a new round of an elimination."""
         if not self._quiet:
             say(f"round {number}: {count(tables, 'table')}, {bots} bots")
 
     def played(self, report: RunReport) -> None:
-        """Games of the tournament were played."""
+        """Report games that were played."""
         self.close()
         if report.accepted and not self._quiet:
             say_report(report)
