@@ -1,22 +1,27 @@
 """A match of trusted bots in this process: the same games without processes and gRPC.
 
 Laws: bots that decide by what they are told alone make the records that their processes make,
-times aside; time is read around a bot's code and counted by the same clock, but a bot that hangs
-is not stopped, and nothing keeps bots apart.
+times aside; a bot is charged the time in which its thread ran or slept, not that in which a busy
+host gave it no CPU; a bot that does not return ends the run; nothing keeps bots apart.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Final, TextIO
 
 from deepsea_referee.bots.loading import load
+from deepsea_referee.bots.resolve import with_unique_names
+from deepsea_referee.errors import UserError
+from deepsea_referee.hang_watch import Hanging, HangWatch
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.timing.clock import ThreadClock
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.table import play_to_end
@@ -26,20 +31,28 @@ ISOLATION: Final = "in-process"
 
 
 def run_match(
-    settings: MatchSettings, on_game: OnGame | None = None, *, clock: Clock | None = None
+    settings: MatchSettings,
+    on_game: OnGame | None = None,
+    *,
+    now_us: Callable[[], int] | None = None,
+    watch: HangWatch | None = None,
 ) -> MatchResult:
     """Play a match; Ctrl-C ends it early and cleanly. `settings.hosting` is not used.
 
-    Raises UserError for a bot that cannot be imported.
+    now_us  the clock that bots are charged by; a ThreadClock's unless another is given
+    watch   ends the run for a bot that does not return; by default after what its clock suggests
+    Raises UserError for a bot that cannot be imported or does not return.
     """
+    now_us = now_us or ThreadClock().now_us
     players = [load(bot) for bot in settings.bots]
     result = settings.result(ISOLATION)
     try:
-        for number in settings.numbers():
-            outcome, record = play_number(settings, number, players, clock or SystemClock())
-            result.add(outcome, record.decisions)
-            if on_game is not None and isinstance(room := on_game(outcome, record), Future):
-                room.result()
+        with watch or HangWatch.of(settings.time_control) as watch:
+            for number in settings.numbers():
+                outcome, record = play_number(settings, number, players, now_us, watch)
+                result.add(outcome, record.decisions)
+                if on_game is not None and isinstance(room := on_game(outcome, record), Future):
+                    room.result()
     except KeyboardInterrupt:
         result.interrupted = True
     return result
@@ -49,18 +62,51 @@ def play_number(
     settings: MatchSettings,
     number: int,
     players: Sequence[AnyBot],
-    clock: Clock,
+    now_us: Callable[[], int],
+    watch: HangWatch,
     output: TextIO | None = None,
 ) -> tuple[GameResult, GameRecord]:
     """Play one game of a match; `number` counts from 0.
 
+    now_us  the clock that bots are charged by
+    watch   a watch that is running
     output  where goes what bots print, to stdout as to stderr; stderr by default
+    Raises UserError for a bot that does not return; its stack is written to stderr.
     """
     output = output or sys.stderr
     line_up = settings.line_up(number)
     game = settings.game(number)
-    with redirect_stdout(output), redirect_stderr(output):
-        seated = [players[bot] for bot in line_up]
-        play_to_end(game, seated, on_error="forfeit", now_us=clock.now_us)
+    hung: Hanging | None = None
+    watch.game = game.game
+    try:
+        with redirect_stdout(output), redirect_stderr(output):
+            seated = [players[bot] for bot in line_up]
+            play_to_end(game, seated, on_error="forfeit", now_us=now_us)
+    except Hanging as hanging:
+        hung = hanging
+    finally:
+        watch.game = None
+    if hung is not None:
+        raise _hangs(hung, settings, number, players, watch.limit_s)
     played = game.played()
     return GameResult.of(number, line_up, played), played.record
+
+
+def _hangs(
+    hanging: Hanging, settings: MatchSettings, number: int, players: Sequence[AnyBot], limit: float
+) -> UserError:
+    """Write the bot's stack to stderr; returns the error that ends the run."""
+    # Every bot's file is imported under a name of its own.
+    bots = {player.__module__: bot for bot, player in enumerate(players)}
+    frames = [*traceback.walk_tb(hanging.__traceback__)][:-1]  # the last one is of the watch
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+    first = next((i for i, module in enumerate(modules) if module in bots), None)
+    named = with_unique_names(settings.bots)
+    who = "a bot" if first is None else f"bot {named[bots[modules[first]]].name!r}"
+    stack = traceback.StackSummary.extract(iter(frames[first or 0 :]))
+    sys.stderr.write(f"{who} has been here for {limit:g} s:\n{''.join(stack.format())}")
+    where = f"{Path(stack[-1].filename).name}, line {stack[-1].lineno}, in {stack[-1].name}"
+    return UserError(
+        f"{who} did not return for {limit:g} s in game {number + 1} ({where}): nothing can end it "
+        "in this process; mend it, or play it without --in-process, where that is a timeout"
+    )

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.timing.clock import ManualClock, SharedTime, SystemClock, time_limit
+from deepsea_referee.timing.clock import (
+    ManualClock,
+    SharedTime,
+    SystemClock,
+    ThreadClock,
+    time_limit,
+)
 from helpers.peers import run
 
 
@@ -101,3 +108,64 @@ def test_what_is_charged_adds_up_to_the_time_that_something_was_open(
             time.close(now_us)
     charged += sum(time.at(now_us) - share_us for share_us in began)
     assert charged == pytest.approx(busy_us)
+
+
+def ns(clock: ManualClock) -> Callable[[], int]:
+    return lambda: clock.now_us() * 1_000
+
+
+def test_time_without_a_cpu_does_not_pass_on_a_threads_clock() -> None:
+    wall, waited = ManualClock(), ManualClock()
+    clock = ThreadClock(ns(wall), ns(waited))
+    began_us = clock.now_us()
+    wall.jump(165_000)  # 20 ms of work on a busy host
+    waited.jump(145_000)
+    assert clock.now_us() - began_us == 20_000
+    wall.jump(50_000)  # sleep is time that passes
+    assert clock.now_us() - began_us == 70_000
+
+
+def test_a_threads_clock_is_never_late_and_seldom_reads_the_waits() -> None:
+    wall, waited, readings = ManualClock(), ManualClock(), []
+
+    def read() -> int:
+        readings.append(ns(waited)())
+        return readings[-1]
+
+    clock = ThreadClock(ns(wall), read)
+    shown = [clock.now_us()]
+    for _ in range(100):
+        wall.jump(100)
+        shown.append(clock.now_us())
+    assert shown == sorted(shown)
+    assert len(readings) <= 2 + 2 * 10_000 // ThreadClock.REFRESH_US
+    # The wait before a decision began may be credited to it, but by one refresh at most.
+    wall.jump(ThreadClock.REFRESH_US - 101)
+    waited.jump(ThreadClock.REFRESH_US - 101)
+    began_us = clock.now_us()
+    wall.jump(50_000)
+    assert 50_000 - ThreadClock.REFRESH_US <= clock.now_us() - began_us <= 50_000
+
+
+def test_a_wait_between_the_two_readings_is_in_both_or_in_none() -> None:
+    wall, waited = ManualClock(), ManualClock()
+    interruptions = [30_000, 0, 0]
+
+    def interrupted_read() -> int:
+        us = interruptions.pop(0) if interruptions else 0
+        wall.jump(us)
+        waited.jump(us)
+        return ns(waited)()
+
+    clock = ThreadClock(ns(wall), interrupted_read)
+    assert clock.now_us() == 0
+    wall.jump(10_000)
+    assert clock.now_us() == 10_000
+
+
+def test_a_real_threads_clock_runs() -> None:
+    clock = ThreadClock()
+    shown = [clock.now_us() for _ in range(1_000)]
+    assert shown == sorted(shown)
+    while clock.now_us() == shown[-1]:
+        pass

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
+from deepsea_referee.hang_watch import HangWatch
 from deepsea_referee.in_process import play_number
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.timing.clock import ManualClock
@@ -131,6 +134,11 @@ class Careless(Bot):
         return view.me.load > 1 or self.chance.random() < 0.2
 
 
+def played(settings: BlockSettings, players: Sequence[AnyBot]) -> list[GameResult]:
+    now_us, watch = ManualClock().now_us, HangWatch(60)
+    return [play_number(settings, n, players, now_us, watch)[0] for n in settings.numbers()]
+
+
 def real_blocks(seats: int, blocks: int) -> list[list[GameResult]]:
     """Blocks that two bots played that are the same but for their lots."""
     Careless.chance = rng(f"careless {seats}")
@@ -145,8 +153,7 @@ def real_blocks(seats: int, blocks: int) -> list[list[GameResult]]:
         line_ups=line_ups,
     )
     players: list[AnyBot] = [Careless] * len(bots)
-    clock = ManualClock()
-    games = [play_number(settings, n, players, clock)[0] for n in settings.numbers()]
+    games = played(settings, players)
     return [games[i : i + size] for i in range(0, len(games), size)]
 
 
@@ -198,7 +205,6 @@ def test_the_same_deterministic_bot_twice_differs_by_nothing(seats: int) -> None
     )
     players = [load(bot) for bot in bots]
     comparison = Comparison(line_ups, ours, theirs)
-    clock = ManualClock()
-    comparison.add([play_number(settings, n, players, clock)[0] for n in settings.numbers()])
+    comparison.add(played(settings, players))
     assert comparison.placement.mean == pytest.approx(0)
     assert comparison.points.mean == pytest.approx(0)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import subprocess
+import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.errors import UserError
+from deepsea_referee.hang_watch import HangWatch
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
+from deepsea_referee.timing.clock import ManualClock, ThreadClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
@@ -122,3 +128,87 @@ def test_an_interrupt_keeps_the_games_that_are_complete() -> None:
     result = in_process.run_match(what, stop)
     assert result.interrupted
     assert result.games == 2
+
+
+HOST = "import host_of_this_test as host; host.wall.jump(900_000); host.waited.jump(850_000)"
+
+
+def test_a_busy_host_costs_a_bot_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, waited = ManualClock(), ManualClock()
+    host = types.ModuleType("host_of_this_test")
+    host.wall, host.waited = wall, waited  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, host.__name__, host)
+    slow = program(tmp_path, "slow", HOST)
+    what = dataclasses.replace(
+        settings(slow, resolve("greedy"), games=1), time_control=TimeControl.parse("60ms")
+    )
+    now_us = ThreadClock(lambda: wall.now_us() * 1_000, lambda: waited.now_us() * 1_000).now_us
+    assert in_process.run_match(what, now_us=now_us).faults.count == 0
+    # By the time of day each of its decisions is a timeout.
+    assert in_process.run_match(what, now_us=wall.now_us).faults.count >= 3
+
+
+@pytest.mark.parametrize("where", ["decide", "on_game_start", "on_event", "on_game_end"])
+def test_a_bot_that_never_returns_ends_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    file = tmp_path / "loops.py"
+    file.write_text(
+        "from deepsea_sdk import Bot, run\n"
+        "class Loops(Bot):\n"
+        f"    def {where}(self, *args):\n"
+        "        self.think()\n"
+        "    def think(self):\n"
+        "        while True: pass\n"
+        "run(Loops)\n",
+        encoding="utf-8",
+    )
+    what = settings(resolve("greedy"), resolve(str(file)), games=1)
+    with pytest.raises(UserError, match=r"'loops' did not .* 0.1 s .*loops.py, line 6, in think"):
+        in_process.run_match(what, watch=HangWatch(0.1))
+    err = capsys.readouterr().err
+    assert f'File "{file}", line 4, in {where}' in err
+    assert "deepsea_sdk" not in err
+
+
+def test_a_bot_that_catches_everything_is_ended_with_its_process(tmp_path: Path) -> None:
+    file = tmp_path / "stubborn.py"
+    file.write_text(
+        "from deepsea_sdk import Bot, run\n"
+        "class Stubborn(Bot):\n"
+        "    def decide(self, view):\n"
+        "        while True:\n"
+        "            try: self.think()\n"
+        "            except: pass\n"
+        "    def think(self):\n"
+        "        while True: pass\n"
+        "run(Stubborn)\n",
+        encoding="utf-8",
+    )
+    play = (
+        "from deepsea_referee.hang_watch import HangWatch\n"
+        "from deepsea_rules.game import Game\n"
+        "from deepsea_rules.ruleset import preset\n"
+        "from deepsea_referee.bots.loading import load\n"
+        "from deepsea_referee.bots.resolve import resolve\n"
+        f"bot = load(resolve({str(file)!r}))()\n"
+        "with HangWatch(0.5) as watch:\n"
+        "    watch.game = Game(preset('manual'), 2, bytes(32))\n"
+        "    bot.decide(None)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", play], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert f'File "{file}", line 8, in think' in done.stderr
+
+
+def test_slow_games_that_go_on_are_not_ended(tmp_path: Path) -> None:
+    slow = program(tmp_path, "slow", "sum(range(20_000))")
+    result = in_process.run_match(settings(slow, slow, games=20), watch=HangWatch(0.1))
+    assert result.games == 20
+
+
+@pytest.mark.parametrize(("clock", "seconds"), [("100ms+2s", 12), ("5s", 50), ("1s+60s", 70)])
+def test_how_long_a_bot_may_make_no_progress(clock: str, seconds: int) -> None:
+    assert HangWatch.of(TimeControl.parse(clock)).limit_s == seconds

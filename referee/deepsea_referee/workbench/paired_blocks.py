@@ -14,18 +14,20 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import UserError
+from deepsea_referee.errors import RefereeError, UserError
+from deepsea_referee.hang_watch import HangWatch
 from deepsea_referee.in_process import play_number
 from deepsea_referee.interrupts import on_signals
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.timing.clock import SystemClock
+from deepsea_referee.timing.clock import ThreadClock
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord
@@ -116,11 +118,16 @@ def _blocks(settings: BlockSettings) -> range:
 
 
 def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) -> list[GameResult]:
-    size, clock = len(settings.line_ups), SystemClock()
+    size, now_us = len(settings.line_ups), ThreadClock().now_us
     numbers = range(block * size, (block + 1) * size)
     # What bots print in hundreds of games is nobody's reading.
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        return [play_number(settings, number, players, clock, nowhere)[0] for number in numbers]
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        HangWatch.of(settings.time_control) as watch,
+    ):
+        return [
+            play_number(settings, number, players, now_us, watch, nowhere)[0] for number in numbers
+        ]
 
 
 # Several processes, each with bots of its own
@@ -140,6 +147,8 @@ def _play_with_workers(settings: BlockSettings, on_block: OnBlock, workers: int)
                 number, games = waiting.popleft()
                 if on_block(number, games.result()):
                     return
+        except BrokenProcessPool:
+            raise RefereeError("a worker process ended before its blocks were played") from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -155,7 +164,11 @@ def _begin_worker(settings: BlockSettings) -> None:
 
 def _work(block: int) -> list[GameResult]:
     settings, players = _worker[0]
-    return _play_block(settings, block, players)
+    try:
+        return _play_block(settings, block, players)
+    except UserError:
+        _worker.clear()  # what waits here already is not wanted any more, and would hang again
+        raise
 
 
 # Bots as processes: several line-ups under one event loop
