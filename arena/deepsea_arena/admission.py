@@ -81,7 +81,7 @@ async def _play(
         ):
             settings = MatchSettings(
                 bots=line_up,
-                hosting=hosting(season.isolation),
+                hosting=hosting(season.isolation, season.limits),
                 games=count,
                 rules=season.rules,
                 time_control=TimeControl.parse(season.clock),

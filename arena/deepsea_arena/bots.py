@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_arena.standings import StandingLine, is_listed, standing_lines
+from deepsea_arena.standings import StandingLine, listed, standing_lines
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import BotState, BotVersion, RatedVersion, StoredGame, StoredSeason
@@ -158,12 +158,12 @@ def _standing(
     entry = entries.get(version.id)
     if entry is None:
         return None
-    if not is_listed(entry):
+    others = listed(store, season, list(entries.values()))
+    if entry not in others:
         (line,) = standing_lines(store, season, [entry])
         return replace(line, rank=None)
-    listed = [other for other in entries.values() if is_listed(other)]
-    lines = standing_lines(store, season, listed)
-    return next(line for line in lines if line.bot == version.bot)
+    lines = standing_lines(store, season, others)
+    return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
 
 
 def _course(course: Sequence[tuple[int, Rating]]) -> tuple[CoursePoint, ...]:

@@ -20,6 +20,7 @@ from typing import Final
 from deepsea_arena.worker_protocol import Fetch, FinishedGame, Outcome, Play, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
+from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.model import Job
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
@@ -27,6 +28,7 @@ from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.play_game import play_game
 from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.game import Game
@@ -108,10 +110,11 @@ class RatedGamePlayer:
 
     async def _invited(self, job: Job, bots: list[BotSpec]) -> BotPool:
         """The pool of these bots: the one that is there, or a new one."""
-        wanted = (job.season.isolation, *bots)
+        season = job.season
+        wanted = (season.isolation, season.limits, *bots)
         if self._pool is None or wanted != self._present or self._games >= GAMES_OF_A_PROCESS:
             await self._dismiss()
-            self._pool = BotPool(bots, hosting(job.season.isolation), self._clock)
+            self._pool = BotPool(bots, hosting(season.isolation, season.limits), self._clock)
             # Left, but never entered: there the first bot that does not start would end it.
             self._leaving.push_async_exit(self._pool)
             self._present, self._games = wanted, 0
@@ -131,8 +134,13 @@ class RatedGamePlayer:
         return bot
 
 
-def hosting(isolation: str) -> Hosting:
+def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
     """How a season's bots are run. Raises SandboxUnavailable if it asks for one and none works."""
-    if isolation == "process":
-        return Hosting(isolation=choose("process"))
-    return Hosting(isolation=choose("sandbox"))
+    limits = limits or BotLimits()
+    return Hosting(
+        isolation=choose("process" if isolation == "process" else "sandbox"),
+        limits=ResourceLimits(
+            memory_bytes=limits.memory_mib * MIB,
+            processes=limits.processes,
+        ),
+    )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deepsea_arena.seasons import find_season
-from deepsea_arena.standings import is_listed
+from deepsea_arena.standings import listed
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.standings import Standing, StandingRow, standings
@@ -90,7 +90,7 @@ def what_if(
     parameters = replace(season.season.rating, **(changes or {}))
     folded = store.ratings.refold(season, parameters)
     newcomer = RatingTotals(parameters.newcomer)
-    entries = [entry for entry in store.ratings.entries(season) if is_listed(entry)]
+    entries = listed(store, season, store.ratings.entries(season))
 
     def lines(totals: Mapping[int, RatingTotals]) -> list[Standing]:
         return standings(
@@ -103,9 +103,12 @@ def what_if(
             for entry in entries
         )
 
-    now = {line.bot: line for line in lines({e.version.id: e.tally for e in entries})}
+    tallies = {entry.version.id: entry.tally for entry in entries}
+    now = {(line.bot, line.version): line for line in lines(tallies)}
     return WhatIf(
-        season.name, parameters, tuple(_line(line, now[line.bot]) for line in lines(folded))
+        season.name,
+        parameters,
+        tuple(_line(line, now[line.bot, line.version]) for line in lines(folded)),
     )
 
 

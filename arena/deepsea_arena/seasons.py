@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from deepsea_arena.wire.json import utc_time
+from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_ladder.season import Isolation, Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
@@ -23,6 +26,7 @@ from deepsea_rules.time_control import TimeControl
 
 FreshSeed = Callable[[], bytes]
 """Draws the 32 bytes that a season's chance follows from."""
+_T = TypeVar("_T", Season, BotLimits, RatingParameters, PairingSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,17 @@ class SeasonInfo:
     """How many bots sit at a table; several numbers mix them."""
     clock: str
     isolation: Isolation
+    packages: tuple[str, ...]
+    """What bots may count on beside the SDK."""
+    missing_packages: tuple[str, ...]
+    """Those that this program's environment lacks."""
+    memory_mib: int
+    """What a bot may take, with all its processes."""
+    processes: int
+    same_author: bool
+    """Whether bots of one author may meet."""
+    former_versions: bool
+    """Whether the former versions of bots go on playing."""
     commitment: str
     """SHA-256 of the season's seed, in hex."""
     opened_at: datetime
@@ -60,10 +75,25 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         seats=season.seats,
         clock=season.clock,
         isolation=season.isolation,
+        packages=season.packages,
+        missing_packages=_missing(season.packages),
+        memory_mib=season.limits.memory_mib,
+        processes=season.limits.processes,
+        same_author=season.pairing.same_author,
+        former_versions=season.pairing.former_versions,
         commitment=stored.commitment,
         opened_at=utc_time(stored.created_at),
         closed_at=None if stored.closed_at is None else utc_time(stored.closed_at),
     )
+
+
+def _missing(packages: Sequence[str]) -> tuple[str, ...]:
+    if not packages:
+        return ()
+    # Most seasons name none, and it takes a while to import.
+    from deepsea_referee.workbench.requirements import missing_here, parse_requirements
+
+    return tuple(missing_here(parse_requirements("\n".join(packages))))
 
 
 def find_season(store: Store, name: str | None) -> StoredSeason:
@@ -80,24 +110,50 @@ def find_season(store: Store, name: str | None) -> StoredSeason:
     return (opened or seasons)[-1]
 
 
-def season_settings(
-    name: str,
-    *,
-    rules: RuleSet,
-    seats: Sequence[int],
-    clock: str,
-    isolation: Isolation,
-    beta: float | None = None,
-) -> Season:
-    """A season of rated games; `beta` is the luck in a game, None for the default."""
-    return Season(
-        name=name,
-        rules=seat_a_begins(rules),
-        seats=tuple(seats),
-        clock=TimeControl.parse(clock).format(),
-        isolation=isolation,
-        rating=RatingParameters() if beta is None else RatingParameters(beta=beta),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeasonOptions:
+    """The settings that are often chosen; what is None stays as it is."""
+
+    rules: RuleSet | None = None
+    seats: tuple[int, ...] | None = None
+    clock: str | None = None
+    isolation: Isolation | None = None
+    packages: tuple[str, ...] | None = None
+    memory_mib: int | None = None
+    processes: int | None = None
+    beta: float | None = None
+    """The luck in a game."""
+    same_author: bool | None = None
+    former_versions: bool | None = None
+
+
+def season_settings(base: Season, options: SeasonOptions | None = None) -> Season:
+    """A season of rated games: `base` with some settings changed, checked by the referee."""
+    options = options or SeasonOptions()
+
+    def chosen(table: _T, *keys: str) -> _T:
+        given = {key: getattr(options, key) for key in keys}
+        return replace(table, **{key: one for key, one in given.items() if one is not None})
+
+    season = chosen(base, "rules", "seats", "clock", "isolation", "packages")
+    return replace(
+        season,
+        rules=seat_a_begins(season.rules),
+        clock=TimeControl.parse(season.clock).format(),
+        packages=_packages(season.packages),
+        limits=chosen(base.limits, "memory_mib", "processes"),
+        rating=chosen(base.rating, "beta"),
+        pairing=chosen(base.pairing, "same_author", "former_versions"),
     )
+
+
+def _packages(given: Sequence[str]) -> tuple[str, ...]:
+    """The packages as they are stored; raises `BundleError` for one that is none."""
+    if not given:
+        return ()
+    from deepsea_referee.workbench.requirements import checked_package
+
+    return tuple(sorted(set(map(checked_package, given))))
 
 
 def seat_a_begins(rules: RuleSet) -> RuleSet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from deepsea_arena.standings import is_listed, is_provisional
+from deepsea_arena.standings import is_provisional
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE, order
 from deepsea_ladder.store import Store
@@ -46,11 +46,16 @@ class OrderReport:
 
 def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
     """How settled the order of the bots that get games is now."""
-    entries = [entry for entry in store.ratings.entries(season) if is_listed(entry)]
-    names = {entry.version.id: entry.version.bot for entry in entries}
+    entries = [entry for entry in store.ratings.entries(season) if entry.gets_games(season.season)]
+    several = season.season.pairing.former_versions
+    names = {
+        entry.version.id: entry.version.label if several else entry.version.bot for entry in entries
+    }
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
     found = order(season.season.rating, ratings, confidence)
-    provisional = tuple(entry.version.bot for entry in entries if is_provisional(season, entry))
+    provisional = tuple(
+        names[entry.version.id] for entry in entries if is_provisional(season, entry)
+    )
     return OrderReport(
         settled=found.settled and not provisional,
         confidence=confidence,

@@ -1,7 +1,7 @@
 """The standings of a season.
 
-Invariants: the ladder orders them; who is listed is decided here: the newest versions of bots that
-get games, or all versions that have played.
+Invariants: the ladder orders them; who is listed is decided here: the versions that get games, or
+all that have played.
 """
 
 from __future__ import annotations
@@ -67,19 +67,41 @@ def show_standings(
     """The standings, of former versions and of bots that were taken out too if `everybody`."""
     season = find_season(store, season_name)
     entries = store.ratings.entries(season)
-    listed = [entry for entry in entries if everybody or is_listed(entry)]
-    out = [entry for entry in entries if entry.is_current and not is_listed(entry)]
+    shown = entries if everybody else listed(store, season, entries)
+    bots = {entry.version.bot for entry in shown}
+    out = {entry.version.bot for entry in entries if _is_out(season, entry)} - bots
     return Standings(
         season=season_info(season),
         games=store.queue.counts(season).done,
-        standings=tuple(standing_lines(store, season, listed)),
+        standings=tuple(standing_lines(store, season, shown)),
         not_listed=0 if everybody else len(out),
     )
 
 
-def is_listed(entry: RatedVersion) -> bool:
-    """Whether it is a bot's newest version, and gets games."""
-    return entry.is_current and entry.state is BotState.ACTIVE
+def listed(
+    store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
+) -> list[RatedVersion]:
+    """The versions that stand in the table: those that get games, and of a closed season those
+    that played in it to its end, of each bot the last if former versions did not play on."""
+    if season.closed_at is None:
+        return [entry for entry in entries if entry.gets_games(season.season)]
+    gone = {
+        bot.name
+        for bot in store.bots.all()
+        if bot.state is not BotState.ACTIVE and bot.changed_at <= season.closed_at
+    }
+    there = [entry for entry in entries if entry.tally.games > 0 and entry.version.bot not in gone]
+    if season.season.pairing.former_versions:
+        return there
+    last = {entry.version.bot: entry for entry in sorted(there, key=lambda e: e.version.number)}
+    return list(last.values())
+
+
+def _is_out(season: StoredSeason, entry: RatedVersion) -> bool:
+    """Whether its bot was taken out, of a closed season one that played."""
+    return entry.state is not BotState.ACTIVE and (
+        season.closed_at is None or entry.tally.games > 0
+    )
 
 
 def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:

@@ -6,14 +6,16 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deepsea_arena.admission import AdmissionRefusal, games_of, play_admission
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_referee.workbench.requirements import not_offered, parse_requirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +39,10 @@ def submit(
     """Let a bot play its admission games, and store it if none shows a fault of its own.
 
     `on_game` is called after each game. Raises an error with one line for an author's bad name,
-    somebody else's bot, or files that are on the ladder already.
+    somebody else's bot, files that are on the ladder already, or packages that a season lacks.
     """
     names.checked("the author's name", author)
+    _check_packages(bundle, _seasons(store))
     refusal = play_admission(bundle, _seasons(store), on_game)
     version = None if refusal else store.bots.submit(bundle.name, author, bundle)
     return SubmitResult(
@@ -49,6 +52,20 @@ def submit(
         version=version.number if version else None,
         refusal=refusal,
     )
+
+
+def _check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
+    """Refuse a bot that needs packages that one of the seasons does not offer."""
+    if bundle.facts.requirements is None:
+        return
+    needed = parse_requirements(bundle.facts.requirements)
+    for season in seasons:
+        if lacking := not_offered(needed, season.packages):
+            offered = ", ".join(season.packages) or "nothing beside the SDK"
+            raise SubmissionError(
+                f"{bundle.name} needs {', '.join(lacking)}, which season {season.name} does not "
+                f"offer; bots may count on {offered}"
+            )
 
 
 def admission_games(store: Store) -> int:

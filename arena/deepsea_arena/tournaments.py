@@ -148,7 +148,9 @@ def _begin(store: Store, request: TournamentRequest, fresh: FreshSeed) -> Stored
     seats = request.seats
     # The last tables of an elimination may be smaller.
     sizes = tuple(range(2, seats + 1)) if request.kind == "elimination" else (seats,)
-    return store.seasons.open(replace(settings, name=request.name, seats=sizes), fresh())
+    pairing = replace(settings.pairing, former_versions=False)  # it has the newest ones
+    settings = replace(settings, name=request.name, seats=sizes, pairing=pairing)
+    return store.seasons.open(settings, fresh())
 
 
 class _Bots:

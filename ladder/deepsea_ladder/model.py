@@ -257,6 +257,11 @@ class RatedVersion:
     is_current: bool
     """Whether this is the bot's newest version."""
 
+    def gets_games(self, season: Season) -> bool:
+        """Whether it plays in that season."""
+        playing = self.is_current or season.pairing.former_versions
+        return playing and self.state is BotState.ACTIVE
+
 
 class AuditEntry(NamedTuple):
     """One line of the audit log."""

@@ -8,9 +8,12 @@ round trips lose nothing; whatever makes no sense is refused in one line that na
     seats = [4]                 # how many bots sit at a table; [2, 3, 4] mixes them
     clock = "100ms+2s"
     isolation = "sandbox"       # or "process", where all authors are trusted
+    packages = ["numpy==2.1.0"] # what bots may count on beside the SDK, installed by the keeper
 
+    [limits]                    # memory_mib, processes
     [rating]                    # mu, sigma, beta, tau, draw_probability
-    [pairing]                   # same_author, exploration, patience, provisional_games
+    [pairing]                   # same_author, former_versions, exploration, patience,
+                                # provisional_games
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, NoReturn, TypeVar, get_args
 
+from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import LadderError, SeasonError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.pairing import PairingSettings
@@ -35,6 +39,8 @@ Isolation = Literal["sandbox", "process"]
 
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _CLOCK: Final = re.compile(r"[0-9a-z.+]{1,40}")
+_PLAIN: Final = ("seats", "clock", "isolation", "packages")
+"""Settings that TOML writes as they are."""
 _BARE_BASE: Final = "guide"
 """The preset in which every option that TOML cannot write, a None, is None."""
 
@@ -51,6 +57,10 @@ class Season:
     clock: str = "100ms+2s"
     """As the referee reads it; whoever makes a season has the referee look at it."""
     isolation: Isolation = "sandbox"
+    packages: tuple[str, ...] = ()
+    """Packages that bots may count on, as `name` or `name==version`, in order; the keeper of the
+    ladder installs them, and whoever makes a season has the names looked at."""
+    limits: BotLimits = field(default_factory=BotLimits)
     rating: RatingParameters = field(default_factory=RatingParameters)
     pairing: PairingSettings = field(default_factory=PairingSettings)
 
@@ -89,6 +99,8 @@ class Season:
             "seats": list(self.seats),
             "clock": self.clock,
             "isolation": self.isolation,
+            "packages": list(self.packages),
+            "limits": asdict(self.limits),
             "rating": asdict(self.rating),
             "pairing": asdict(self.pairing),
         }
@@ -110,21 +122,28 @@ class Season:
         lines = [f"name = {_toml(self.name)}"]
         if self.rules.name in PRESETS:
             lines.append(f"rules = {_toml(self.rules.name)}")
-        lines += [f"{key} = {_toml(getattr(self, key))}" for key in ("seats", "clock", "isolation")]
+        lines += [f"{key} = {_toml(getattr(self, key))}" for key in _PLAIN]
         if self.rules.name not in PRESETS:
             lines += _toml_table("rules", {"name": self.rules.name, "base": _BARE_BASE})
             lines += _toml_table("rules.options", self.rules.options())
+        lines += _toml_table("limits", asdict(self.limits))
         lines += _toml_table("rating", asdict(self.rating))
         lines += _toml_table("pairing", asdict(self.pairing))
         return "\n".join(lines) + "\n"
 
     @classmethod
-    def from_toml(cls, text: str) -> Season:
-        """Read a season as people write it; what is left out has its default. `SeasonError`."""
+    def from_toml(cls, text: str, name: str | None = None, default: str | None = None) -> Season:
+        """Read a season as people write it; what is left out has its default. `SeasonError`.
+
+        name     what it is called whatever the file says
+        default  what it is called if neither says anything
+        """
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SeasonError(f"a season's file is no TOML: {error}") from None
+        if name is not None or ("name" not in data and default is not None):
+            data["name"] = name or default
         return cls._from(data, _rules_from_toml)
 
     @classmethod
@@ -140,6 +159,10 @@ class Season:
             for key in ("clock", "isolation"):
                 if key in data:
                     given[key] = _text(key, data[key])
+            if "packages" in data:
+                given["packages"] = _texts("packages", data["packages"])
+            if "limits" in data:
+                given["limits"] = _settings(BotLimits, "limits", data["limits"])
             if "rating" in data:
                 given["rating"] = _settings(RatingParameters, "rating", data["rating"])
             if "pairing" in data:
@@ -149,7 +172,7 @@ class Season:
         return cls(**given)
 
 
-T = TypeVar("T", RatingParameters, PairingSettings)
+T = TypeVar("T", BotLimits, RatingParameters, PairingSettings)
 
 
 def _settings(kind: type[T], where: str, data: object) -> T:
@@ -179,6 +202,12 @@ def _text(key: str, value: object) -> str:
 def _numbers(key: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, list) or any(type(item) is not int for item in value):
         raise SeasonError(f"{key} must be a list of whole numbers such as [4], not {value!r}")
+    return tuple(value)
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or any(type(item) is not str for item in value):
+        raise SeasonError(f"{key} must be a list of texts, not {value!r}")
     return tuple(value)
 
 

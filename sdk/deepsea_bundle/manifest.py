@@ -24,6 +24,8 @@ class Manifest:
 
     name: str | None
     command: tuple[str, ...]
+    requirements: str | None = None
+    """The file among the bot's that names the packages it needs."""
 
 
 def read_manifest(files: Files) -> Manifest:
@@ -37,8 +39,10 @@ def read_manifest(files: Files) -> Manifest:
     if len(content) > _LONGEST_MANIFEST:
         raise BundleError(f"{MANIFEST} has {len(content)} bytes, more than {_LONGEST_MANIFEST}")
     settings = _settings(content)
-    if unknown := sorted(settings.keys() - {"command", "name"}):
-        raise BundleError(f"{MANIFEST} has an unknown key {unknown[0]!a}; command and name are")
+    if unknown := sorted(settings.keys() - {"command", "name", "requirements"}):
+        raise BundleError(
+            f"{MANIFEST} has an unknown key {unknown[0]!a}; command, name and requirements are"
+        )
     name = settings.get("name")
     if name is not None and not isinstance(name, str):
         raise BundleError(f"{MANIFEST}: name is a text, not {_kind(name)}")
@@ -46,7 +50,20 @@ def read_manifest(files: Files) -> Manifest:
         names.checked(f"{MANIFEST}: the name", name)
     if "command" not in settings:
         raise BundleError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
-    return Manifest(name, _command(settings["command"]))
+    return Manifest(name, _command(settings["command"]), _requirements(settings, files))
+
+
+def _requirements(settings: dict[str, object], files: Files) -> str | None:
+    path = settings.get("requirements")
+    if path is None:
+        return None
+    if not isinstance(path, str):
+        raise BundleError(f"{MANIFEST}: requirements is a file's name, not {_kind(path)}")
+    if path not in files:
+        raise BundleError(
+            f"{MANIFEST}: requirements is {path!a}, but there is no such file among the bot's"
+        )
+    return path
 
 
 def _settings(content: bytes) -> dict[str, object]:

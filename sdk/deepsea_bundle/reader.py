@@ -27,6 +27,7 @@ from deepsea_bundle.program import check_program
 from deepsea_bundle.single_file import MANIFEST_OF_SINGLE, check_alone, collect_single
 from deepsea_bundle.unzip import collect_zip
 
+_LONGEST_REQUIREMENTS: Final = 64 * 1024
 FORMS: Final = f"a bot is a Python file, a folder with {MANIFEST} or a zip of one"
 
 
@@ -43,6 +44,8 @@ class BundleFacts:
     """What was left out, the outermost of it."""
     links: tuple[str, ...] = ()
     """Links whose targets are kept as copies."""
+    requirements: str | None = None
+    """The text that names the packages it needs; None if bot.toml names no such file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +117,10 @@ def _checked(found: Collected, manifest: Manifest, name: str | None, default: st
             ) from None
     chosen = name if name is not None else manifest.name or default
     names.checked("the bot's name", chosen)
-    return BotBundle(chosen, manifest.command, digest(files), files, _facts(found))
+    return BotBundle(chosen, manifest.command, digest(files), files, _facts(found, manifest))
 
 
-def _facts(found: Collected) -> BundleFacts:
+def _facts(found: Collected, manifest: Manifest) -> BundleFacts:
     parts = [path.split("/") for path in found.files]
     folders = {tuple(part[:end]) for part in parts for end in range(1, len(part))}
     return BundleFacts(
@@ -126,7 +129,23 @@ def _facts(found: Collected) -> BundleFacts:
         deepest=max(map(len, parts)),
         skipped=found.skipped,
         links=found.links,
+        requirements=_requirements(found.files, manifest),
     )
+
+
+def _requirements(files: Files, manifest: Manifest) -> str | None:
+    if manifest.requirements is None:
+        return None
+    content = files[manifest.requirements]
+    if len(content) > _LONGEST_REQUIREMENTS:
+        raise BundleError(
+            f"{manifest.requirements} has {len(content):,} bytes, "
+            f"more than {_LONGEST_REQUIREMENTS:,}"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BundleError(f"{manifest.requirements} is not UTF-8") from None
 
 
 def _without_wrapping(found: Collected) -> Collected:

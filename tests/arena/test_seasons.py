@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from deepsea_arena.bots import bot_page
 from deepsea_arena.seasons import (
+    SeasonOptions,
     close_season,
     find_season,
     open_season,
@@ -12,7 +16,15 @@ from deepsea_arena.seasons import (
     season_settings,
     seat_a_begins,
 )
+from deepsea_arena.settled import order_report
+from deepsea_arena.standings import show_standings
+from deepsea_bundle.errors import BundleError
+from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.scheduling.pairing import PairingSettings
+from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidTimeControl
@@ -30,11 +42,75 @@ def test_seat_a_begins_and_the_name_of_the_rules_says_so() -> None:
 
 
 def test_settings_have_a_clock_as_the_referee_writes_it() -> None:
-    settings = season_settings("s2", rules=MANUAL, seats=[4, 2], clock="0.05s", isolation="process")
+    options = SeasonOptions(rules=MANUAL, seats=(4, 2), clock="0.05s", isolation="process")
+    settings = season_settings(Season("s2"), options)
     assert (settings.clock, settings.seats) == ("50ms", (2, 4))
     assert settings.rules.first_player == "seat_a"
     with pytest.raises(InvalidTimeControl):
-        season_settings("s2", rules=MANUAL, seats=[4], clock="soon", isolation="process")
+        season_settings(Season("s2"), SeasonOptions(clock="soon"))
+
+
+def test_options_change_what_they_name_and_nothing_else() -> None:
+    base = Season(
+        "s2",
+        seats=(2, 3),
+        packages=("Torch", "numpy"),
+        limits=BotLimits(memory_mib=64, processes=9),
+        pairing=PairingSettings(same_author=True, patience=2.0),
+    )
+    settings = season_settings(base, SeasonOptions(processes=100, former_versions=True, beta=8.0))
+    assert settings == replace(
+        base,
+        rules=seat_a_begins(MANUAL),
+        packages=("numpy", "torch"),
+        limits=BotLimits(memory_mib=64, processes=100),
+        rating=RatingParameters(beta=8.0),
+        pairing=PairingSettings(same_author=True, former_versions=True, patience=2.0),
+    )
+    with pytest.raises(BundleError, match=r"package 'numpy>2': write a name, or"):
+        season_settings(base, SeasonOptions(packages=("numpy>2",)))
+
+
+def test_a_closed_season_lists_who_played_in_it_whatever_came_later(played: Store) -> None:
+    played.bots.disable("cleo", "it snores")
+    close_season(played, "s1")
+    ladder.submit(played, "late")
+    ladder.submit(played, "anna", "better")
+    played.bots.withdraw("dan")
+    page = show_standings(played, "s1")
+    assert {(line.bot, line.version) for line in page.standings} == {
+        ("anna", 1),
+        ("ben", 1),
+        ("dan", 1),
+    }
+    assert page.not_listed == 1
+
+
+def test_former_versions_play_on_and_are_listed_where_the_season_says_so(store: Store) -> None:
+    for number in range(3):
+        ladder.submit(store, "anna", f"try {number}")
+    ladder.submit(store, "ben")
+    settings = season_settings(
+        Season("s1", seats=(2,)), SeasonOptions(former_versions=True, same_author=True)
+    )
+    opened = open_season(store, settings)
+    assert (opened.former_versions, opened.same_author) == (True, True)
+    season = store.seasons.get("s1")
+    rotations = Matchmaker(store, season)(0, 60)
+    assert len({version for games in rotations for game in games for version in game}) == 4
+    store.jobs.add(season, rotations)
+    ladder.play_all(store, season)
+    labels = {("anna", 1), ("anna", 2), ("anna", 3), ("ben", 1)}
+    for _ in range(2):
+        page = show_standings(store, "s1")
+        assert {(line.bot, line.version) for line in page.standings} == labels
+        assert sorted(line.rank or 0 for line in page.standings) == [1, 2, 3, 4]
+        third = bot_page(store, "anna", version=1, season_name="s1").standing
+        assert third is not None
+        assert (third.version, third.rank) in [(1, rank) for rank in (1, 2, 3, 4)]
+        names = {line.upper for line in order_report(store, season).neighbours}
+        assert names <= {"anna v1", "anna v2", "anna v3", "ben v1"}
+        close_season(store, "s1")
 
 
 def test_a_season_commits_to_its_seed_and_shows_it_when_it_is_closed(played: Store) -> None:

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_arena.rated_games import hosting
 from deepsea_arena.submit import admission_games, submit
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import read_bot
+from deepsea_ladder.bot_limits import BotLimits
+from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_referee.sandbox.interface import ResourceLimits
 from helpers import ladder
 
 BOT = """
@@ -53,6 +57,40 @@ def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> Non
         assert (result.bot, result.version, result.refusal) == ("mine", 1, None)
         assert store.bots.get("mine").current.digest == result.digest == bundle.digest
     assert len(games) == 3
+
+
+def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
+    here: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "bot.py").write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")
+    (tmp_path / "needs.txt").write_text("click>=8\nnumpy>=2\ntorch\n", encoding="utf-8")
+    (tmp_path / "bot.toml").write_text(
+        'name = "mine"\ncommand = "python bot.py"\nrequirements = "needs.txt"\n', encoding="utf-8"
+    )
+    bundle = read_bot(tmp_path)
+    with here as store:
+        with pytest.raises(SubmissionError) as refused:
+            submit(store, "me", bundle)
+        assert str(refused.value) == (
+            "mine needs click>=8, numpy>=2, torch, which season s1 does not offer; "
+            "bots may count on nothing beside the SDK"
+        )
+        store.seasons.close("s1")
+        offered = ("click", "numpy==1.26.4", "torch")
+        store.seasons.open(Season(name="s2", isolation="process", packages=offered), ladder.SEED)
+        with pytest.raises(SubmissionError, match=r"mine needs numpy>=2, .*numpy==1\.26\.4, torch"):
+            submit(store, "me", bundle)
+        assert store.bots.all() == []
+        (tmp_path / "needs.txt").write_text("click>=8\n", encoding="utf-8")
+        assert submit(store, "me", read_bot(tmp_path)).version == 1
+
+
+def test_a_seasons_limits_are_those_of_its_bots() -> None:
+    limits = hosting("process", BotLimits(memory_mib=64, processes=5)).limits
+    assert (limits.memory_bytes, limits.processes) == (64 << 20, 5)
+    usual = hosting("process").limits
+    assert usual == ResourceLimits()
+    assert hosting("process", BotLimits()).limits == usual
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from deepsea_arena.seasons import seat_a_begins
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_cli.text_table import Column, table
+from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import sample_bots
@@ -121,6 +123,75 @@ def test_settings_that_make_no_sense_make_no_ladder(
         assert (done.status, done.out) == (2, "")
         with Store.open(place) as store:
             assert [season.name for season in store.seasons.all()] == ["main"]
+
+
+def test_every_setting_can_be_reached_from_a_file_or_from_options(
+    run: Run, place: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "winter.toml"
+    file.write_text(
+        """
+        name = "winter"
+        seats = [2, 3]
+        packages = ["click", "numpy==1.0"]
+        [limits]
+        memory_mib = 256
+        processes = 8
+        [pairing]
+        same_author = true
+        patience = 2.5
+        """
+    )
+    done = run(
+        *("ladder", "init", "--trusted", "--settings", file, "--former-versions", "--seats", 4),
+        *("--memory", 300),
+    )
+    assert (done.status, done.err) == (0, "")
+    with Store.open(place) as store:
+        (stored,) = store.seasons.all()
+    season = stored.season
+    assert (season.name, season.seats, season.packages) == ("winter", (4,), ("click", "numpy==1.0"))
+    assert season.limits == BotLimits(memory_mib=300, processes=8)
+    assert season.pairing == PairingSettings(same_author=True, former_versions=True, patience=2.5)
+    for text in (done.out, run("ladder", "status").out):
+        for words in (
+            "bots of one author meet",
+            "former versions play on",
+            "a bot may take 300 MiB and 8 processes",
+            "its bots may count on click, numpy==1.0",
+            "note: not installed here: numpy==1.0",
+        ):
+            assert words in text, words
+    found = json.loads(run("ladder", "status", "--json").out)["seasons"][0]["season"]
+    assert (found["packages"], found["memory_mib"], found["same_author"]) == (
+        ["click", "numpy==1.0"],
+        300,
+        True,
+    )
+    assert run("ladder", "season", "next", "--settings", file, "--packages", "click").status == 0
+    with Store.open(place) as store:
+        assert store.seasons.get("next").season.packages == ("click",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[pairing]\npatiense = 2.0", "pairing.patiense; did you mean patience?"),
+        ("seat = [4]", "seat; did you mean seats?"),
+        ("[limits]\nmemory_mib = 1", "limits.memory_mib must lie between 16 and"),
+        ("packages = ['numpy>=2']", "package 'numpy>=2': write a name"),
+        ("packages = 'numpy'", "packages must be a list of texts"),
+        ("[", "no TOML"),
+    ],
+)
+def test_a_file_of_settings_that_makes_no_sense_is_refused_by_name(
+    run: Run, place: Path, tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "s.toml").write_text(text)
+    done = run("ladder", "init", "--trusted", "--settings", tmp_path / "s.toml")
+    assert (done.status, done.out) == (2, "")
+    assert words in one_line(done.err)
+    assert not place.exists()
 
 
 def test_without_a_ladder_every_command_says_how_to_make_one(run: Run, place: Path) -> None:

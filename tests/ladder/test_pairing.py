@@ -106,7 +106,7 @@ def test_bots_of_one_author_meet_where_the_season_allows_it() -> None:
     ("count", "same_author", "complaint"),
     [
         (0, False, "the smallest game needs 2 bots of different authors and there are 0"),
-        (1, False, "there are 1; submit more, or allow same_author in the season"),
+        (1, False, "there are 1; submit more, or open a season with --same-author"),
         (1, True, "the smallest game needs 2 bots and there are 1; submit more$"),
     ],
 )

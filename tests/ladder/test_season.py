@@ -1,11 +1,14 @@
 """Seasons: nothing is lost on the way to a file and back, and nonsense is refused by name."""
 
+import re
 from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import SeasonError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.pairing import PairingSettings
@@ -28,9 +31,12 @@ seasons = st.builds(
         tau=st.floats(0.0, 1.0),
         draw_probability=st.floats(0.001, 0.9),
     ),
+    packages=st.lists(st.sampled_from(["numpy==2.1.0", "torch"]), unique=True).map(tuple),
+    limits=st.builds(BotLimits, memory_mib=st.integers(16, 9999), processes=st.integers(1, 9999)),
     pairing=st.builds(
         PairingSettings,
         same_author=st.booleans(),
+        former_versions=st.booleans(),
         exploration=st.floats(0.0, 1.0),
         patience=st.floats(1.0, 100.0),
         provisional_games=st.integers(0, 100),
@@ -62,6 +68,17 @@ def test_a_preset_is_written_by_its_name_and_kept_by_its_options(name: str) -> N
 
 def test_what_is_left_out_has_its_default() -> None:
     assert Season.from_toml('name = "summer"') == Season("summer")
+
+
+def test_the_ladders_page_has_every_setting_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ladder.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(name = .*?)```", page, re.S)
+    assert Season.from_toml(text) == Season("winter")
+
+    def keys(toml: str) -> list[str]:
+        return re.findall(r"^(\[?\w+)", toml, re.M)
+
+    assert keys(text) == keys(Season("winter").to_toml())
 
 
 def test_a_file_as_people_write_it() -> None:

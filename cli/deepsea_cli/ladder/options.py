@@ -6,19 +6,21 @@ Invariant: the ladder's arguments are interpreted here alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from deepsea_cli.options import RULES_HELP
-from deepsea_rules.ruleset import DEFAULT
+from deepsea_cli.options import RULES_HELP, load_rules, read_text
+from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
+    from deepsea_ladder.season import Season
     from deepsea_ladder.store import Store
 
 VARIABLE: Final = "DEEPSEA_LADDER"
+FIRST_SEASON: Final = "main"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -53,45 +55,113 @@ def season_option(function: _F) -> _F:
 
 
 def settings_options(function: _F) -> _F:
-    """Add a season's settings to a command."""
-    for option in reversed(
-        (
-            click.option(
-                "--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP
-            ),
-            click.option(
-                "--seats",
-                "seats_text",
-                metavar="N[,N]...",
-                default="4",
-                show_default=True,
-                help="Bots at a table; several numbers mix sizes.",
-            ),
-            click.option(
-                "--clock",
-                metavar="TIME+BANK",
-                default="100ms+2s",
-                show_default=True,
-                help="Time for each decision, and a bank for each game for longer ones.",
-            ),
-            click.option(
-                "--isolation",
-                type=click.Choice(["sandbox", "process"]),
-                default="sandbox",
-                show_default=True,
-                help="Isolation of bots; `process` is for bots that you trust.",
-            ),
-            click.option("--trusted", is_flag=True, help="The same as --isolation process."),
-            click.option(
-                "--beta",
-                metavar="X",
-                type=float,
-                help="The luck in a game for the ratings; use 8 for seasons of two seats.",
-            ),
-        )
-    ):
+    """Add a season's settings to a command; `season_from` reads them."""
+    for option in reversed(_SETTINGS):
         function = option(function)
     return function
+
+
+_SETTINGS: Final = (
+    click.option("--rules", metavar="NAME|FILE.toml", help=RULES_HELP),
+    click.option(
+        "--seats",
+        metavar="N[,N]...",
+        show_default="4",
+        help="Bots at a table; several numbers mix sizes.",
+    ),
+    click.option(
+        "--clock",
+        metavar="TIME+BANK",
+        show_default="100ms+2s",
+        help="Time for each decision, and a bank for each game for longer ones.",
+    ),
+    click.option(
+        "--isolation",
+        type=click.Choice(["sandbox", "process"]),
+        show_default="sandbox",
+        help="Isolation of bots; `process` is for bots that you trust.",
+    ),
+    click.option("--trusted", is_flag=True, help="The same as --isolation process."),
+    click.option(
+        "--packages",
+        metavar="NAME[,NAME]...",
+        help="Packages that bots may use beside the SDK, such as numpy==2.1.0; you install them.",
+    ),
+    click.option(
+        "--memory",
+        metavar="MIB",
+        type=int,
+        show_default="512",
+        help="Memory limit of a bot with all its processes.",
+    ),
+    click.option(
+        "--processes",
+        metavar="N",
+        type=int,
+        show_default="64",
+        help="Limit of a bot's processes and threads.",
+    ),
+    click.option("--same-author", is_flag=True, help="Let bots of one author meet."),
+    click.option(
+        "--former-versions", is_flag=True, help="Let former versions of bots go on playing."
+    ),
+    click.option(
+        "--beta",
+        metavar="X",
+        type=float,
+        help="The luck in a game for the ratings; use 8 for seasons of two seats.",
+    ),
+    click.option(
+        "--settings",
+        "settings_file",
+        metavar="FILE.toml",
+        type=click.Path(path_type=Path),
+        help="File with any of a season's settings; other options override it.",
+    ),
+)
+
+
+def season_from(name: str | None, given: Mapping[str, Any]) -> Season:
+    """The season that the options describe; without a name it has the file's, or is `main`."""
+    from deepsea_arena.seasons import SeasonOptions, season_settings
+    from deepsea_ladder.season import Season
+
+    file = given["settings_file"]
+    base = Season(name or FIRST_SEASON) if file is None else _settings_in(file, name)
+    options = SeasonOptions(
+        rules=None if given["rules"] is None else load_rules(given["rules"]),
+        seats=None if given["seats"] is None else _seats(given["seats"]),
+        clock=given["clock"],
+        isolation="process" if given["trusted"] else given["isolation"],
+        packages=None if given["packages"] is None else _words(given["packages"]),
+        memory_mib=given["memory"],
+        processes=given["processes"],
+        beta=given["beta"],
+        same_author=given["same_author"] or None,
+        former_versions=given["former_versions"] or None,
+    )
+    return season_settings(base, options)
+
+
+def _settings_in(file: Path, name: str | None) -> Season:
+    from deepsea_ladder.errors import SeasonError
+    from deepsea_ladder.season import Season
+
+    try:
+        return Season.from_toml(read_text(file), name, FIRST_SEASON)
+    except SeasonError as error:
+        raise SeasonError(f"{file}: {error}") from None
+
+
+def _seats(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"--seats {text!r}: write numbers such as 4 or 2,3,4") from None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def open_store(text: str) -> Store:

@@ -7,24 +7,24 @@ play in every season.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from deepsea_cli.ladder.options import (
+    FIRST_SEASON,
     VARIABLE,
     default_store,
     open_store,
+    season_from,
     settings_options,
     store_option,
 )
-from deepsea_cli.options import load_rules
+from deepsea_cli.ladder.tables import peculiarities
 from deepsea_cli.output import say
-from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
     from deepsea_arena.seasons import SeasonInfo
-    from deepsea_ladder.season import Isolation, Season
 
 
 @click.command("init")
@@ -33,27 +33,16 @@ if TYPE_CHECKING:
     "--season",
     "name",
     metavar="NAME",
-    default="main",
-    show_default=True,
+    show_default=FIRST_SEASON,
     help="The name of its first season.",
 )
 @settings_options
-def init(
-    *,
-    store_text: str,
-    name: str,
-    rules_text: str,
-    seats_text: str,
-    clock: str,
-    isolation: Isolation,
-    trusted: bool,
-    beta: float | None,
-) -> None:
+def init(*, store_text: str, name: str | None, **settings: Any) -> None:
     """Create a ladder in a new file, or in an empty PostgreSQL database.
 
     An existing file is not changed.
     """
-    season = _settings(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
+    season = season_from(name, settings)
     from deepsea_arena.seasons import open_season
     from deepsea_ladder.store import Store
 
@@ -71,23 +60,13 @@ def init(
 @click.argument("name", metavar="NAME")
 @store_option
 @settings_options
-def season(
-    *,
-    store_text: str,
-    name: str,
-    rules_text: str,
-    seats_text: str,
-    clock: str,
-    isolation: Isolation,
-    trusted: bool,
-    beta: float | None,
-) -> None:
+def season(*, store_text: str, name: str, **settings: Any) -> None:
     """Open the season NAME, in which every bot starts without games."""
-    settings = _settings(name, rules_text, seats_text, clock, isolation, trusted=trusted, beta=beta)
+    opened = season_from(name, settings)
     from deepsea_arena.seasons import open_season
 
     with open_store(store_text) as store:
-        _say_season(open_season(store, settings))
+        _say_season(open_season(store, opened))
 
 
 @click.command("close")
@@ -105,33 +84,6 @@ def close(*, store_text: str, name: str) -> None:
     say(f"season {closed.season} is closed; seed {closed.seed}")
 
 
-def _settings(
-    name: str,
-    rules_text: str,
-    seats_text: str,
-    clock: str,
-    isolation: Isolation,
-    *,
-    trusted: bool,
-    beta: float | None,
-) -> Season:
-    """Make a season from the options."""
-    from deepsea_arena.seasons import season_settings
-
-    try:
-        seats = [int(part) for part in seats_text.split(",")]
-    except ValueError:
-        raise UserError(f"--seats {seats_text!r}: write numbers such as 4 or 2,3,4") from None
-    return season_settings(
-        name,
-        rules=load_rules(rules_text),
-        seats=seats,
-        clock=clock,
-        isolation="process" if trusted else isolation,
-        beta=beta,
-    )
-
-
 def _say_season(season: SeasonInfo) -> None:
     from deepsea_arena.seasons import missing_sandbox
 
@@ -140,6 +92,8 @@ def _say_season(season: SeasonInfo) -> None:
         f"season {season.name}: rules {season.rules!r}, {seats} seats, "
         f"clock {season.clock}, isolation {season.isolation}"
     )
+    for line in peculiarities(season):
+        say(line)
     say(f"commitment to its games' seed: {season.commitment}")
     if season.isolation == "process":
         say("its bots are trusted: they run as plain processes with your rights")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.ladder.tables import count, minute
+from deepsea_cli.ladder.tables import count, minute, peculiarities
 from deepsea_cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def _show_season(found: SeasonStatus) -> None:
     closed = ", closed" if found.season.closed_at else ""
     rate = found.games_per_second
     say(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
+    for line in peculiarities(found.season):
+        say(f"  {line}")
     if rate is not None:
         say(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
     say(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from deepsea_arena.seasons import SeasonInfo
     from deepsea_arena.standings import StandingLine
 
 
@@ -48,6 +49,26 @@ def count(number: int, what: str) -> str:
 def skill(mu: float, high: float) -> str:
     """A skill and its uncertainty."""
     return f"{mu:.1f} ±{high - mu:4.1f}"
+
+
+def peculiarities(season: SeasonInfo) -> list[str]:
+    """What a season has that others do not have, a line each."""
+    lines: list[str] = []
+    if season.same_author:
+        lines.append("bots of one author meet")
+    if season.former_versions:
+        lines.append("former versions play on")
+    from deepsea_ladder.bot_limits import BotLimits
+
+    usual = BotLimits()
+    if (season.memory_mib, season.processes) != (usual.memory_mib, usual.processes):
+        lines.append(f"a bot may take {season.memory_mib} MiB and {season.processes} processes")
+    if season.packages:
+        lines.append(f"its bots may count on {', '.join(season.packages)}")
+    if season.missing_packages:
+        missing = ", ".join(season.missing_packages)
+        lines.append(f"note: not installed here: {missing}; install them before games are played")
+    return lines
 
 
 def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Final, Protocol
 
-from deepsea_ladder.model import BotState, PairingQueue, RatedVersion, Rotation, StoredSeason
+from deepsea_ladder.model import PairingQueue, RatedVersion, Rotation, StoredSeason
 from deepsea_ladder.scheduling.pairing import Candidate, choose
 
 _LATELY: Final = 500
@@ -78,9 +78,7 @@ class Matchmaker:
         for entry in self._store.ratings.entries(self._season):
             version = entry.version
             # A bot that was added between the two queries gets games from the next call on.
-            if not entry.is_current or version.id not in queue.last_rotation:
-                continue
-            if entry.state is BotState.ACTIVE:
+            if version.id in queue.last_rotation and entry.gets_games(self._season.season):
                 candidates.append(
                     Candidate(
                         bot=version.id,

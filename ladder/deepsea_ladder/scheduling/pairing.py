@@ -35,6 +35,8 @@ class PairingSettings:
 
     same_author: bool = False
     """Whether bots of one author may meet."""
+    former_versions: bool = False
+    """Whether the former versions of bots go on playing."""
     exploration: float = 0.1
     """The share of opponents that are drawn from all bots, whatever their strength."""
     patience: float = 4.0
@@ -123,7 +125,7 @@ def _sizes(
         what = "bots" if settings.same_author else "bots of different authors"
         raise PairingError(
             f"the smallest game needs {min(seats)} {what} and there are {available}; submit more"
-            + ("" if settings.same_author else ", or allow same_author in the season")
+            + ("" if settings.same_author else ", or open a season with --same-author")
         )
     return sizes
 

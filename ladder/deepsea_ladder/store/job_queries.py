@@ -196,14 +196,17 @@ def _last_rotations(connection: Connection, season: StoredSeason) -> dict[int, i
         .limit(1)
         .correlate(versions)
     )
-    rows = connection.execute(
+    query = (
         select(
             versions.c.id,
             func.coalesce(its_last.scalar_subquery(), when_it_came.scalar_subquery(), 0),
         )
         .join(bots, bots.c.id == versions.c.bot_id)
-        .where(versions.c.number == bots.c.version, bots.c.state == BotState.ACTIVE)
+        .where(bots.c.state == BotState.ACTIVE)
     )
+    if not season.season.pairing.former_versions:
+        query = query.where(versions.c.number == bots.c.version)
+    rows = connection.execute(query)
     return dict(rows.all())
 
 

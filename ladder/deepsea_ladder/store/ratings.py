@@ -50,13 +50,15 @@ class Ratings:
         self._database = database
 
     def entries(self, season: StoredSeason) -> list[RatedVersion]:
-        """Every version that has played in the season, and every newest version, by its id."""
+        """Every version that plays or has played in the season, by its id."""
         with self._database.read() as connection:
             tallies = read_tallies(connection, season)
             bots = {bot.name: bot for bot in current_bots(connection)}
             versions = {bot.current.id: bot.current for bot in bots.values()}
-            older = [version for version in tallies if version not in versions]
-            versions |= versions_by_id(connection, older)
+            older = set(tallies)
+            if season.season.pairing.former_versions:
+                older.update(connection.execute(select(schema.bot_versions.c.id)).scalars())
+            versions |= versions_by_id(connection, sorted(older - versions.keys()))
         newcomer = RatingTotals(season.season.rating.newcomer)
         return [
             _entry(version, tallies.get(key, newcomer), bots[version.bot])

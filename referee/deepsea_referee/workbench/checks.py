@@ -23,6 +23,11 @@ from deepsea_referee.play_game import play_game
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.timing.decision_timer import Heard
 from deepsea_referee.transport.session import Session
+from deepsea_referee.workbench.requirements import (
+    installed_version,
+    missing_here,
+    parse_requirements,
+)
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
@@ -91,7 +96,7 @@ async def examine(
     samples = sample_bots()
     other = resolve(OPPONENT) if OPPONENT in samples else bot
     pool = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
-    findings = [] if bot.facts is None else [files(bot.facts)]
+    findings = [] if bot.facts is None else [files(bot.facts), *requirements(bot.facts)]
     try:
         async with pool:
             examination = _Examination(pool, control, on_game)
@@ -129,6 +134,20 @@ def files(facts: BundleFacts) -> CheckResult:
     if facts.links:
         parts.append(f"kept as copies, being links: {some(facts.links)}")
     return CheckResult("files", True, True, "; ".join(parts))
+
+
+def requirements(facts: BundleFacts) -> list[CheckResult]:
+    """Which of the packages that it needs this environment has; nothing if it names none."""
+    if facts.requirements is None:
+        return []
+    needed = parse_requirements(facts.requirements)
+    missing = missing_here(needed)
+    here = [f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing]
+    found = f"here are {', '.join(here) or 'none of them'}"
+    if missing:
+        found = f"not here: {', '.join(missing)}; {found}"
+    remedy = "install them where deepsea-referee is; a season names those that it offers"
+    return [CheckResult("requirements", not missing, False, found, remedy)]
 
 
 def some(paths: Sequence[str]) -> str:
