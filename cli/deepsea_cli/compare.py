@@ -213,13 +213,10 @@ def _report(
 
 
 def _explain_faults(comparison: Comparison, names: Sequence[str]) -> None:
-    for name, kinds, forfeits, first in zip(
-        names, comparison.faults, comparison.forfeits, comparison.first_faults, strict=True
-    ):
-        if kinds:
-            listed = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
-            say(f"faults of {name}: {listed}; games forfeited: {forfeits}; the first one:")
-            say(f"  {first}")
+    from deepsea_cli.report import explain_faults
+
+    for kinds in comparison.fault_kinds:
+        explain_faults(kinds, names)
     if comparison.clean_blocks < comparison.blocks:
         mean = comparison.clean_mean
         told = f", where the difference is {mean:+.3f}" if mean is not None else ""
@@ -257,9 +254,10 @@ def _document(
         return {"a": a, "b": b, "difference": a - b, "interval": list(sequence.interval)}
 
     def faults(side: int) -> dict[str, Any]:
+        kinds = comparison.fault_kinds[side]
         return {
             "faults": dict(sorted(comparison.faults[side].items())),
-            "first": comparison.first_faults[side],
+            "first": next((kind.line(names[side]) for kind in kinds), None),
             "forfeits": comparison.forfeits[side],
         }
 

@@ -47,7 +47,8 @@ def exit_status(run: Callable[[], object]) -> int:
         known = _ours(error)
         if known is None:
             raise
-        return _say(*known)
+        detail = str(getattr(error, "detail", ""))
+        return _say(known[0], known[1], detail)
     return status if isinstance(status, int) else DONE
 
 
@@ -86,9 +87,11 @@ def _one_line(message: str) -> str:
     return one_line(message)
 
 
-def _say(message: str, status: int) -> int:
+def _say(message: str, status: int, detail: str = "") -> int:
     with contextlib.suppress(OSError):
         click.echo(f"deepsea-referee: {message}", err=True)
+        for line in detail.splitlines():
+            click.echo(f"  {line}", err=True)
     return status
 
 

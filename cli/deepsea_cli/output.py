@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
@@ -18,6 +18,9 @@ from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+
+TAB: Final = "\t"
 
 
 def width() -> int:
@@ -65,6 +68,12 @@ def say(line: str) -> None:
     if sys.stdout.isatty():
         line = textwrap.fill(line, width(), subsequent_indent=" " * 6, break_on_hyphens=False)
     click.echo(line)
+
+
+def say_lines(text: str, indent: str = "") -> None:
+    """Lines of text on stdout as they are, such as a traceback: not wrapped."""
+    for line in text.splitlines():
+        click.echo(f"{indent}{printable(line, keep=TAB)}".rstrip())
 
 
 def print_json(document: object) -> None:

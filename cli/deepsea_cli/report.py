@@ -12,9 +12,11 @@ from typing import Final
 
 import click
 
-from deepsea_cli.output import say
+from deepsea_cli.output import say, say_lines
 from deepsea_cli.text_table import Column, grid
+from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.summary import (
+    EXPLAINED,
     BotSummary,
     GameResult,
     MatchResult,
@@ -23,9 +25,8 @@ from deepsea_referee.results.summary import (
 )
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import printable
+from deepsea_rules.time_control import duration_text
 
-EXCEPTION_LINES: Final = 20
-"""How much of a bot's traceback is shown: its end."""
 SHORT_SEED: Final = 24
 """A longer seed, such as a random one, is printed at the end only."""
 
@@ -48,8 +49,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
         say(_winner(result, result.first_game))
     for name in result.computing_off_turn():
         say(f"{name} computes on others' turns (results.json has its share); --freeze stops that")
-    _explain("fault", result.faults.count, result.fault_lines())
-    _show_first_exception(result)
+    explain_faults(result.faults, [bot.name for bot in result.bots])
     voids = [f"game {void.game}: {void.reason}" for void in result.voids]
     _explain("void game", result.voids.count, voids)
     _say_where(result, seed, out, again)
@@ -78,9 +78,7 @@ def _mean(value: float | None, digits: int) -> str:
 
 
 def _time(us: int | None) -> str:
-    if us is None:
-        return "-"
-    return f"{us / 1_000_000:.2f} s" if us >= 1_000_000 else f"{us / 1000:.1f} ms"
+    return "-" if us is None else duration_text(us)
 
 
 def _winner(result: MatchResult, game: GameResult) -> str:
@@ -103,13 +101,20 @@ def _explain(what: str, count: int, lines: Sequence[str]) -> None:
         say(f"  and {count - len(lines)} more")
 
 
-def _show_first_exception(result: MatchResult) -> None:
-    """What the first bot that raised sent about it, such as its traceback."""
-    error = next((report.error for _, report in result.faults if report.error), None)
-    if error is not None:
-        say("the first exception:")
-        for line in error.splitlines()[-EXCEPTION_LINES:]:
-            click.echo(f"  {printable(line)}")
+def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
+    """The first kinds of faults, each in one line with the author's part of the error below it.
+
+    names  of the bots, by their index
+    """
+    kinds = list(faults)
+    if not kinds:
+        return
+    say(f"{faults.count} fault{'' if faults.count == 1 else 's'}:")
+    for kind in kinds[:EXPLAINED]:
+        say(f"  {kind.line(names[kind.bot])}")
+        say_lines(kind.first.error, "    ")
+    if len(kinds) > EXPLAINED:
+        say(f"  and {len(kinds) - EXPLAINED} other kinds")
 
 
 def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:

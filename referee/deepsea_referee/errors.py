@@ -28,12 +28,25 @@ class RefereeError(Exception):
 
 
 class UserError(Exception):
-    """Bad input: one line that says what happened, where, and what to do."""
+    """Bad input: one line that says what happened, where, and what to do.
+
+    detail  lines to show below it, such as the author's traceback; safe to print
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.detail)
 
 
 class BotStartError(UserError):
     """A bot's program cannot be started, or exited before it connected."""
 
-    def __init__(self, bot: int, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, bot: int, message: str, detail: str = "") -> None:
+        super().__init__(message, detail)
         self.bot = bot
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.bot, str(self), self.detail)

@@ -12,9 +12,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
+from deepsea_referee.bots.author_error import author_error
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import with_unique_names
 from deepsea_referee.errors import UserError
@@ -89,6 +91,12 @@ def play_number(
     if hung is not None:
         raise _hangs(hung, settings, number, players, watch.limit_s)
     played = game.played()
+    folders = [settings.bots[bot].folder for bot in line_up]
+    faults = [
+        replace(report, error=author_error(report.error, folders[report.seat]))
+        for report in played.faults
+    ]
+    played = replace(played, faults=tuple(faults))
     return GameResult.of(number, line_up, played), played.record
 
 

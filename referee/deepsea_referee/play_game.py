@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from deepsea_referee.bots.author_error import author_error
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import BotProcess
 from deepsea_referee.game_loop import AskedSeat, play_to_end
@@ -31,6 +32,11 @@ async def play_game(
     """
     between = between or {}
     processes = await _ready(pool, line_up)
+    missing = {
+        seat: pool.given_up(line_up[seat])
+        for seat, process in enumerate(processes)
+        if not process.session.usable
+    }
     seats: list[AskedSeat] = [process.session for process in processes]
     for seat, disturb in between.items():
         seats[seat] = disturb(processes[seat].session)
@@ -39,7 +45,9 @@ async def play_game(
         pool.finished_game(bot)
     played = refereed.played()
     faults = [
-        report if report.seat in between else await _explained(report, processes[report.seat])
+        report
+        if report.seat in between
+        else await _explained(report, processes[report.seat], missing.get(report.seat))
         for report in played.faults
     ]
     return replace(played, faults=tuple(faults))
@@ -57,9 +65,19 @@ async def _ready(pool: BotPool, line_up: Sequence[int]) -> list[BotProcess]:
     return processes
 
 
-async def _explained(report: FaultReport, process: BotProcess) -> FaultReport:
-    """The report with what the process itself tells about it."""
+async def _explained(report: FaultReport, process: BotProcess, missing: str | None) -> FaultReport:
+    """The report with what the process itself tells about it.
+
+    missing  None if it was there when the game began; else why it was not started, or ""
+    """
+    if missing:
+        return replace(report, came=missing, when="absent")
     process.troubled = True
+    if missing == "":  # its start says already how it ended
+        return replace(report, when="start", error=process.error_text())
+    if report.error:
+        return replace(report, error=author_error(report.error, process.bot.folder))
     if report.fault is not Fault.CRASH:
         return report
-    return replace(report, came=f"{report.came}: {await process.last_words()}")
+    came = f"{report.came}: {await process.exit_text()}"
+    return replace(report, came=came, error=process.error_text())

@@ -147,7 +147,9 @@ def _send(connection: Connection, message: Message) -> None:
 
 def _portable(error: Exception) -> Exception:
     """What can be raised in another process."""
-    for kind in (UserError, SandboxUnavailable, RefereeError):
+    if isinstance(error, UserError):
+        return error
+    for kind in (SandboxUnavailable, RefereeError):
         if isinstance(error, kind):
             return kind(str(error))
     if isinstance(error, OSError):

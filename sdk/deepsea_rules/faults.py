@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from .actions import Kind
+from .time_control import duration_text
 
 
 class Fault(StrEnum):
@@ -36,8 +37,10 @@ class Fault(StrEnum):
 FAULTS_TO_FORFEIT: Final = 3
 """The fault that forfeits the seat, counted per game."""
 
-FATAL: Final = frozenset({Fault.START_TIMEOUT, Fault.CRASH})
-"""Faults after which nobody is left to answer: they forfeit at once."""
+FATAL: Final = frozenset(
+    {Fault.START_TIMEOUT, Fault.CRASH, Fault.PROTOCOL_ERROR, Fault.RESOURCE_LIMIT}
+)
+"""Faults that end the stream: nobody is left to answer, so they forfeit at once."""
 
 _LEGAL_SHOWN: Final = 6
 
@@ -68,7 +71,10 @@ class FaultReport:
     forfeit: bool
     """Whether the seat forfeited the game with it."""
     error: str = ""
-    """The traceback, or another text of many lines, that the bot sent about an exception."""
+    """The traceback, or another text of many lines, that the bot left about it."""
+    when: Literal["decision", "start", "absent"] = "decision"
+    """Whether it happened at the decision or when the process was started for this game; absent: it
+    happened in earlier games, after which the bot was not started again."""
 
     def explanation(self) -> str:
         """What was asked, what came, how long it took, and what was played, in one line."""
@@ -76,7 +82,9 @@ class FaultReport:
         if len(self.legal) > _LEGAL_SHOWN:
             legal += ", ..."
         end = "; the seat forfeits" if self.forfeit else ""
+        if self.when != "decision":
+            return f"{self.fault}: {self.came}{end}"
         return (
-            f"{self.fault} after {self.us} us: asked to {self.kind} ({legal}), {self.came}; "
-            f"played {self.played}{end}"
+            f"{self.fault} after {duration_text(self.us)}: asked to {self.kind} ({legal}), "
+            f"{self.came}; played {self.played}{end}"
         )

@@ -96,4 +96,11 @@ class Bank:
 
 def overrun(limit_us: int) -> str:
     """The text of a timeout's report."""
-    return f"it had {limit_us} us for the decision"
+    return f"it had {duration_text(limit_us)} for the decision"
+
+
+def duration_text(us: int) -> str:
+    """A time as tables and reports show it."""
+    if us < 100:
+        return f"{us} us"
+    return f"{us / 1_000_000:.2f} s" if us >= 1_000_000 else f"{us / 1000:.1f} ms"

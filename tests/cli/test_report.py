@@ -117,18 +117,27 @@ def test_a_shared_win_has_no_single_winner(capsys: pytest.CaptureFixture[str]) -
     assert f"greedy (seat A) and {NAMES[1]} (seat B) share the first place with 10" in text
 
 
-def test_the_first_ten_faults_are_explained_and_the_rest_counted(
+def test_the_same_faults_are_one_line_and_others_have_their_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     games = [game(number, faults=3) for number in range(1, 5)]
     text = said(capsys, result(*games, games_asked=4))
     assert "12 faults:\n" in text
-    assert text.count("it answered 'jump'") == 10
-    assert "  and 2 more\n" in text
+    assert (
+        "  random: illegal_action ×12, first in game 1, seat C, decision 7, after 0.4 ms: "
+        "it answered 'jump'\n" in text
+    )
+    assert text.count("it answered 'jump'") == 1
+    many = [
+        replace(one, faults=(replace(one.faults[0], came=f"it answered {one.game}"),))
+        for one in (game(number, faults=1) for number in range(1, 13))
+    ]
+    assert "  and 2 other kinds\n" in said(capsys, result(*many))
     assert "(seat B) wins" not in text
     one = said(capsys, result(game(faults=1)))
     assert "1 fault:\n" in one
-    assert "more" not in one
+    assert "×" not in one
+    assert "other" not in one
 
 
 def test_void_games_are_reported_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,16 +172,11 @@ def test_wide_characters_keep_the_columns(
     assert cell_len(table[0]) <= 60
 
 
-def test_the_first_exception_is_shown_with_the_end_of_its_traceback(
+def test_an_exception_is_shown_once_with_its_traceback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     plain = game(1, faults=1)
-    lines = [f"  line {number}" for number in range(100)]
-    error = "\n".join(["Traceback ...", *lines, "KeyError: '\x1b[2J'"])
+    error = "Traceback (most recent call last):\n  File \"b.py\", line 7, in f\nKeyError: '\x1b[2J'"
     raised = replace(plain.faults[0], fault=Fault.EXCEPTION, error=error)
     text = said(capsys, result(plain, replace(game(2), faults=(raised, raised))))
-    assert text.count("the first exception:\n") == 1
-    assert "  KeyError: '\\x1b[2J'\n" in text
-    assert "line 99\n" in text
-    assert "line 9\n" not in text
-    assert "exception" not in said(capsys, result(plain))
+    assert text.count("\n      File \"b.py\", line 7, in f\n    KeyError: '\\x1b[2J'\n") == 1

@@ -27,8 +27,6 @@ def captured(*parts: bytes, kept_bytes: int = 64) -> OutputCapture:
 def test_what_fits_is_kept_as_it_is() -> None:
     capture = captured(b"one\n", "zwölf\n".encode())
     assert capture.text() == "one\nzwölf\n"
-    assert capture.last_line() == "zwölf"
-    assert capture.last_line(but="zw") == "one"
 
 
 def test_the_beginning_and_the_end_are_kept_with_a_marker_between() -> None:
@@ -36,9 +34,8 @@ def test_the_beginning_and_the_end_are_kept_with_a_marker_between() -> None:
     assert capture.text() == "a" * 32 + "\n[... 1016 bytes left out ...]\n" + "c" * 32
 
 
-def test_nothing_printed_is_no_line() -> None:
-    assert captured().last_line() == ""
-    assert captured(b"\n \n").last_line() == ""
+def test_nothing_printed_is_no_text() -> None:
+    assert captured().text() == ""
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,11 @@ class Process:
     def __init__(self, session: Session) -> None:
         self.session = session
 
-    async def last_words(self) -> str:
+    async def exit_text(self) -> str:
         return "exited with status 3"
+
+    def error_text(self) -> str:
+        return "KeyError: 3"
 
 
 class Pool:
@@ -39,6 +42,7 @@ class Pool:
     def __init__(self, sessions: list[Session]) -> None:
         self.processes = [Process(session) for session in sessions]
         self.broken: int | None = None
+        self.gone = ""
         self.came: list[int] = []
         self.finished: list[int] = []
 
@@ -48,6 +52,9 @@ class Pool:
         await asyncio.to_thread(int)  # it takes a moment
         self.came.append(bot)
         return self.processes[bot]
+
+    def given_up(self, bot: int) -> str:
+        return self.gone
 
     def finished_game(self, bot: int) -> None:
         self.finished.append(bot)
@@ -68,7 +75,9 @@ def test_a_line_up_plays_and_its_crash_is_explained() -> None:
         await table.close()
         (fault,) = played.faults
         assert (fault.seat, fault.fault) == (1, Fault.CRASH)
-        assert fault.came == "gone: exited with status 3"
+        # It was gone before the game began: nothing was asked of it.
+        assert (fault.came, fault.when, fault.error) == ("gone", "start", "KeyError: 3")
+        assert fault.explanation() == "crash: gone; the seat forfeits"
         assert [process.troubled for process in pool.processes] == [True, False]
         assert pool.finished == [1, 0]
         verify(played.record)

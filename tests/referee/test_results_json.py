@@ -68,6 +68,7 @@ def test_everything_is_in_it() -> None:
                 "played": "down",
                 "forfeit": True,
                 "error": "",
+                "when": "decision",
             }
         ],
     }

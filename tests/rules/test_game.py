@@ -457,14 +457,14 @@ C, S = Fault.CRASH, Fault.START_TIMEOUT
         ([T], None),
         ([T, T], None),
         ([T, I], None),
-        ([R, P], None),
+        ([P], (0, P)),
+        ([R], (0, R)),
         ([T, T, T], (2, T)),
         ([T, I, P], (2, P)),
-        ([R, R, I], (2, I)),
         ([C], (0, C)),
         ([S], (0, S)),
         ([T, C], (1, C)),
-        ([I, P, C], (2, C)),
+        ([I, T, C], (2, C)),
     ],
 )
 def test_what_forfeits(faults: list[Fault], forfeit: tuple[int, Fault] | None) -> None:
@@ -484,7 +484,7 @@ def test_what_forfeits(faults: list[Fault], forfeit: tuple[int, Fault] | None) -
 
 
 def test_faults_count_by_seat() -> None:
-    game = play_with_faults(new_game(), {0: [T, T], 1: [I, I], 2: [P, P]})
+    game = play_with_faults(new_game(), {0: [T, T], 1: [I, I], 2: [T, I]})
     assert game.forfeits == []
 
 

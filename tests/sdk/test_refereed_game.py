@@ -60,7 +60,7 @@ def test_more_than_budget_and_bank_is_a_timeout(us: int, late: bool) -> None:
     assert (report is not None) is late
     if report is not None:
         assert (report.fault, report.us, report.played) == (Fault.TIMEOUT, us, question.legal[0])
-        assert report.came == "it had 1100 us for the decision"
+        assert report.came == "it had 1.1 ms for the decision"
 
 
 def test_an_illegal_answer_is_reported_and_the_default_played() -> None:
@@ -93,7 +93,7 @@ def test_the_third_fault_forfeits_and_a_crash_at_once() -> None:
     while not it.game.forfeits:
         question = asked(it)
         if question.seat == 0:
-            forfeits.append(it.fault(question, Fault.PROTOCOL_ERROR, "noise").forfeit)
+            forfeits.append(it.fault(question, Fault.ILLEGAL_ACTION, "noise").forfeit)
         else:
             it.answer(question, question.legal[0])
     assert forfeits == [False] * (FAULTS_TO_FORFEIT - 1) + [True]

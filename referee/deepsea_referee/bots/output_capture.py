@@ -70,11 +70,6 @@ class OutputCapture:
         marker = f"\n[... {self._left_out} bytes left out ...]\n"
         return escaped(bytes(self._head)) + marker + escaped(bytes(self._tail))
 
-    def last_line(self, but: str = "\n") -> str:
-        """The last line that is not empty and does not begin with `but`; "" if there is none."""
-        lines = map(str.strip, reversed(self.text().split("\n")))
-        return next((line for line in lines if line and not line.startswith(but)), "")
-
     def _read(self) -> None:
         try:
             more = self._take()

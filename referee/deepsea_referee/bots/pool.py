@@ -72,11 +72,20 @@ class BotPool:
         place = self._places[bot]
         async with place.lock:
             if place.process is None or not place.process.session.usable:
-                came_late = place.process is not None and place.process.missed_start
-                if place.failures < FAILURES_IN_A_ROW and not came_late:
+                late = place.process is not None and place.process.missed_start
+                failed = place.failures == FAILURES_IN_A_ROW
+                if not late and not failed:
                     await self._start_again(place)
+                elif failed or place.given is place.process:
+                    what = f"{FAILURES_IN_A_ROW} failures in a row" if failed else "a start timeout"
+                    place.given_up = f"not started again after {what}"
             assert place.process is not None
+            place.given = place.process
             return place.process
+
+    def given_up(self, bot: int) -> str:
+        """Why the bot is not started any more; "" if it is."""
+        return self._places[bot].given_up
 
     def finished_game(self, bot: int) -> None:
         """Reset the count of failures of a bot that still runs at the end of a game."""
@@ -88,7 +97,8 @@ class BotPool:
         try:
             await self._start(place)
         except EarlyEnd as error:
-            raise BotStartError(place.number, f"bot {place.bot.name!r}: {error}") from None
+            message = f"bot {place.bot.name!r}: {error}"
+            raise BotStartError(place.number, message, error.error) from None
 
     async def _start_again(self, place: _Place) -> None:
         await self._end(place)
@@ -130,5 +140,8 @@ class _Place:
         self.process: BotProcess | None = None
         self.starts = 0
         self.failures = 0
+        self.given: BotProcess | None = None
+        """The process that the last game got."""
+        self.given_up = ""
         self.logs = 0
         self.lock = asyncio.Lock()

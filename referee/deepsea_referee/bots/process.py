@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from deepsea_referee.bots.author_error import author_error, last_words
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, RefereeError
@@ -62,7 +63,11 @@ class Hosting:
 
 
 class EarlyEnd(Exception):
-    """The program exited before it connected, or could not be started."""
+    """The program exited before it connected, or could not be started; with the author's error."""
+
+    def __init__(self, message: str, error: str = "") -> None:
+        super().__init__(message)
+        self.error = error
 
 
 class _Gauge:
@@ -130,7 +135,7 @@ class BotProcess:
         if not session.connected.done():
             if self._contained is not None and (error := self._contained.setup_error()):
                 raise RefereeError(f"the isolation of {self.bot.name!r} failed: {error}")
-            raise EarlyEnd(await self.last_words(" before connecting"))
+            raise EarlyEnd(await self.exit_text(" before connecting"), self.error_text())
 
     async def stop(self) -> None:
         """Stop the whole process tree and free everything. May be called again, and at any time."""
@@ -158,8 +163,8 @@ class BotProcess:
         """Whether its program has been started and has not exited."""
         return self._contained is not None and not self._exited.done()
 
-    async def last_words(self, when: str = "") -> str:
-        """Its exit status, with `when` after it, and the last line of its stderr."""
+    async def exit_text(self, when: str = "") -> str:
+        """Its exit status, with `when` after it, and the name of its error, if it left one."""
         if self.running:
             with contextlib.suppress(TimeoutError):
                 async with time_limit(self._clock, self._hosting.grace_us):
@@ -171,9 +176,14 @@ class BotProcess:
         if limit := self._contained.over_limit():
             status = f"{status} because it exceeded a limit ({limit})"
         # A hint explains why a program ended well and too early; an error says so itself.
+        error = self.error_text()
         failed = self._contained.returncode != 0
-        last = (self._stderr.last_line(but=HINT) if failed else "") or self._stderr.last_line()
-        return f"{status}{when}; stderr: {last or '(empty)'}"
+        words = (last_words(error, but=HINT) if failed else "") or last_words(error)
+        return f"{status}{when}: {words}" if words else f"{status}{when}"
+
+    def error_text(self) -> str:
+        """The last error that it wrote to stderr, as its author needs it."""
+        return author_error(self._stderr.text(), self.bot.folder)
 
     def log(self) -> str:
         """Its output, as text that is safe to show; "" if it printed nothing."""

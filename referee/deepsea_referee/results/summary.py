@@ -14,9 +14,9 @@ from typing import Final, Generic, Self, TypeVar
 
 from deepsea_referee.bots.output_capture import BotLog
 from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.latency_histogram import LatencyHistogram
 from deepsea_referee.timing.off_turn import OffTurn, computes_off_turn
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Decision, Forfeit
 from deepsea_rules.ruleset import RuleSet
@@ -24,7 +24,7 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import PlayedGame
 
 EXPLAINED: Final = 10
-"""How many faults and void games are kept to be explained; of the rest there is a count."""
+"""How many void games are kept to be explained; of the rest there is a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class MatchResult:
     """How many count."""
     first_game: GameResult | None = None
     """Of those that count, the one with the lowest number."""
-    faults: Earliest[tuple[GameResult, FaultReport]] = field(default_factory=Earliest)
+    faults: FaultKinds = field(default_factory=FaultKinds)
     voids: Earliest[VoidGame] = field(default_factory=Earliest)
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
@@ -158,8 +158,9 @@ class MatchResult:
             tally.points += result.points[seat]
             tally.times.add(times[seat])
         for report in result.faults:
-            self._tallies[result.seats[report.seat]].faults += 1
-            self.faults.add(result.game, (result, report))
+            bot = result.seats[report.seat]
+            self._tallies[bot].faults += report.when != "absent"
+            self.faults.add(result.game, bot, report)
         for forfeit in result.forfeits:
             self._tallies[result.seats[forfeit.seat]].forfeits += 1
 
@@ -168,12 +169,8 @@ class MatchResult:
         self.voids.add(void.game, void)
 
     def fault_lines(self) -> list[str]:
-        """The first faults, each in one line, for people."""
-        return [
-            f"game {result.game}, {self.bots[result.seats[report.seat]].name} in seat "
-            f"{SEAT_LETTERS[report.seat]}, decision {report.decision}: {report.explanation()}"
-            for result, report in self.faults
-        ]
+        """The kinds of faults, each in one line, for people."""
+        return [kind.line(self.bots[kind.bot].name) for kind in self.faults]
 
     def computing_off_turn(self) -> list[str]:
         """The names of bots that certainly compute on others' turns."""

@@ -235,7 +235,7 @@ class _Examination:
         name = "dropped connection"
         process = await self._pool.ready(0)
         await self._play(PRESETS[DEFAULT], 2, 0, _Dropped)
-        end = await process.last_words()
+        end = await process.exit_text()
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
             return CheckResult(name, False, True, f"{end} after the connection was dropped", remedy)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_rules.scoring import placement_scores
@@ -44,8 +45,8 @@ class Comparison:
         self.faults: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         """The faults of A and of B by kind."""
         self.forfeits = [0, 0]
-        self.first_faults: list[str | None] = [None, None]
-        """The first fault of A and of B, explained."""
+        self.fault_kinds = (FaultKinds(), FaultKinds())
+        """The same ones counted together; their bot is 0 for A, 1 for B."""
         self.clean_blocks = 0
         """Blocks in which neither of the two was at fault,"""
         self._clean_sum = 0.0
@@ -71,12 +72,13 @@ class Comparison:
                 values[side].extend(scores[seat] for seat in seats)
                 values[2 + side].extend(game.points[seat] for seat in seats)
                 faults = [fault for fault in game.faults if fault.seat in seats]
-                kinds = [str(fault.fault) for fault in faults]
-                if faults and self.first_faults[side] is None:
-                    self.first_faults[side] = faults[0].explanation()
-                self.faults[side].update(kinds)
+                for fault in faults:
+                    self.fault_kinds[side].add(game.game, side, fault)
+                self.faults[side].update(
+                    str(fault.fault) for fault in faults if fault.when != "absent"
+                )
                 self.forfeits[side] += sum(forfeit.seat in seats for forfeit in game.forfeits)
-                clean = clean and not kinds
+                clean = clean and not faults
         placed, placed_b, scored, scored_b = (sum(v) / len(v) for v in values)
         lead = scored - scored_b
         self.placement.add(placed - placed_b)
