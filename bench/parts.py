@@ -17,7 +17,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, preset
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.clock import TimeLeft
 from figures import median
 
 LEFT: Final = TimeLeft(100_000, 2_000_000)

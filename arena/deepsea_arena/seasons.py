@@ -20,9 +20,9 @@ from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_ladder.season import Isolation, Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_referee.random import fresh_seed
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.entropy import fresh_seed
 
 FreshSeed = Callable[[], bytes]
 """Draws the 32 bytes that a season's chance follows from."""

@@ -22,7 +22,7 @@ from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_referee.random import fresh_seed
+from deepsea_sdk.entropy import fresh_seed
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
 NO_SHOW: Final = -1.0

@@ -126,11 +126,11 @@ def command(
     rules = load_rules(rules_text)
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve, with_unique_names
-    from deepsea_referee.random import fresh_seed
     from deepsea_referee.sandbox.probe import choose
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.paired_blocks import BlockSettings, play_blocks, seated
     from deepsea_rules.time_control import TimeControl
+    from deepsea_sdk.entropy import fresh_seed
 
     seed_text = fresh_seed().hex()[:16] if seed is None else seed
     pair = [resolve(a), resolve(b)]

@@ -15,11 +15,9 @@ import click
 from deepsea_cli.options import SEAT, load_record
 from deepsea_cli.output import say
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_rules.actions import split_order
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, RulesError
 from deepsea_rules.notation import format_view
-from deepsea_rules.view import View
 
 
 class BotRaised(Exception):
@@ -66,7 +64,7 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
                 click.echo(f"  {format_view(moment.view)}")
                 say(f"  options  {', '.join(moment.view.legal)}")
                 say(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
-                say(f"  now      {action}{'' if _legal(moment.view, action) else ' (not legal)'}")
+                say(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")
     click.echo()
     say(f"{others} of {decisions} decisions of seat {seat} differ now")
 
@@ -78,10 +76,3 @@ def _authors_code() -> Iterator[None]:
         yield
     except (UserError, RefereeError, RulesError, click.ClickException, OSError) as error:
         raise BotRaised(f"the bot raised {type(error).__name__}: {error}") from error
-
-
-def _legal(view: View, action: str) -> bool:
-    if view.kind == "order" and action.startswith("order:"):
-        # There may be more orders than are listed.
-        return sorted(split_order(action)) == sorted(item.name for item in view.items)
-    return action in view.legal

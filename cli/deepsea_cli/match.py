@@ -129,10 +129,10 @@ def command(
     with probe.look(level) as begun:
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
-        from deepsea_referee.random import fresh_seed
         from deepsea_referee.results.folder import ResultsFolder
         from deepsea_referee.results.results_json import ResultsJson
         from deepsea_rules.time_control import TimeControl
+        from deepsea_sdk.entropy import fresh_seed
 
         chosen = probe.choose(level, begun)
 

@@ -15,7 +15,7 @@ from deepsea_referee.timing.decision_timer import Heard, TimedAnswer
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Question
 from deepsea_sdk import wire
-from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 
 

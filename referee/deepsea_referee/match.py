@@ -27,7 +27,6 @@ from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.interrupts import on_signals
 from deepsea_referee.play_game import play_game
-from deepsea_referee.random import fresh_seed
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
@@ -36,6 +35,7 @@ from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.entropy import fresh_seed
 from deepsea_sdk.refereed_game import RefereedGame
 
 DEFAULT_CLOCK: Final = TimeControl(budget_us=100_000, bank_us=2_000_000)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from .actions import order_by_name
+from .actions import ORDER, order_by_name, split_order
 from .constants import HOME, PILE_ITEMS
 from .position import Position
 from .ruleset import RuleSet
@@ -60,6 +60,11 @@ def in_order(state: Position, seat: int, names: Sequence[str]) -> tuple[Unit, ..
         del left[index]
         ordered.append(items.pop(index))
     return tuple(ordered)
+
+
+def is_order(action: str, items: Iterable[Unit]) -> bool:
+    """Whether an action lays all of these items, in any order."""
+    return action.startswith(ORDER) and sorted(split_order(action)) == sorted(names_of(items))
 
 
 def names_of(items: Iterable[Unit]) -> list[str]:

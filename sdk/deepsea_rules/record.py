@@ -125,6 +125,18 @@ class GameRecord:
         return record
 
 
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The same names; one that stands there already gets a number: "greedy", "greedy 2"."""
+    found: list[str] = []
+    for name in names:
+        new, number = name, 1
+        while new in found or (number > 1 and new in names):
+            number += 1
+            new = f"{name} {number}"
+        found.append(new)
+    return found
+
+
 def replay(record: GameRecord) -> Game:
     """Play the record's decisions again from its seed; the finished game.
 

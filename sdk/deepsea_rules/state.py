@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .actions import ORDER, kind_of, split_order
-from .cleanup import items_of, names_of
+from .actions import kind_of
+from .cleanup import is_order, items_of
 from .constants import FACES, SEAT_LETTERS
 from .errors import IllegalAction
 from .events import Happening
@@ -63,8 +63,7 @@ class GameState(UncheckedMoves):
     def is_legal(self, action: str) -> bool:
         """Whether `apply` would take the action; an order may be legal without being listed."""
         if self.phase == "order":
-            names = names_of(items_of(self.rules, self.cargo[self.to_move]))
-            return action.startswith(ORDER) and sorted(split_order(action)) == sorted(names)
+            return is_order(action, items_of(self.rules, self.cargo[self.to_move]))
         return action in self.legal
 
     def apply(self, action: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .actions import TAKE, Kind, drop
-from .cleanup import items_of
+from .cleanup import is_order, items_of
 from .constants import HOME
 from .position_text import position_text
 from .randomness import NumberSource, shuffled
@@ -169,6 +169,12 @@ class View:
         """Which kind of decision this is; None where nothing is asked, or nothing that we know."""
         phase = self.phase
         return phase if phase == "declare" or phase == "search" or phase == "order" else None
+
+    def is_legal(self, action: str) -> bool:
+        """Whether the seat to move may do this; an order may be legal without being listed."""
+        if action in self.legal:
+            return True
+        return self.phase == "order" and is_order(action, self.items)
 
     @property
     def can_take(self) -> bool:

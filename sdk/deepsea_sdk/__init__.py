@@ -27,13 +27,15 @@ from deepsea_rules.state import GameState
 from deepsea_rules.units import BLANK, Unit
 from deepsea_rules.view import Diver, View
 
-from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot, TimeLeft, check_new_bot
+from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot
+from .bot import check_new_bot as _check_new_bot
 from .chances import MANY_TURNS, ROLLS, home_chance, turns_left
 from .clock import Clock
-from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
-from .launch import ADDRESS
+from .errors import ConnectionRejected, IllegalAnswer, NotInMatch, SdkError, WireError
+from .launch import ADDRESS as _ADDRESS
 from .rollout import Policy, roll_out
 from .sensible import sensible
+from .table import LocalGame, play
 
 __version__ = "0.1.0"
 
@@ -56,18 +58,20 @@ __all__ = [
     "GameEnd",
     "GameInfo",
     "GameState",
+    "IllegalAnswer",
+    "LocalGame",
     "NewBot",
     "NotInMatch",
     "Policy",
     "RuleSet",
     "SdkError",
-    "TimeLeft",
     "Unit",
     "View",
     "WireError",
     "drop",
     "home_chance",
     "order",
+    "play",
     "roll_out",
     "run",
     "sensible",
@@ -85,7 +89,7 @@ def run(bot: NewBot) -> None:
     the program, 1 if the referee refused it.
     """
     atexit.unregister(_hint_that_run_is_missing)
-    check_new_bot(bot)
+    _check_new_bot(bot)
     # At the end the system takes everything back at once; looking for garbage first takes longer
     # than what it frees is worth.
     atexit.register(gc.freeze)
@@ -104,6 +108,6 @@ def _hint_that_run_is_missing() -> None:
         sys.stderr.writelines(f"{hint}\n" for hint in never_run(sys.argv[0]))
 
 
-if ADDRESS in os.environ:
+if _ADDRESS in os.environ:
     # A referee started this program: the SDK is there to call `run`.
     atexit.register(_hint_that_run_is_missing)

@@ -45,5 +45,10 @@ def summary(text: str) -> str:
     return f"it raised {line}" if line else "it answered with an error"
 
 
+def reason(text: str) -> str:
+    """Why an action is not legal, in one line: short, and safe to print."""
+    return one_line(text, _LONGEST_SUMMARY)
+
+
 def _is_sdk(frames: TracebackType) -> bool:
     return str(frames.tb_frame.f_globals.get("__name__")).startswith(__package__ + ".")

@@ -1,26 +1,27 @@
 """What a bot is: three decisions and four hooks, each with a sensible default.
 
 Laws: a bot is asked only where it has a choice; it learns everything through its views and hooks;
-what a method returns goes to the referee as it is, so that a mistake is counted, not hidden.
+an answer that is not legal is refused at once, with the name of the method that returned it.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, order_by_name
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit
+from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.units import Unit
 from deepsea_rules.view import View
 
 from .clock import NO_LIMIT, Clock
+from .errors import IllegalAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +76,6 @@ class FaultNotice:
     """The seat is not asked again in this game."""
 
 
-class TimeLeft(NamedTuple):
-    """How long the decision in hand may take, in microseconds."""
-
-    budget_us: int
-    """For this decision; what is left of it is lost."""
-    bank_us: int
-    """For the rest of the game, after the budget is used up."""
-
-
-NO_CLOCK: Final = TimeLeft(2**62, 0)
-"""The time left where nobody measures it."""
-
-
 class Bot:
     """A player: override what you want to decide.
 
@@ -102,18 +90,6 @@ class Bot:
     """What messages call it; the name of its class if left empty."""
     clock: Clock = NO_LIMIT
     """The time for the decision in hand, set before each decision."""
-    _time_left = NO_CLOCK
-
-    @property
-    def time_left(self) -> TimeLeft:
-        """What the SDK sets when a request arrives."""
-        return self._time_left
-
-    @time_left.setter
-    def time_left(self, left: TimeLeft) -> None:
-        self._time_left = left
-        budget = math.inf if left is NO_CLOCK else left.budget_us / 1e6
-        self.clock = Clock(budget, left.bank_us / 1e6)
 
     # Decisions
 
@@ -153,15 +129,21 @@ class Bot:
     # What the SDK calls
 
     def decide(self, view: View) -> str:
-        """The action that this bot chooses in a position where it is asked."""
+        """The action that this bot chooses in a position where it is asked.
+
+        Raises `IllegalAnswer` for what one of its methods returned.
+        """
         kind = view.kind
         if kind == "declare":
-            return action_of(kind, self.turn_back(view))
+            return self._checked(view, "turn_back", self.turn_back(view))
         if kind == "search":
-            return action_of(kind, self.search(view))
+            return self._checked(view, "search", self.search(view))
         if kind == "order":
-            return action_of(kind, self.stack_order(view))
+            return self._checked(view, "stack_order", self.stack_order(view))
         raise ValueError(f"nothing is to be decided in phase {view.phase!r}")
+
+    def _checked(self, view: View, method: str, answer: object) -> str:
+        return legal_action(view, answer, f"{type(self).__name__}.{method}")
 
 
 NewBot: TypeAlias = Callable[[], Bot]
@@ -185,13 +167,28 @@ def is_own(method: Callable[..., object], inherited: object) -> bool:
     return getattr(method, "__func__", None) is not inherited
 
 
-def action_of(kind: Kind, answer: object) -> str:
-    """The action that a method's answer stands for; what stands for none is passed on as text."""
+def legal_action(view: View, answer: object, source: str) -> str:
+    """The action that a method's answer stands for.
+
+    source  the method's name, for the error
+    Raises `IllegalAnswer` for what stands for none, or for one that is not legal here.
+    """
+    action = _action_of(view.kind, answer)
+    if action is not None and view.is_legal(action):
+        return action
+    if view.kind == "order":
+        wanted = f"an order of {', '.join(item.name for item in view.items)}"
+    else:
+        wanted = f"one of {', '.join(view.legal)}"
+    shown = quoted(answer)
+    raise IllegalAnswer(f"{source} returned {shown}, which is not {wanted}", action or shown)
+
+
+def _action_of(kind: Kind | None, answer: object) -> str | None:
     if isinstance(answer, str):
         return answer
     if kind == "declare" and answer is not None:  # None is a forgotten return
         return BACK if answer else DOWN
     if kind == "order" and isinstance(answer, Iterable):
-        names = [item.name if isinstance(item, Unit) else str(item) for item in answer]
-        return order_by_name(names)
-    return str(answer)
+        return order_by_name(item.name if isinstance(item, Unit) else str(item) for item in answer)
+    return None

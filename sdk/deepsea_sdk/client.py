@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final
 
 import grpc
@@ -22,6 +23,7 @@ from ._pb import play_pb2 as pb
 from ._pb.play_pb2_grpc import PlayServiceStub
 from .author_error import ERROR_BYTES, cut
 from .bot import GameInfo, NewBot
+from .clock import Clock, monotonic
 from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
 from .launch import ADDRESS, TOKEN
 from .seated_bot import SeatedBot
@@ -55,8 +57,9 @@ class _Seat:
 class Player:
     """What to answer to the referee's messages; knows no stream."""
 
-    def __init__(self, bot: NewBot) -> None:
+    def __init__(self, bot: NewBot, now: Callable[[], float] = monotonic) -> None:
         self._bot = bot
+        self._now = now
         self._seats: dict[str, _Seat] = {}
         self.welcomed = False
         self.done = False
@@ -67,6 +70,7 @@ class Player:
 
         What the bot raises is part of the answer. Raises `WireError` for what makes no sense.
         """
+        arrived = self._now()
         if message.HasField("welcome"):
             self.welcomed = True
         for start in message.starts:
@@ -79,7 +83,7 @@ class Player:
         requests = message.requests
         # However many games fail at once, their tracebacks fit into one message.
         longest = min(ERROR_BYTES, _ERRORS_BYTES // len(requests)) if requests else 0
-        decisions = [self._decide(request, longest) for request in requests]
+        decisions = [self._decide(request, longest, arrived) for request in requests]
         for result in message.results:
             self._end(result)
         self.done = message.HasField("goodbye")
@@ -93,12 +97,13 @@ class Player:
             raise WireError(f"a fault at request {message.request_id}, which no game has open")
         seat.bot.fault(wire.fault_from_wire(message, seat.info.game_id))
 
-    def _decide(self, message: pb.DecisionRequest, longest: int) -> pb.Decision:
+    def _decide(self, message: pb.DecisionRequest, longest: int, arrived: float) -> pb.Decision:
         seat = self._seat(message.game_id)
         request = wire.request_from_wire(message, seat.info.rules)
         seat.request_id = request.request_id
         events = wire.events_from_wire(message.events) if seat.bot.hears_events else ()
-        action, error = seat.bot.decide(request.view, request.time_left, events)
+        clock = Clock.of(request.time_left, now=self._now, arrived=arrived)
+        action, error = seat.bot.decide(request.view, clock, events)
         if error is not None:
             error = cut(error, longest)
         return wire.decision_to_wire(wire.Answer(request.request_id, action, error))

@@ -9,9 +9,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 monotonic: Final = time.monotonic
+
+
+def now_us() -> int:
+    """The time in whole microseconds."""
+    return time.monotonic_ns() // 1000
+
+
+class TimeLeft(NamedTuple):
+    """How long a decision may take, in microseconds."""
+
+    budget_us: int
+    """For this decision; what is left of it is lost."""
+    bank_us: int
+    """For the rest of the game, after the budget is used up."""
+
+
+NO_CLOCK: Final = TimeLeft(2**62, 0)
+"""The time left where nobody measures it."""
 
 
 class Clock:
@@ -45,6 +63,13 @@ class Clock:
         self.bank = bank
         self._now = now
         self._arrived = now() if arrived is None else arrived
+
+    @classmethod
+    def of(cls, left: TimeLeft, *, now: Callable[[], float], arrived: float) -> Clock:
+        """The clock of a request that arrived with so much time left."""
+        if left is NO_CLOCK or left.budget_us == NO_CLOCK.budget_us:
+            return cls(now=now, arrived=arrived)
+        return cls(left.budget_us / 1e6, left.bank_us / 1e6, now=now, arrived=arrived)
 
     def now(self) -> float:
         """The time in seconds, to be compared with a deadline."""

@@ -3,7 +3,8 @@
     SdkError (Exception)
     ├── NotInMatch        the program was not started by a referee, or nobody listens there
     ├── ConnectionRejected  the referee ended the stream and said why
-    └── WireError         a message that makes no sense
+    ├── WireError         a message that makes no sense
+    └── IllegalAnswer     a method of the bot returned what is not legal
 
 Every message is one line for the bot's author. `run` prints it and exits, with status 2 for
 `NotInMatch`, else 1.
@@ -22,6 +23,17 @@ class NotInMatch(SdkError):
 
 class ConnectionRejected(SdkError):
     """The referee ended the stream because it does not accept what came."""
+
+
+class IllegalAnswer(SdkError, ValueError):
+    """A method of the bot returned what is not legal; the message names it, `action` is the text.
+
+    In a match it is one fault, `illegal_action`, and the default action is played.
+    """
+
+    def __init__(self, message: str, action: str) -> None:
+        super().__init__(message)
+        self.action = action
 
 
 class WireError(SdkError, ValueError):

@@ -19,8 +19,9 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import Bank, TimeControl, overrun
 
-from .author_error import summary
-from .bot import NO_CLOCK, FaultNotice, GameEnd, GameInfo, TimeLeft
+from .author_error import reason, summary
+from .bot import FaultNotice, GameEnd, GameInfo
+from .clock import NO_CLOCK, TimeLeft
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +75,18 @@ class RefereedGame:
     ) -> FaultReport | None:
         """Play what a bot answered after so many microseconds; a report if that is a fault.
 
-        error  instead of an action: what the bot raised, such as a traceback
+        error  without an action: what the bot raised, such as a traceback; beside one: why it is
+               not legal
         """
         over = us > self._limits.budget_us
         if over and us > (limit_us := self._banks[question.seat].limit_us):
             return self.fault(question, Fault.TIMEOUT, overrun(limit_us), us)
-        if error is not None:
+        if error is not None and not action:
             return self.fault(question, Fault.EXCEPTION, summary(error), us, error)
         try:
             self.game.decide(action, us)
         except RulesError:
-            came = f"it answered {quoted(action)}, which is not legal"
+            came = reason(error) if error else f"it answered {quoted(action)}, which is not legal"
             return self.fault(question, Fault.ILLEGAL_ACTION, came, us)
         if over:
             self._spend(question.seat, us)

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from deepsea_rules.events import Event
-from deepsea_rules.printable import quoted
 from deepsea_rules.view import View
 
 from .author_error import own_traceback
-from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft, is_own
+from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, is_own, legal_action
+from .clock import Clock
+from .errors import IllegalAnswer
 
 _T = TypeVar("_T")
 
@@ -25,6 +26,7 @@ class Answered(NamedTuple):
 
     action: str
     error: str | None
+    """What it raised, or, beside an action that is not legal, which method returned that."""
 
 
 class SeatedBot:
@@ -51,20 +53,31 @@ class SeatedBot:
         if self._bot is not None:
             self._call(self._bot.on_game_start, info)
 
-    def decide(self, view: View, time_left: TimeLeft, events: Iterable[Event]) -> Answered:
+    def decide(self, view: View, clock: Clock, events: Iterable[Event]) -> Answered:
         """Ask for a decision; `events` is what happened since the last one."""
         bot = self._bot
         if bot is None:
             return Answered("", self._error)
-        bot.time_left = time_left
+        bot.clock = clock
         for event in events:
             self._call(bot.on_event, event)
-        action = None
-        if self._error is None:
-            # What a newer referee asks, and we do not know, has a default action too.
-            action = view.legal[0] if view.kind is None else self._call(_decision, bot, view)
+        if self._error is None and (answered := self._call(self._ask, bot, view)) is not None:
+            return answered
         error, self._error = self._error, None
-        return Answered(action or "", error)
+        return Answered("", error)
+
+    def _ask(self, bot: Bot, view: View) -> Answered:
+        if view.kind is None:
+            # What a newer referee asks, and we do not know, has a default action too.
+            return Answered(view.legal[0], None)
+        try:
+            return Answered(
+                legal_action(view, bot.decide(view), f"{type(bot).__name__}.decide"), None
+            )
+        except IllegalAnswer as wrong:
+            if self._raises:
+                raise
+            return Answered(wrong.action, str(wrong))
 
     def fault(self, notice: FaultNotice) -> None:
         """A fault was counted against it."""
@@ -88,10 +101,3 @@ class SeatedBot:
             sys.stderr.write(text + "\n")
             self._error = self._error or text
             return None
-
-
-def _decision(bot: Bot, view: View) -> str:
-    answer: object = bot.decide(view)
-    if not isinstance(answer, str):
-        raise TypeError(f"decide() returned {quoted(answer)}, which is no action")
-    return answer

@@ -1,25 +1,29 @@
 """Games in this process: the same bots and rules as with a referee, without processes and gRPC.
 
 Invariants: a bot gets the same calls with the same views and events as over the wire, so that bots
-that decide by these alone make the same record; faults are counted by the same code; nothing is
-read of a clock that was not passed in.
+that decide by these alone make the same record; faults are counted by the same code; time
+is read only where there are limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game, Question
 from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord, unique_names
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
 
 from .author_error import summary
-from .bot import AnyBot, TimeLeft
+from .bot import AnyBot, Bot
+from .clock import Clock, now_us
 from .refereed_game import RefereedGame
 from .seated_bot import Answered, SeatedBot
 
@@ -27,33 +31,90 @@ OnError = Literal["raise", "forfeit"]
 _T = TypeVar("_T")
 
 
+class LocalGame(Game):
+    """A game that was played in this process: `play` returns it when it is over.
+
+    `result()` has the points and placements, `decisions` what was decided, `events_for(None)` what
+    happened, `state` the last position.
+    """
+
+    def __init__(
+        self,
+        rules: RuleSet,
+        seed: bytes,
+        names: Sequence[str],
+        clock: TimeControl | None = None,
+        game_id: str = "local",
+    ) -> None:
+        super().__init__(rules, len(names), seed)
+        self.names = tuple(names)
+        self.clock = clock
+        self.game_id = game_id
+
+    def record(self) -> GameRecord:
+        """The game as `deepsea-referee show` and `verify` read it; bots have no digest in it."""
+        return GameRecord.of(
+            self,
+            game_id=self.game_id,
+            clock=self.clock.format() if self.clock else "none",
+            seats=[(name, "") for name in self.names],
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the record into a file, which is replaced if it is there."""
+        Path(path).write_text(self.record().to_json(), encoding="utf-8")
+
+
 def play(
     bots: Sequence[AnyBot],
     rules: RuleSet | str = DEFAULT,
-    seed: bytes | str = "table",
+    seed: bytes | str | None = None,
     *,
-    game_id: str = "table",
+    clock: TimeControl | str | None = None,
     on_error: OnError = "raise",
-    control: TimeControl | None = None,
-    now_us: Callable[[], int] | None = None,
-) -> Game:
-    """Play one game to its end; `.result()`, `.decisions`, `.events_for(None)` tell about it.
+    game_id: str = "local",
+    now_us: Callable[[], int] = now_us,
+) -> LocalGame:
+    """Play one game in this process, to its end.
 
-    bots      one per seat, seat A first; a class gives a fresh object, an object may play on
+    bots      one per seat, seat A first: classes, or functions that make a bot; an object plays on
     rules     a rule set or a preset's name
-    seed      32 bytes, or a text as after `--seed` (of which the game itself is played, not game 0)
-    on_error  "raise" lets a bot's exception out, for debugging; "forfeit" counts it as a fault
-    control   what decisions may take. A bot that takes longer is not stopped: its answer is dropped
-              when it comes, and counted as a timeout
-    now_us    a clock to measure decisions with, in microseconds; without one they take 0
+    seed      32 bytes, or a text as after `--seed` (of which the game itself is played, not game
+              0); by default a new game each time
+    clock     limits as after `--clock`, such as "100ms+2s". A bot that takes longer is not
+              stopped: its answer is dropped when it comes, and counted as a timeout. Without limits
+              no time is measured
+    on_error  "raise" lets a bot's exceptions and illegal answers out, for debugging; "forfeit"
+              counts them as faults
+    game_id   the game's name, for its bots and its record
+    now_us    the time in microseconds that limits are measured by
     """
-    if isinstance(rules, str):
-        rules = preset(rules)
-    if isinstance(seed, str):
-        seed = seed_from_text(seed)
-    refereed = RefereedGame(Game(rules, len(bots), seed), game_id, control)
-    play_to_end(refereed, bots, on_error=on_error, now_us=now_us)
-    return refereed.game
+    if seed is None:
+        from .entropy import fresh_seed  # 5 ms that bots in a match need not wait for
+
+        seed = fresh_seed()
+    game = LocalGame(
+        preset(rules) if isinstance(rules, str) else rules,
+        seed_from_text(seed) if isinstance(seed, str) else seed,
+        unique_names([_name(bot) for bot in bots]),
+        TimeControl.parse(clock) if isinstance(clock, str) else clock,
+        game_id,
+    )
+    play_to_end(
+        RefereedGame(game, game_id, game.clock),
+        bots,
+        on_error=on_error,
+        now_us=now_us if clock is not None else None,
+    )
+    return game
+
+
+def _name(bot: AnyBot) -> str:
+    """What a record calls a bot: its own name, or that of its class or of what makes it."""
+    kind = bot if isinstance(bot, type) else type(bot)
+    if issubclass(kind, Bot):
+        return (bot.name if isinstance(bot, Bot) else kind.name) or kind.__name__
+    return getattr(bot, "__name__", kind.__name__)
 
 
 def play_to_end(
@@ -96,6 +157,7 @@ class _Table:
         self.game = refereed.game
         self.raises = on_error == "raise"
         self.now_us = now_us
+        self.now: Callable[[], float] = (lambda: now_us() / 1e6) if now_us else (lambda: 0.0)
         self.opening = opening
         self.chairs = [_Chair(bot, raises=self.raises) for bot in bots]
 
@@ -117,10 +179,10 @@ class _Table:
         now_us = self.now_us
         if now_us is None:
             us = 0
-            answer = self._answer(chair, seat, refereed.time_left(seat))
+            answer = self._answer(chair, seat, 0)
         else:
             began = now_us()
-            answer = self._answer(chair, seat, refereed.time_left(seat))
+            answer = self._answer(chair, seat, began)
             us = now_us() - began
         if self.opening and (number := len(self.game.decisions)) < len(self.opening):
             refereed.repeat(self.opening[number])
@@ -129,11 +191,12 @@ class _Table:
         elif (report := refereed.answer(question, answer.action, us, answer.error)) is not None:
             self._notify(chair, report)
 
-    def _answer(self, chair: _Chair, seat: int, time_left: TimeLeft) -> Answered | None:
+    def _answer(self, chair: _Chair, seat: int, began_us: int) -> Answered | None:
         """What the bot decides; None if it ended its program, now or before."""
         events = self._events(chair, seat)
-        decide = partial(chair.bot.decide, self.game.view(seat), time_left, events)
-        return self._call(chair, decide)
+        time_left = self.refereed.time_left(seat)
+        clock = Clock.of(time_left, now=self.now, arrived=began_us / 1e6)
+        return self._call(chair, partial(chair.bot.decide, self.game.view(seat), clock, events))
 
     def _notify(self, chair: _Chair, report: FaultReport) -> None:
         notice = self.refereed.notice(report, len(self.game.decisions))

@@ -21,7 +21,7 @@ from deepsea_referee.timing.decision_timer import TimedAnswer
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.clock import TimeLeft
 
 T = TypeVar("T")
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"

@@ -20,7 +20,8 @@ from deepsea_rules.game import Game
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk._pb.play_pb2_grpc import PlayServiceServicer, add_PlayServiceServicer_to_server
-from deepsea_sdk.bot import GameEnd, GameInfo, TimeLeft
+from deepsea_sdk.bot import GameEnd, GameInfo
+from deepsea_sdk.clock import TimeLeft
 
 T = TypeVar("T")
 Stream = Any

@@ -15,7 +15,8 @@ from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import NO_CLOCK, Bot, GameEnd, GameInfo, TimeLeft
+from deepsea_sdk.bot import Bot, GameEnd, GameInfo
+from deepsea_sdk.clock import NO_CLOCK, TimeLeft
 from deepsea_sdk.table import play
 
 
@@ -24,7 +25,7 @@ class Heard(NamedTuple):
 
     what: str
     value: object
-    time_left: TimeLeft
+    limits: tuple[float, float]
 
 
 class Diary(Bot):
@@ -34,7 +35,7 @@ class Diary(Bot):
         self.heard: list[Heard] = []
 
     def note(self, what: str, value: object) -> None:
-        self.heard.append(Heard(what, value, self.time_left))
+        self.heard.append(Heard(what, value, (self.clock.budget, self.clock.bank)))
 
     def on_game_start(self, info: GameInfo) -> None:
         self.note("start", info)
@@ -58,7 +59,7 @@ class Diary(Bot):
 
 def recorded(game: Game, clock: str = "10us+30us") -> GameRecord:
     seats = [("diary", "00")] * game.players
-    return GameRecord.of(game, game_id="table", clock=clock, seats=seats)
+    return GameRecord.of(game, game_id="local", clock=clock, seats=seats)
 
 
 def timed(*seats: Bot) -> Game:
@@ -72,7 +73,7 @@ def timed(*seats: Bot) -> Game:
         now += ticks % 14
         return now
 
-    return play(seats, seed="course", control=TimeControl(10, 30), now_us=now_us)
+    return play(seats, seed="course", clock=TimeControl(10, 30), now_us=now_us)
 
 
 @pytest.mark.parametrize("seat", range(3))
@@ -119,7 +120,7 @@ def test_faulty_decisions_are_told_as_they_were() -> None:
         def search(self, view: View) -> str:
             return "fly"
 
-    game = play([Wrong(), Diary()], seed="course")
+    game = play([Wrong(), Diary()], seed="course", on_error="forfeit")
     moments = list(Replay(recorded(game), 0).moments())
     assert [m.decision.fault for m in moments if m.decision.fault] == [Fault.ILLEGAL_ACTION] * 3
     assert moments[-1].decision.fault is Fault.ILLEGAL_ACTION  # forfeited: it was not asked again

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import cleanup_process, probe, run_once
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import (
@@ -25,6 +24,7 @@ from deepsea_referee.sandbox.interface import (
 )
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
+from deepsea_sdk.entropy import fresh_token
 from helpers.programs import soon
 
 PYTHON = (sys.executable, "-I", "-S", "-c")

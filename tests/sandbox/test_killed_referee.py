@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import cleanup_process, probe
 from deepsea_referee.sandbox.cgroup import hierarchies
+from deepsea_sdk.entropy import fresh_token
 from helpers.programs import soon
 
 VICTIM = Path(__file__).with_name("victim.py")

@@ -22,6 +22,7 @@ from deepsea_sdk import (
     FaultNotice,
     GameEnd,
     GameInfo,
+    IllegalAnswer,
     NotInMatch,
     SdkError,
     WireError,
@@ -77,11 +78,11 @@ class Diary(Bot):
         self.entries.append(end)
 
     def turn_back(self, view: View) -> bool:
-        self.entries.append((view, self.time_left))
+        self.entries.append((view, (self.clock.budget, self.clock.bank)))
         return view.me.load > 1
 
     def search(self, view: View) -> str:
-        self.entries.append((view, self.time_left))
+        self.entries.append((view, (self.clock.budget, self.clock.bank)))
         return view.legal[-1]
 
 
@@ -211,7 +212,7 @@ def test_a_bot_knows_its_time_and_its_faults(tmp_path: Path, diaries: list[Diary
     run(played(tmp_path, script, Diary))
     _, asked, told = diaries[0].entries
     assert isinstance(asked, tuple)
-    assert asked[1] == (5, 9)
+    assert asked[1] == (5e-6, 9e-6)
     assert told == notice
 
 
@@ -406,14 +407,50 @@ def test_what_a_hook_raises_between_decisions_is_the_next_answer() -> None:
     assert player.receive(over) is None
 
 
-def test_an_answer_that_is_no_text_is_an_error() -> None:
+def test_an_answer_that_is_no_text_is_illegal() -> None:
     class Forgetful(Bot):
         def decide(self, view: View) -> str:
             return None  # type: ignore[return-value]
 
     player, game = Player(Forgetful), a_game()
     player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
-    assert "decide() returned None" in (asked(player, game, 1).error or "")
+    answer = asked(player, game, 1)
+    assert (answer.action, answer.error) == (
+        "None",
+        "Forgetful.decide returned None, which is not one of leave, take",
+    )
+
+
+def test_an_illegal_answer_names_the_method(capsys: pytest.CaptureFixture[str]) -> None:
+    class Wrong(Bot):
+        def search(self, view: View) -> str:
+            return "drop:4"
+
+    player, game = Player(Wrong), a_game()
+    player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
+    answer = asked(player, game, 1)
+    assert answer.action == "drop:4"
+    assert answer.error == "Wrong.search returned 'drop:4', which is not one of leave, take"
+
+
+def test_the_clock_runs_from_the_arrival_of_the_request() -> None:
+    class Slow(Bot):
+        def search(self, view: View) -> str:
+            left.append(self.clock.remaining())
+            ticks.append(3.0)
+            left.append(self.clock.remaining())
+            return "leave"
+
+    left: list[float] = []
+    ticks = [0.0]
+    player, games = Player(Slow, now=lambda: sum(ticks)), [a_game("a"), a_game("b")]
+    requests = [request_of(game, f"g{n}", n) for n, game in enumerate(games)]
+    for request in requests:
+        request.budget_us, request.bank_us = 4_000_000, 6_000_000
+    starts = [start_of(game, f"g{n}") for n, game in enumerate(games)]
+    player.receive(pb.PlayResponse(starts=starts, requests=requests))
+    # The second request has waited while the first one was decided.
+    assert left == [10.0, 7.0, 7.0, 4.0]
 
 
 def test_the_errors_of_many_games_fit_into_one_message() -> None:
@@ -435,7 +472,8 @@ def test_the_errors_of_many_games_fit_into_one_message() -> None:
 
 
 def test_every_error_is_an_sdk_error() -> None:
-    assert {NotInMatch, ConnectionRejected, WireError} == set(SdkError.__subclasses__())
+    errors = {NotInMatch, ConnectionRejected, WireError, IllegalAnswer}
+    assert errors == set(SdkError.__subclasses__())
 
 
 # As a program

@@ -10,7 +10,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.bot import NO_CLOCK, TimeLeft
+from deepsea_sdk.clock import NO_CLOCK, TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 
 SEED = seed_from_text("refereed")

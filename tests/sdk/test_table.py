@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import deepsea_sdk
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Game
@@ -16,9 +20,17 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import NO_CLOCK, Bot, FaultNotice, GameEnd, GameInfo, TimeLeft
+from deepsea_sdk.bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo
+from deepsea_sdk.errors import IllegalAnswer
 from deepsea_sdk.refereed_game import RefereedGame
-from deepsea_sdk.table import play, play_to_end
+from deepsea_sdk.table import LocalGame, play_to_end
+
+
+def play(
+    bots: Sequence[AnyBot], rules: str = "manual", seed: str | bytes = "table", **options: Any
+) -> LocalGame:
+    """A game, the same each time."""
+    return deepsea_sdk.play(bots, rules, seed, **options)
 
 
 class Taker(Bot):
@@ -133,11 +145,21 @@ def test_a_table_is_gone_with_its_game() -> None:
         gc.enable()
 
 
-def test_an_illegal_answer_is_a_fault_and_the_default_is_played() -> None:
+def test_an_illegal_answer_comes_out_with_the_method_that_returned_it() -> None:
+    class Flying(Taker):
+        def search(self, view: View) -> str:
+            return "fly"
+
+    with pytest.raises(IllegalAnswer, match=r"Flying\.search returned 'fly', which is not one of "):
+        play([Taker, Flying])
+
+
+def test_or_is_a_fault_and_the_default_is_played() -> None:
     bot = odd(lambda: "fly")()
-    (decision,) = faults(play([bot, Taker]))
+    (decision,) = faults(play([bot, Taker], on_error="forfeit"))
     assert decision.fault is Fault.ILLEGAL_ACTION
-    assert decision.came == "it answered 'fly', which is not legal"
+    assert decision.came is not None
+    assert decision.came.startswith("Made.decide returned 'fly', which is not one of ")
     (notice,) = bot.notices
     assert notice.fault is Fault.ILLEGAL_ACTION
     assert "'fly'" in notice.message
@@ -150,11 +172,11 @@ def test_the_third_fault_forfeits() -> None:
             return "x" * 200
 
     bot = Wrong()
-    game = play([Taker, bot])
+    game = play([Taker, bot], on_error="forfeit")
     assert len(faults(game)) == 3
     assert game.has_forfeited(1)
     assert [notice.forfeit for notice in bot.notices] == [False, False, True]
-    assert all(len(decision.came or "") < 120 for decision in faults(game))
+    assert all(len(decision.came or "") <= 200 for decision in faults(game))
 
 
 def test_an_exception_comes_out() -> None:
@@ -234,15 +256,15 @@ def test_what_a_bot_raises_when_the_game_is_over_costs_nothing() -> None:
     assert faults(play([Late, Taker], on_error="forfeit")) == []
 
 
-def test_an_answer_that_is_no_text_is_an_exception_as_it_is_for_a_process() -> None:
+def test_an_answer_that_is_no_text_is_illegal() -> None:
     class Forgetful(Taker):
         def decide(self, view: View) -> str:
             return None  # type: ignore[return-value]
 
     first = faults(play([Forgetful, Taker], on_error="forfeit"))[0]
-    assert first.fault is Fault.EXCEPTION
-    assert first.came == "it raised TypeError: decide() returned None, which is no action"
-    with pytest.raises(TypeError, match="None"):
+    assert first.fault is Fault.ILLEGAL_ACTION
+    assert first.came == "Forgetful.decide returned None, which is not one of leave, take"
+    with pytest.raises(IllegalAnswer, match="None"):
         play([Forgetful, Taker])
 
 
@@ -259,24 +281,24 @@ def test_interrupts_come_out_always() -> None:
 
 class Watcher(Taker):
     def __init__(self) -> None:
-        self.left: list[TimeLeft] = []
+        self.left: list[tuple[float, float]] = []
 
     def decide(self, view: View) -> str:
-        self.left.append(self.time_left)
+        self.left.append((self.clock.budget, self.clock.bank))
         return super().decide(view)
 
 
 def test_without_limits_there_is_all_the_time() -> None:
     bot = Watcher()
     play([bot, Taker])
-    assert set(bot.left) == {NO_CLOCK}
+    assert set(bot.left) == {(math.inf, 0.0)}
 
 
 def test_overruns_draw_on_the_bank_and_then_are_timeouts() -> None:
     bot = Watcher()
-    game = play([bot, Taker], control=TimeControl(10, 12), now_us=ticking(15))
+    game = play([bot, Taker], clock=TimeControl(10, 12), now_us=ticking(15))
     own = [decision for decision in game.decisions if decision.seat == 0]
-    assert [left.bank_us for left in bot.left] == [12, 7, 2, 0, 0]
+    assert [round(bank * 1e6) for _, bank in bot.left] == [12, 7, 2, 0, 0]
     assert [decision.fault for decision in own] == [None, None, *[Fault.TIMEOUT] * 3]
     assert {decision.us for decision in own} == {15}
     assert own[2].came == "it had 12 us for the decision"
@@ -284,7 +306,7 @@ def test_overruns_draw_on_the_bank_and_then_are_timeouts() -> None:
 
 
 def test_exactly_the_time_is_in_time() -> None:
-    game = play([Taker, Taker], control=TimeControl(15), now_us=ticking(15))
+    game = play([Taker, Taker], clock=TimeControl(15), now_us=ticking(15))
     assert faults(game) == []
 
 
@@ -296,7 +318,7 @@ def test_the_limits_are_told_when_the_game_begins() -> None:
             self.limits = (info.budget_us, info.bank_us)
 
     bot = Asker()
-    play([bot, Taker], control=TimeControl(7, 8))
+    play([bot, Taker], clock=TimeControl(7, 8), now_us=lambda: 0)
     assert bot.limits == (7, 8)
 
 
@@ -304,7 +326,8 @@ def test_the_limits_are_told_when_the_game_begins() -> None:
 
 
 def test_a_game_goes_on_from_decisions_that_are_given() -> None:
-    whole = play([Taker, odd(lambda: "fly"), Taker], "publisher", "opening")
+    line_up: list[AnyBot] = [Taker, odd(lambda: "fly"), Taker]
+    whole = play(line_up, "publisher", "opening", on_error="forfeit")
     for at in (0, 5, len(whole.decisions)):
         bots = [Watcher(), Watcher(), Watcher()]
         game = Game(whole.rules, 3, whole.seed)
@@ -317,8 +340,57 @@ def test_a_game_goes_on_from_decisions_that_are_given() -> None:
 
 def test_given_decisions_take_the_time_that_they_took() -> None:
     control = TimeControl(10, 50)
-    whole = play([Taker, Taker], control=control, now_us=ticking(11))
+    whole = play([Taker, Taker], clock=control, now_us=ticking(11))
     bot = Watcher()
     game = RefereedGame(Game(whole.rules, 2, whole.seed), "on", control)
     play_to_end(game, [bot, Taker], opening=whole.decisions[:8])
-    assert min(left.bank_us for left in bot.left) < 50
+    assert min(bank for _, bank in bot.left) < 50e-6
+
+
+# What a script does
+
+
+def test_without_a_seed_every_game_is_another() -> None:
+    games = [deepsea_sdk.play([Taker, Taker]) for _ in range(2)]
+    assert games[0].seed != games[1].seed
+
+
+def test_a_game_gives_and_saves_its_record(tmp_path: Path) -> None:
+    class Deep(Taker):
+        name = "Deep Blue"
+
+    def made() -> Bot:
+        return Taker()
+
+    game = play([Deep, Taker, made, Taker, Deep()], game_id="mine", clock="60m")
+    record = game.record()
+    names = [seat.name for seat in record.seats]
+    assert names == ["Deep Blue", "Taker", "made", "Taker 2", "Deep Blue 2"]
+    assert (record.game_id, record.clock) == ("mine", "3600s")
+    game.save(tmp_path / "game.json")
+    read = GameRecord.from_json((tmp_path / "game.json").read_text(encoding="utf-8"))
+    assert read == record
+    verify(read)
+
+
+def test_a_clock_may_be_written_and_is_measured() -> None:
+    bot = Watcher()
+    game = play([bot, Taker], clock="15us+12us", now_us=ticking(15))
+    assert faults(game) == []
+    assert bot.left[0] == (15e-6, 12e-6)
+    assert play([Taker, Taker]).record().clock == "none"
+
+
+def test_a_bot_can_ask_its_clock() -> None:
+    class Asking(Taker):
+        def decide(self, view: View) -> str:
+            left.append(self.clock.remaining())
+            return super().decide(view)
+
+    left: list[float] = []
+    play([Asking, Taker], clock=TimeControl(10, 90), now_us=ticking(1))
+    # One microsecond from the request to the look, and one more to the answer.
+    assert left[0] == pytest.approx(99e-6)
+    left.clear()
+    play([Asking, Taker])
+    assert set(left) == {math.inf}

@@ -19,8 +19,9 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View, view_for
-from deepsea_sdk import FaultNotice, GameEnd, GameInfo, TimeLeft, Unit, WireError, wire
+from deepsea_sdk import FaultNotice, GameEnd, GameInfo, Unit, WireError, wire
 from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.wire import framing
 from helpers import games
 from helpers.positions import ALL, at, custom

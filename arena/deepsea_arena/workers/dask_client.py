@@ -29,7 +29,7 @@ from deepsea_arena.workers.local import failure
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.model import Job
 from deepsea_referee.errors import UserError
-from deepsea_referee.random import fresh_seed
+from deepsea_sdk.entropy import fresh_seed
 
 _T = TypeVar("_T")
 

@@ -22,7 +22,6 @@ from deepsea_referee.bots.author_error import author_error, last_words
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.random import fresh_token
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
@@ -36,6 +35,7 @@ from deepsea_referee.timing.host_load import Reading
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
+from deepsea_sdk.entropy import fresh_token
 from deepsea_sdk.hints import PREFIX as HINT
 
 TOKEN_VARIABLE: Final = "DEEPSEA_TOKEN"

@@ -24,6 +24,7 @@ from deepsea_bundle.names import name_from
 from deepsea_bundle.program import PYTHON
 from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
 from deepsea_referee.errors import UserError
+from deepsea_rules.record import unique_names
 
 COMMAND_PREFIX: Final = "cmd:"
 
@@ -93,17 +94,8 @@ def sample_bots() -> dict[str, Path]:
 
 def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
     """The same bots; a name that stands there already gets a number: "greedy", "greedy 2"."""
-    given = {bot.name for bot in bots}
-    taken: set[str] = set()
-    named = []
-    for bot in bots:
-        name, number = bot.name, 1
-        while name in taken or (number > 1 and name in given):
-            number += 1
-            name = f"{bot.name} {number}"
-        taken.add(name)
-        named.append(replace(bot, name=name))
-    return named
+    names = unique_names([bot.name for bot in bots])
+    return [replace(bot, name=name) for bot, name in zip(bots, names, strict=True)]
 
 
 def _find(text: str) -> tuple[Path, str | None]:

@@ -23,7 +23,7 @@ from deepsea_referee.timing.host_load import LOOKS, Gauge, Reading
 from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
-from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.errors import WireError
 
 MESSAGE_BYTES: Final = 64 * 1024

@@ -34,7 +34,7 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.hints import PREFIX as HINT
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
@@ -50,7 +50,7 @@ REMEDIES: Final = {
     Fault.START_TIMEOUT: "call run(YourBot) at once and load what is large when a game starts",
     Fault.CRASH: "fix the error that it printed; find the decision with `show` and `debug`",
     Fault.EXCEPTION: "fix the error that it printed; find the decision with `show` and `debug`",
-    Fault.TIMEOUT: "keep to self.time_left, or try a longer --clock",
+    Fault.TIMEOUT: "keep to self.clock.deadline(), or try a longer --clock",
     Fault.ILLEGAL_ACTION: "return one of view.legal; for orders, view.items in any order",
     Fault.PROTOCOL_ERROR: "answer each request once, with its id; see docs/protocol.md",
     Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
@@ -211,7 +211,8 @@ class _Examination:
             return [CheckResult("clock", False, True, f"timeouts: {found}", remedy)]
         if over:
             found = f"{over} of {len(self._times_us)} decisions drew on the bank: {found}"
-            return [CheckResult("clock", False, False, found, "plan with self.time_left.budget_us")]
+            remedy = "plan with self.clock.budget, the seconds that cost nothing"
+            return [CheckResult("clock", False, False, found, remedy)]
         return [CheckResult("clock", True, True, found)]
 
     async def late_answer(self) -> CheckResult:

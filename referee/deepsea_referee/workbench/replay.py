@@ -6,7 +6,7 @@ from the re-run; the record is not trusted: what cannot have happened raises Inv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from deepsea_referee.errors import UserError
@@ -16,7 +16,9 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import Bot, GameEnd, GameInfo, TimeLeft
+from deepsea_sdk.bot import Bot, GameEnd, GameInfo
+from deepsea_sdk.clock import Clock, TimeLeft, monotonic
+from deepsea_sdk.errors import IllegalAnswer
 from deepsea_sdk.refereed_game import RefereedGame
 
 
@@ -81,17 +83,26 @@ class Replay:
         """What it was told when the game was over."""
         return self._whole.end(self.seat)
 
-    def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str]]:
+    def feed(
+        self, bot: Bot, now: Callable[[], float] = monotonic
+    ) -> Iterator[tuple[ReplayedDecision, str]]:
         """Put the bot into the seat: each decision with what it would do now.
 
-        It is called as in the game, but its answers change nothing. What it raises comes out.
+        It is called as in the game, but its answers change nothing. What it raises comes out, but
+        for an answer that is not legal.
+
+        now  the time in seconds that the bot can ask for; nothing is measured by it here
         """
         bot.on_game_start(self.info())
         for moment in self.moments():
+            bot.clock = Clock.of(moment.time_left, now=now, arrived=now())
             for event in moment.events:
                 bot.on_event(event)
-            bot.time_left = moment.time_left
-            yield moment, bot.decide(moment.view)
+            try:
+                action = bot.decide(moment.view)
+            except IllegalAnswer as wrong:
+                action = wrong.action
+            yield moment, action
         for event in self._last_events:
             bot.on_event(event)
         bot.on_game_end(self.end())

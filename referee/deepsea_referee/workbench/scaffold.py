@@ -57,8 +57,7 @@ import unittest
 
 from bot import {class_name}
 from deepsea_rules import PRESETS, parse_position, view_for
-from deepsea_sdk import Bot
-from deepsea_sdk.table import play
+from deepsea_sdk import Bot, play
 
 
 class {class_name}Test(unittest.TestCase):

@@ -548,6 +548,7 @@ class Decision(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ACTION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     """From the request."""
     action: _builtins.str
@@ -557,16 +558,21 @@ class Decision(_message.Message):
     the last 8 KiB are kept; the last line should say what went wrong. It counts as
     FAULT_EXCEPTION.
     """
+    reason: _builtins.str
+    """For the bot's author, read only if `action` is not legal: one line that says what returned it,
+    such as the name of a method.
+    """
     def __init__(
         self,
         *,
         request_id: _builtins.int = ...,
         action: _builtins.str = ...,
         error: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error", "reason", b"reason", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["action", "error"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015

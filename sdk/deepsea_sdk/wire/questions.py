@@ -12,7 +12,7 @@ from deepsea_rules.state import Phase
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.author_error import cut
-from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.clock import TimeLeft
 
 from .events import EventLog
 from .framing import framed, tag, varint
@@ -90,21 +90,21 @@ class Answer(NamedTuple):
     request_id: int
     action: str
     error: str | None = None
-    """What kept the bot from deciding, for its author; the action is "" then."""
+    """For the author: what kept the bot from deciding; beside an action, why it is not legal."""
 
 
 def decision_to_wire(answer: Answer) -> pb.Decision:
     """The answer to a request. An action may be any text: the referee judges it, not the wire."""
     request_id, action, error = answer
-    if error is not None:
+    if error is not None and not action:
         return pb.Decision(request_id=request_id, error=cut(error))
     if not action.isascii() or len(action) > LONGEST_ACTION:
         # No action looks like this, but its text must not break the stream.
         action = action[:LONGEST_ACTION].encode(errors="replace").decode()
-    return pb.Decision(request_id=request_id, action=action)
+    return pb.Decision(request_id=request_id, action=action, reason=cut(error or ""))
 
 
 def decision_from_wire(message: pb.Decision) -> Answer:
     """The answer to a request."""
-    error = cut(message.error) if message.HasField("error") else None
+    error = cut(message.error) if message.HasField("error") else cut(message.reason) or None
     return Answer(message.request_id, message.action, error)
