@@ -1,8 +1,8 @@
-"""Whose fault it was.
+"""Exceptions: a bot's faults, errors of the referee, bad input.
 
     BotFault            a bot did something wrong: counted, the default action is played
-    RefereeError        this side failed: the game is void, never scored, and reported
-    UserError           what was asked for cannot be done: one line, exit status 2
+    RefereeError        the referee failed: the game is void, never scored, and reported
+    UserError           bad input: one line, exit status 2
     └── BotStartError   a bot's program exited before it connected
 
 Every message is one line.
@@ -24,7 +24,7 @@ class BotFault(Exception):
 
 
 class RefereeError(Exception):
-    """The referee's own trouble; no bot pays for it."""
+    """An error of the referee: the game is void and counts for no bot."""
 
 
 class UserError(Exception):

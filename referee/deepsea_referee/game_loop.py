@@ -1,7 +1,7 @@
-"""One game over streams: each answer is followed at once by the next question.
+"""The loop of one game over streams: each answer is followed at once by the next request.
 
-The loop only moves data: RefereedGame decides what an answer is worth. What goes wrong on this side
-voids the game, and every seat is told so.
+The loop only moves data: RefereedGame judges the answers. An error of the referee voids the game,
+and every seat is notified.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.decision_timer import Heard, TimedAnswer
+from deepsea_referee.timing.decision_timer import OnAnswer, TimedAnswer
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Question
 from deepsea_sdk import wire
@@ -20,17 +20,17 @@ from deepsea_sdk.refereed_game import RefereedGame
 
 
 class AskedSeat(Protocol):
-    """What a game needs of a seat; a Session has it."""
+    """The interface of a seat that a game needs; a Session has it."""
 
-    def ask(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
-        """Ask for a decision; `heard` is called once, later. Returns the request's id."""
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Ask for a decision; `on_answer` is called once, later. Returns the request's id."""
 
     def send(self, message: bytes) -> None:
-        """Send what needs no answer."""
+        """Send a message that needs no answer."""
 
 
 async def play_to_end(refereed: RefereedGame, seats: Sequence[AskedSeat]) -> None:
-    """Play a game to its end. Raises RefereeError if this side fails; the game is void then."""
+    """Play a game to its end. Raises RefereeError if the referee fails; the game is void then."""
     loop = _GameLoop(refereed, seats)
     loop.begin()
     await loop.over
@@ -45,23 +45,23 @@ class _GameLoop:
         self._seats = seats
         self._writer = wire.RequestWriter(refereed.game_id, self._game.events)
         self._marks = [0] * len(seats)
-        """How many of the game's events each seat has been sent."""
+        """The number of the game's events that each seat has received."""
         self._question: Question | None = None
         self._request_id = 0
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the game is; a game that is void ends it with a RefereeError."""
+        """Done at the end of the game; a void game sets a RefereeError."""
 
     def begin(self) -> None:
-        """Tell everybody that the game begins, and ask the first question."""
+        """Send the start to every seat, and the first request."""
         try:
             for number, seat in enumerate(self._seats):
                 seat.send(wire.start_message(self._refereed.info(number)))
-            self._go_on()
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            self._ask_next()
+        except Exception as error:  # noqa: BLE001  (no exception here is a bot's fault)
             self._void(error)
 
-    def _go_on(self) -> None:
-        """Ask the next question, or end the game."""
+    def _ask_next(self) -> None:
+        """Send the next request, or end the game."""
         game = self._game
         self._question = question = game.pending()
         if question is None:
@@ -71,10 +71,10 @@ class _GameLoop:
         time_left = self._refereed.time_left(seat)
         request = self._writer.write(game.view(seat), self._marks[seat], time_left)
         self._marks[seat] = len(game.events)
-        self._request_id = self._seats[seat].ask(request, time_left, self._hear)
+        self._request_id = self._seats[seat].ask(request, time_left, self._on_answer)
 
-    def _hear(self, came: TimedAnswer | BotFault | RefereeError) -> None:
-        if self.over.done():  # the game was broken off
+    def _on_answer(self, came: TimedAnswer | BotFault | RefereeError) -> None:
+        if self.over.done():  # the game was interrupted
             return
         question = self._question
         assert question is not None
@@ -89,8 +89,8 @@ class _GameLoop:
             if report is not None:
                 notice = self._refereed.notice(report, self._request_id)
                 self._seats[question.seat].send(wire.fault_message(notice))
-            self._go_on()
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            self._ask_next()
+        except Exception as error:  # noqa: BLE001  (no exception here is a bot's fault)
             self._void(error)
 
     def _end(self) -> None:

@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM: a wish to stop, of which whoever waits hears.
+"""Ctrl-C and SIGTERM as requests to stop.
 
-Invariants: a signal only notes the wish and wakes who waits, so that nothing is torn in the middle;
-what was done at these signals before is done again afterwards.
+Invariants: a signal only sets a flag and wakes the waiting code, so that nothing is interrupted
+halfway; the former handlers are restored afterwards.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def on_signals(
 ) -> Iterator[None]:
     """Call `interrupt` at Ctrl-C and `terminate`, by default the same, at SIGTERM.
 
-    Only in the main thread. They are called between any two steps of its code; an event loop is
-    woken by its `call_soon_threadsafe`.
+    Only in the main thread. They may be called between any two steps of its code; wake an event
+    loop with its `call_soon_threadsafe`.
     """
     calls = ((signal.SIGINT, interrupt), (signal.SIGTERM, terminate or interrupt))
     former = {number: signal.signal(number, _handler(call)) for number, call in calls}
@@ -36,14 +36,14 @@ def _handler(call: Callable[[], object]) -> Callable[[int, object], object]:
 
 
 class WakePipe:
-    """Wakes whoever waits for it beside other things; from any thread or signal handler."""
+    """A pipe that wakes a `select`; may be rung from any thread or signal handler."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def ring(self) -> None:
-        """Wake whoever waits, now or later."""
-        with suppress(BlockingIOError):  # it rang so often already that it will be heard
+        """Wake the waiting code, now or later."""
+        with suppress(BlockingIOError):  # the pipe is full of rings already
             os.write(self._writing, b"!")
 
     def fileno(self) -> int:
@@ -51,12 +51,12 @@ class WakePipe:
         return self._reading
 
     def clear(self) -> None:
-        """Note that it was heard."""
+        """Remove all rings."""
         with suppress(BlockingIOError):
             os.read(self._reading, 4096)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long, or until it rings."""
+        """Wait that long, or until it rings."""
         if select.select([self], [], [], seconds)[0]:
             self.clear()
 

@@ -1,14 +1,14 @@
 """A match between bots. Start reading here.
 
-    run_match              plays a match to its end or to Ctrl-C
-      play_match           starts the bots, plays the games, ends the bots (bots/pool.py)
-        play_game          lets a line-up play one game                    (play_game.py)
-          play_to_end      asks a game's questions until it is over        (game_loop.py)
-            RefereedGame   counts time and faults, makes the record        (deepsea_sdk)
-              Game         knows the rules and decides everything          (deepsea_rules)
+    run_match              plays a match until its end or Ctrl-C
+      play_match           starts the bots, plays the games, stops the bots (bots/pool.py)
+        play_game          plays one game of a line-up                   (play_game.py)
+          play_to_end      requests decisions until the game is over     (game_loop.py)
+            RefereedGame   counts time and faults, makes the record      (deepsea_sdk)
+              Game         applies the rules                             (deepsea_rules)
 
-What a bot does wrong is counted and the default action is played; what goes wrong on this side
-voids the game and is nobody's loss.
+A bot's fault is counted and the default action is played; an error of the referee voids the game,
+which then counts for no bot.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from deepsea_sdk.refereed_game import RefereedGame
 DEFAULT_CLOCK: Final = TimeControl(budget_us=100_000, bank_us=2_000_000)
 
 OnGame = Callable[[GameResult, GameRecord], object]
-"""Gets each game that counts. If it returns a future, the next game waits for that."""
+"""Receives each game that counts. If it returns a future, the next game waits for it."""
 OnVoid = Callable[[VoidGame], object]
-"""Gets each game that does not count."""
+"""Receives each game that does not count."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class MatchSettings:
-    """What is to be played. Raises UserError if it cannot be."""
+    """The settings of a match. Raises UserError if they are invalid."""
 
     bots: Sequence[BotSpec]
     hosting: Hosting
@@ -59,15 +59,15 @@ class MatchSettings:
     seed: bytes = field(default_factory=fresh_seed)
     """32 bytes; the seed of each game is derived from it."""
     seating: Literal["rotate", "fixed"] = "rotate"
-    """Whether seat s has bot s in every game, or bot s + i in game i."""
+    """`fixed`: seat s has bot s in every game; `rotate`: bot s + i in game i."""
     tables: int = 1
-    """How many games are played at once, over the same streams."""
+    """Games at once over the same streams."""
 
     def __post_init__(self) -> None:
         if not MIN_PLAYERS <= len(self.bots) <= MAX_PLAYERS:
             raise UserError(
                 f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} bots, not {len(self.bots)}; "
-                "the same bot may be named several times"
+                "you may name the same bot several times"
             )
         if self.games < 1 or self.tables < 1:
             raise UserError("a match has at least one game and one table")
@@ -79,7 +79,7 @@ class MatchSettings:
         return tuple((seat + shift) % count for seat in range(count))
 
     def numbers(self) -> Iterable[int]:
-        """The games to be played, in this order."""
+        """The numbers of the games, in the order of play."""
         return range(self.games)
 
     def game_seed(self, game: int) -> bytes:
@@ -87,7 +87,7 @@ class MatchSettings:
         return game_seed(self.seed, game)
 
     def game_id(self, game: int) -> str:
-        """The name of a game, which tells nothing about its seed; `game` counts from 0."""
+        """The id of a game, which does not reveal its seed; `game` counts from 0."""
         return f"{commitment(self.seed)[:12]}-{game + 1:04}"
 
     def game(self, number: int) -> RefereedGame:
@@ -98,7 +98,7 @@ class MatchSettings:
         return RefereedGame(game, self.game_id(number), self.time_control, seats)
 
     def result(self, isolation: str) -> MatchResult:
-        """What the match came to before its first game."""
+        """The result of the match before its first game."""
         return MatchResult(
             bots=tuple(with_unique_names(self.bots)),
             rules=self.rules,
@@ -131,11 +131,11 @@ async def play_match(
     clock: Clock | None = None,
     interrupt: asyncio.Event | None = None,
 ) -> MatchResult:
-    """Play a match; `on_game` and `on_void` get each game as it ends.
+    """Play a match; `on_game` and `on_void` receive each game as it ends.
 
-    With `interrupt` set the games under way are dropped and what is complete is returned. Raises
-    BotStartError if a bot's program does not start. The same seed and bots that always decide
-    alike give the same records, times aside.
+    When `interrupt` is set, games under way are dropped and the complete ones are returned. Raises
+    BotStartError if a bot's program does not start. The same seed and deterministic bots give the
+    same records, except for times.
     """
     match = _Match(settings, on_game, on_void, clock or SystemClock())
     playing = asyncio.create_task(match.play())
@@ -177,7 +177,7 @@ class _Match:
         numbers = iter(settings.numbers())
 
         async def table() -> None:
-            for number in numbers:  # shared: each game is taken by the table that is free
+            for number in numbers:  # shared: each game goes to the next free table
                 await self._play_number(number, pool)
 
         try:
@@ -197,16 +197,16 @@ class _Match:
             void = VoidGame(number + 1, game.game_id, str(error))
             self.result.add_void(void)
             if self._on_void is not None:
-                await _room(self._on_void(void))
+                await _wait_for_room(self._on_void(void))
             return
         result = GameResult.of(number, line_up, played)
         self.result.add(result, played.record.decisions)
         if self._on_game is not None:
-            await _room(self._on_game(result, played.record))
+            await _wait_for_room(self._on_game(result, played.record))
 
 
-async def _room(answer: object) -> None:
-    """Wait until there is room for the next game, if whoever got this one asks for that."""
+async def _wait_for_room(answer: object) -> None:
+    """Wait for the callback's future, if it returned one (back-pressure)."""
     if isinstance(answer, Future):
-        # Shielded: a match that is broken off does not take back what it has handed over.
+        # Shielded: an interrupted match does not cancel what it has handed over.
         await asyncio.shield(asyncio.wrap_future(answer))

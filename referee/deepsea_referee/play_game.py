@@ -1,6 +1,6 @@
-"""One game between bots that are processes, from its line-up to its record.
+"""Plays one game between bot processes, from its line-up to its record.
 
-Match, rated games and checks all play here.
+Used by matches, rated games and checks.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ async def play_game(
     line_up: Sequence[int],
     between: Mapping[int, Callable[[Session], AskedSeat]] | None = None,
 ) -> PlayedGame:
-    """Play a game; raises RefereeError if it is void, because this side failed.
+    """Play a game; raises RefereeError if it is void because the referee failed.
 
     line_up  for each seat the number of its bot in the pool
-    between  for some seats, what stands between the game and the bot to disturb it on purpose:
-             what then goes wrong is not held against the bot's process
+    between  for some seats, a wrapper of the session that disturbs the game on purpose:
+             faults that follow are not blamed on the bot's process
     """
     between = between or {}
     processes = await _ready(pool, line_up)
@@ -54,8 +54,8 @@ async def play_game(
 
 
 async def _ready(pool: BotPool, line_up: Sequence[int]) -> list[BotProcess]:
-    """The bots' processes; one that does not start is asked all the same, and found absent."""
-    # All at once, and all to their end: none may still be starting when the pool is left.
+    """The bots' processes; one that did not start fails each request."""
+    # All at once, and wait for all: none may still be starting when the pool is left.
     started = await asyncio.gather(*map(pool.ready, line_up), return_exceptions=True)
     processes = []
     for one in started:
@@ -66,14 +66,14 @@ async def _ready(pool: BotPool, line_up: Sequence[int]) -> list[BotProcess]:
 
 
 async def _explained(report: FaultReport, process: BotProcess, missing: str | None) -> FaultReport:
-    """The report with what the process itself tells about it.
+    """The report, for a crash with the exit status and error of the process.
 
-    missing  None if it was there when the game began; else why it was not started, or ""
+    missing  None if it ran when the game began; else why it was not started, or ""
     """
     if missing:
         return replace(report, came=missing, when="absent")
     process.troubled = True
-    if missing == "":  # its start says already how it ended
+    if missing == "":  # the report of its start has the exit status already
         return replace(report, when="start", error=process.error_text())
     if report.error:
         return replace(report, error=author_error(report.error, process.bot.folder))

@@ -1,7 +1,7 @@
-"""One of several workers of a match: what it plays, and how it says what comes of it.
+"""A worker process of a match: plays its share of the games and sends the results.
 
-Laws: a worker plays its share and nothing else; it sends each game as it ends, and a farewell at
-last; it ends when it is told to, and when nobody is there any more whom it could tell.
+Invariants: a worker plays its share and nothing else; it sends each game as it ends, and a
+WorkerResult at last; it ends on request, and when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.record import GameRecord
 
 GRACE_US: Final = 10_000_000
-"""How long a worker may take to end its bots."""
+"""The time in which a worker must stop its bots."""
 AGAIN_US: Final = 500_000
-"""After this time bots in a worker's own process are interrupted again."""
+"""Interval of interrupts for bots in a worker's own process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class MatchShare(MatchSettings):
     """From 0."""
     workers: int = 1
     first: int = 0
-    """Games before this one are left out."""
+    """Games before this one are skipped."""
 
     @classmethod
     def of(cls, settings: MatchSettings, worker: int, workers: int, first: int = 0) -> Self:
-        """A part of this match."""
+        """Make a worker's part of a match."""
         whole = {one.name: getattr(settings, one.name) for one in fields(MatchSettings)}
         return cls(**whole, worker=worker, workers=workers, first=first)
 
     def numbers(self) -> Iterator[int]:
-        """Its games."""
-        # In turns, but moved on by one from time to time: else two workers of two bots would have
-        # all games of one seating each, and not the same work.
+        """The numbers of its games."""
+        # Alternating, but shifted by one from time to time: else two workers of two bots would
+        # each have all games of one seating, and different amounts of work.
         period = math.lcm(self.workers, len(self.bots))
         for number in range(self.first, self.games):
             if (number + number // period) % self.workers == self.worker:
@@ -63,7 +63,7 @@ class MatchShare(MatchSettings):
 
 @dataclass(slots=True)
 class WorkerResult:
-    """The last that a worker sends."""
+    """The last message of a worker."""
 
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
@@ -74,38 +74,38 @@ Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame | WorkerResult
 
 
 def work(connection: Connection, share: MatchShare, in_process: bool) -> None:
-    """What a worker's process does."""
-    told = threading.Event()
+    """Run a worker: the main function of its process."""
+    stop_requested = threading.Event()
 
     def interrupt(*_: object) -> None:
-        if told.is_set():
+        if stop_requested.is_set():
             raise KeyboardInterrupt
 
-    # Who stops when is said over the connection. Unlike ignoring, a handler is not passed on.
+    # The connection says when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
     signal.signal(signal.SIGINT, interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with suppress(KeyboardInterrupt):
         try:
             if in_process:
-                result = _play_in_process(connection, share, told)
+                result = _play_in_process(connection, share, stop_requested)
             else:
                 result = asyncio.run(_play(connection, share))
-            farewell = WorkerResult(result.logs, result.off_turn)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is to be said over there)
-            farewell = WorkerResult(error=_portable(error))
-        _send(connection, farewell)
+            last = WorkerResult(result.logs, result.off_turn)
+        except Exception as error:  # noqa: BLE001  (every error is reported to the other process)
+            last = WorkerResult(error=_portable(error))
+        _send(connection, last)
 
 
 async def _play(connection: Connection, share: MatchShare) -> MatchResult:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
-    def told() -> None:
+    def on_request() -> None:
         loop.remove_reader(connection.fileno())
         stop.set()
 
-    loop.add_reader(connection.fileno(), told)
+    loop.add_reader(connection.fileno(), on_request)
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    thread = WriteBehind("connection")  # the other side may be busy, and clocks run here
+    thread = WriteBehind("connection")  # the reader may be busy, and clocks run here
 
     def send(message: Message) -> Future[object] | None:
         return thread.do(_send, connection, message)
@@ -117,14 +117,14 @@ async def _play(connection: Connection, share: MatchShare) -> MatchResult:
 
 
 def _play_in_process(
-    connection: Connection, share: MatchShare, told: threading.Event
+    connection: Connection, share: MatchShare, stop_requested: threading.Event
 ) -> MatchResult:
     done = threading.Event()
 
     def watch() -> None:
-        connection.poll(None)  # until something is said, or nobody is there any more
-        told.set()
-        # Again and again: a signal that comes just before a bot begins to wait wakes nobody.
+        connection.poll(None)  # until a request to stop, or the end of the other process
+        stop_requested.set()
+        # Repeatedly: a signal that comes just before a bot begins to wait does not wake it.
         for _ in range(GRACE_US // AGAIN_US):
             if done.is_set():
                 return
@@ -141,12 +141,12 @@ def _play_in_process(
 
 
 def _send(connection: Connection, message: Message) -> None:
-    with suppress(OSError):  # that nobody is there shows where it is waited for
+    with suppress(OSError):  # a closed connection is noticed where the worker waits for it
         connection.send(message)
 
 
 def _portable(error: Exception) -> Exception:
-    """What can be raised in another process."""
+    """The error in a form that can be sent to another process."""
     if isinstance(error, UserError):
         return error
     for kind in (SandboxUnavailable, RefereeError):

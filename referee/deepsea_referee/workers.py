@@ -1,8 +1,8 @@
-"""A match shared among workers: processes that each play some of the games with bots of their own.
+"""A match shared among worker processes, each of which plays some of the games with its own bots.
 
-Laws: which worker plays a game follows from its number alone; workers send what comes of games, and
-this process alone counts it and hands it on; a worker that ends too early costs the games that it
-was playing, which are void, and another one goes on; no worker outlives this process.
+Invariants: a game's number determines its worker; workers send results, and this process alone
+counts them and calls back; when a worker ends too early, the games that it was playing are void
+and a new worker takes over the rest; no worker outlives this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_referee.worker import GRACE_US, MatchShare, Message, WorkerResult, work
 
 DEATHS_IN_A_ROW: Final = 3
-"""So often a worker is replaced without a game between."""
+"""The number of workers in a row that may end without having played a game."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,10 +41,10 @@ def run_match(
     *,
     in_process: bool = False,
 ) -> MatchResult:
-    """Play a match with so many workers; Ctrl-C ends it early and cleanly.
+    """Play a match with worker processes; Ctrl-C ends it early and cleanly.
 
-    The records of bots that decide by what they are told in a game are those of one worker, times
-    aside; games come in the order in which they end.
+    Bots whose decisions depend only on the game give the same records as with one worker, except
+    for times; games arrive in the order in which they end.
     Raises UserError for a bot that cannot be started or imported, RefereeError if workers keep
     ending without having played a game.
     """
@@ -61,24 +61,24 @@ def run_match(
 
 
 class _Worker:
-    """A worker as this process sees it."""
+    """The handle of one worker process."""
 
     def __init__(self, share: MatchShare, number: int, deaths: int) -> None:
         self.share = share
         self.number = number
-        """Which of all workers that were started, from 1."""
+        """Its number among all workers that were started, from 1."""
         self.deaths = deaths
-        """How many before it have ended without having played a game."""
+        """The number of workers before it that ended without having played a game."""
         self._coming = share.numbers()
         self._open: dict[int, None] = {}
-        """Games before the last one that came, and not yet heard of."""
+        """Games before the last reported one that are not yet reported."""
         self.connection: Connection
         self.process: BaseProcess
 
     def start(self, context: SpawnContext, in_process: bool) -> None:
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(theirs, self.share, in_process))
-        # Ctrl-C reaches workers too, also before they can say what is to come of it.
+        # Ctrl-C reaches workers too, even before they have set their handler.
         former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self.process.start()
@@ -86,7 +86,7 @@ class _Worker:
             signal.pthread_sigmask(signal.SIG_SETMASK, former)
         theirs.close()
 
-    def heard_of(self, number: int) -> None:
+    def mark_reported(self, number: int) -> None:
         self.deaths = 0
         while number not in self._open:
             self._open[next(self._coming)] = None
@@ -102,7 +102,7 @@ class _Worker:
         return taken
 
     def rest(self) -> MatchShare | None:
-        """What it has not begun; None if there is nothing."""
+        """The share that it has not begun; None if there is none."""
         following = next(self._coming, None)
         return None if following is None else replace(self.share, first=following)
 
@@ -137,7 +137,7 @@ class _Team:
             self.result.off_turn = [OffTurn() for _ in settings.bots]
 
     def play(self, interrupted: WakePipe) -> None:
-        """Play until all is played, or until `interrupted` rings."""
+        """Play until all games are played, or until `interrupted` rings."""
         self._selector.register(interrupted, selectors.EVENT_READ)
         for place in range(self._count):
             self._hire(MatchShare.of(self._settings, place, self._count))
@@ -147,13 +147,13 @@ class _Team:
                     self._selector.unregister(interrupted)
                     self._break_off()
                 elif key.data in self._workers:
-                    self._hear(key.data)
+                    self._on_message(key.data)
             if self._end_us is not None and self._clock.now_us() >= self._end_us:
                 for worker in self._workers:
                     worker.process.kill()
 
     def close(self) -> None:
-        """End all workers, and wait until they have."""
+        """Stop all workers, and wait until they have exited."""
         for worker in self._workers:
             worker.connection.close()
         for worker in self._workers:
@@ -167,12 +167,12 @@ class _Team:
         worker = _Worker(share, self._hired, deaths)
         worker.start(self._context, self._in_process)
         self._workers.append(worker)
-        # That it has ended shows at its process too, if a bot's child holds the connection open.
+        # The process too, because a bot's child may hold the connection open.
         for source in (worker.connection.fileno(), worker.process.sentinel):
             self._selector.register(source, selectors.EVENT_READ, worker)
 
     def _dismiss(self, worker: _Worker) -> str:
-        """Forget a worker that has ended, or is just about to; tells how it ended."""
+        """Remove a worker that has exited or is about to; returns its exit status as text."""
         self._workers.remove(worker)
         for source in (worker.connection.fileno(), worker.process.sentinel):
             self._selector.unregister(source)
@@ -193,25 +193,25 @@ class _Team:
         self._end_us = self._clock.now_us() + GRACE_US
         for worker in self._workers:
             with suppress(OSError):
-                worker.connection.send(None)  # what is said does not matter
+                worker.connection.send(None)  # any message is a request to stop
 
-    def _hear(self, worker: _Worker) -> None:
+    def _on_message(self, worker: _Worker) -> None:
         message: Message
         try:
             if not worker.connection.poll():
                 raise EOFError
             message = worker.connection.recv()
         except (EOFError, OSError):
-            self._lose(worker, self._dismiss(worker))
+            self._replace(worker, self._dismiss(worker))
             return
         if isinstance(message, WorkerResult):
-            self._part(worker, message)
+            self._on_last_message(worker, message)
         elif isinstance(message, VoidGame):
-            worker.heard_of(message.game - 1)
+            worker.mark_reported(message.game - 1)
             self._void(message)
         else:
             result, record = message
-            worker.heard_of(result.game - 1)
+            worker.mark_reported(result.game - 1)
             self.result.add(result, record.decisions)
             if self._on_game is not None:
                 _wait_for(self._on_game(result, record))
@@ -222,26 +222,26 @@ class _Team:
         if self._on_void is not None:
             _wait_for(self._on_void(void))
 
-    def _part(self, worker: _Worker, farewell: WorkerResult) -> None:
+    def _on_last_message(self, worker: _Worker, last: WorkerResult) -> None:
         ending = self._dismiss(worker)
-        if farewell.error is not None:
-            raise farewell.error
-        self.result.logs += [replace(log, worker=worker.number) for log in farewell.logs]
-        for ours, theirs in zip(self.result.off_turn, farewell.off_turn, strict=True):
+        if last.error is not None:
+            raise last.error
+        self.result.logs += [replace(log, worker=worker.number) for log in last.logs]
+        for ours, theirs in zip(self.result.off_turn, last.off_turn, strict=True):
             ours.add(theirs)
-        self._lose(worker, ending)
+        self._replace(worker, ending)
 
-    def _lose(self, worker: _Worker, ending: str) -> None:
-        """Go on without this worker, if it has left something to do."""
+    def _replace(self, worker: _Worker, ending: str) -> None:
+        """Void a lost worker's open games, and start a new worker for the rest."""
         if self.result.interrupted:
             return
         games = worker.take_open()
         for number in games:
-            reason = f"the worker that played it ended ({ending})"
+            reason = f"its worker ended ({ending})"
             self._void(VoidGame(number + 1, self._settings.game_id(number), reason))
         if (rest := worker.rest()) is not None:
             if worker.deaths + 1 == DEATHS_IN_A_ROW:
-                raise RefereeError(f"workers end before they have played a game ({ending})")
+                raise RefereeError(f"workers exit before they have played a game ({ending})")
             self._hire(rest, worker.deaths + 1)
 
 

@@ -28,7 +28,7 @@ def test_only_the_token_opens_the_seat(tmp_path: Path, token: str) -> None:
             await peer.hello(token)
             assert await peer.status() == (
                 grpc.StatusCode.UNAUTHENTICATED,
-                "the token does not open this seat",
+                "the token is not valid for this seat",
             )
             assert not it.session.connected.done()
             # A wrong token spoils nothing for the right one.

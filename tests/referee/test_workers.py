@@ -154,7 +154,7 @@ def test_the_game_of_a_worker_that_is_killed_is_void_and_another_goes_on(tmp_pat
     shared, listener = played(what, 2)
     assert sorted(void.game for void in listener.voids) == [4, 7]
     for void in listener.voids:
-        assert void.reason == "the worker that played it ended (signal 9)"
+        assert void.reason == "its worker ended (signal 9)"
         assert void.game_id == what.game_id(void.game - 1)
     assert [game.game for game in shared.games] == [1, 2, 3, 5, 6, 8, 9, 10, 11, 12]
     assert not shared.result.interrupted

@@ -570,11 +570,11 @@ WAITING = "from deepsea_sdk import Bot, run\nrun(Bot)\n"
 def test_a_program_that_is_refused_says_so_in_one_line(tmp_path: Path) -> None:
     async def script(peer: Peer) -> None:
         await peer.hear_hello()
-        await peer.refuse(grpc.StatusCode.UNAUTHENTICATED, "the token does not open this seat")
+        await peer.refuse(grpc.StatusCode.UNAUTHENTICATED, "the token is not valid for this seat")
 
     status, stdout, stderr = as_program(tmp_path, WAITING, script)
     assert (status, stdout, len(stderr.splitlines())) == (1, "", 1)
-    assert "the token does not open this seat" in stderr
+    assert "the token is not valid for this seat" in stderr
 
 
 def test_a_program_that_no_referee_started_says_so_in_one_line(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class TimedAnswer(NamedTuple):
     """What the bot raised instead of deciding."""
 
 
-Heard = Callable[[TimedAnswer | BotFault | RefereeError], object]
+OnAnswer = Callable[[TimedAnswer | BotFault | RefereeError], object]
 """Receives a request's outcome: an answer, the bot's fault, or the referee's error."""
 
 
@@ -57,11 +57,13 @@ class OpenQuestion:
     _over_us: int | None = None
     """The time of the first check at which the limit had passed."""
 
-    def __init__(self, request_id: int, limit_us: int, look_us: int | None, heard: Heard) -> None:
+    def __init__(
+        self, request_id: int, limit_us: int, look_us: int | None, on_answer: OnAnswer
+    ) -> None:
         self.request_id = request_id
         self.limit_us = limit_us
         self.look_us = look_us
-        self.heard = heard
+        self.on_answer = on_answer
 
     @property
     def was_looked_at(self) -> bool:

@@ -1,8 +1,8 @@
-"""The door through which one bot comes: a gRPC server of its own on a socket of its own.
+"""The gRPC server of one bot, on its own socket.
 
-A socket names its seat, and one bot's slow or hostile connection cannot delay another's. Messages
-are taken as bytes and parsed by our own code, so that malformed ones get a proper status. A token
-opens the door once; there is no second connection and no taking over.
+A socket identifies its seat, and one bot's slow or hostile connection cannot delay another's.
+Messages are taken as bytes and parsed by our own code, so that malformed ones get a proper status.
+A token is valid once; there is no second connection and no takeover.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire import METHOD, SERVICE
 
 HELLO_LIMIT_US: Final = 5_000_000
-"""How long an open stream may stay without a hello."""
+"""Timeout for Hello on an open stream."""
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
@@ -33,7 +33,7 @@ OPTIONS: Final = (
     ("grpc.server_handshake_timeout_ms", 3_000),
     # A bot needs one. Each may hold up to 16 MB of headers until it acknowledges our settings.
     ("grpc.max_allowed_incoming_connections", 4),
-    # Compressed messages are not unpacked at all: a small one could become a thousand times larger.
+    # Messages are never decompressed: a small one could become a thousand times larger.
     ("grpc.per_message_decompression", 0),
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
@@ -85,7 +85,7 @@ class SeatServer:
         return f"unix:{where}" if local else f"{str(where).rpartition(':')[0]}:{port}"
 
     async def stop(self) -> None:
-        """Close the door and every stream; the socket file goes with it."""
+        """Stop listening and close every stream; the socket file is removed."""
         if self._server is not None:
             await self._server.stop(grace=None)
 
@@ -94,7 +94,7 @@ class SeatServer:
             async with time_limit(self._clock, self._hello_limit_us):
                 data = await read(stream)
         except TimeoutError:
-            await stream.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello came")
+            await stream.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello before the timeout")
         if data is None:
             return
         try:
@@ -103,10 +103,12 @@ class SeatServer:
             await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         if hello is None or answers:
             await stream.abort(
-                grpc.StatusCode.INVALID_ARGUMENT, "the first message is a hello and nothing else"
+                grpc.StatusCode.INVALID_ARGUMENT, "the first message must have hello only"
             )
         if not hmac.compare_digest(hello.token.encode(), self._token):
-            await stream.abort(grpc.StatusCode.UNAUTHENTICATED, "the token does not open this seat")
+            await stream.abort(
+                grpc.StatusCode.UNAUTHENTICATED, "the token is not valid for this seat"
+            )
         if self._taken:
             await stream.abort(
                 grpc.StatusCode.ALREADY_EXISTS, "the token was used: a seat has one connection"

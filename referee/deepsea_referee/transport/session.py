@@ -1,10 +1,10 @@
-"""One bot's stream: questions out, answers in, each on its own clock.
+"""The session of one bot's stream: sends requests, receives answers, runs a timer for each request.
 
-A session serves many games at once. What is ready when a bot has answered everything goes out as
-one message: messages cost more than what is in them, and a bot works on one thing at a time. Time
-runs from just before the write to just after the read and is shared by the questions of a message;
-open_question.py says what each of them is charged. A bot speaks only when asked: the first word
-nobody asked for ends its stream; an answer that comes too late is passed over.
+A session serves many games at once. Requests that are ready when the bot has answered everything
+are sent as one message: a message costs more than its content, and a bot works on one request at a
+time. Time runs from just before the write to just after the read and is shared by the requests of
+a message; decision_timer.py computes the charges. A bot may only answer requests: the first message
+that is not an answer ends its stream; an answer after the timeout is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import grpc
 
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import Alarm, Clock, SharedTime
-from deepsea_referee.timing.decision_timer import Heard, OpenQuestion, TimedAnswer
+from deepsea_referee.timing.decision_timer import OnAnswer, OpenQuestion, TimedAnswer
 from deepsea_referee.timing.host_load import LOOKS, Gauge, Reading
 from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.faults import Fault
@@ -27,13 +27,13 @@ from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.errors import WireError
 
 MESSAGE_BYTES: Final = 64 * 1024
-"""The longest message a bot may send, and the length up to which questions are put together."""
+"""The longest message from a bot, and the length up to which requests are put into one message."""
 WRITE_LIMIT_US: Final = 10_000_000
-"""How long a bot may leave one message unread."""
+"""Timeout of a write: the time in which a bot must read a message."""
 LATE_KEPT: Final = 1_000
-"""So many answers may be still to come after their time; older ones are taken for unasked."""
+"""The number of timed-out requests that are remembered; answers to older ones are refused."""
 STALL_US: Final = 2_000
-"""An alarm that rings later than this shows that the event loop itself was held up."""
+"""An alarm that rings later than this shows that the event loop was blocked."""
 
 Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
@@ -58,15 +58,15 @@ class Session:
         self._closing = False
         self._end: BotFault | None = None
         self.explain_end: Callable[[], BotFault | None] = lambda: None
-        """Asked when the stream ends: why it did, if more is known than that it did."""
+        """Called when the stream ends; returns a more precise fault, if there is one."""
         self.gauge: Gauge | None = None
-        """Reads what the bot and the host have used; without one only wall time counts."""
+        """Reads CPU and waiting times; without one only wall time counts."""
         self.freeze: Callable[[], None] | None = None
         self.thaw: Callable[[], None] | None = None
-        """How to stop the bot between its turns and let it go on; it runs on without them."""
+        """Stop the bot outside of its turns and resume it; without them it is never stopped."""
         self.off_turn = OffTurn()
         self.features: frozenset[str] = frozenset()
-        """What the bot named in its hello, known to us or not."""
+        """The features of the bot's Hello, known to us or not."""
         self.connected: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
@@ -74,27 +74,27 @@ class Session:
 
     @property
     def usable(self) -> bool:
-        """Whether a new game may begin on it."""
+        """Whether a new game may start on it."""
         return self._end is None and not self._closing
 
-    def ask(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
-        """Ask for one decision; returns the request's id.
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Request one decision; returns the request's id.
 
-        request  from `wire.RequestWriter`
-        heard    called once, and never before this returns
+        request    from `wire.RequestWriter`
+        on_answer  called once, and never before this returns
         """
         self._last_id = request_id = self._last_id + 1
         if self._end is not None:
-            self._loop.call_soon(heard, BotFault(self._end.fault, self._end.detail, 0))
+            self._loop.call_soon(on_answer, BotFault(self._end.fault, self._end.detail, 0))
             return request_id
         look_us = time_left.budget_us // LOOKS if self.gauge else None
-        question = OpenQuestion(request_id, sum(time_left), look_us, heard)
+        question = OpenQuestion(request_id, sum(time_left), look_us, on_answer)
         self._open[request_id] = question
         self._put(wire.numbered(request, request_id), question)
         return request_id
 
     def send(self, message: bytes) -> None:
-        """Send what needs no answer, in order with the questions; nothing if nobody listens.
+        """Send a message without an answer, in order with the requests; ignored after the end.
 
         message  from one of `wire`'s functions
         """
@@ -102,14 +102,14 @@ class Session:
             self._put(message, None)
 
     def close(self, reason: str) -> None:
-        """Say goodbye after what is still to be sent, then end the stream."""
+        """Send Goodbye after the messages that are waiting, then end the stream."""
         if self.usable:
-            self._go_on(self._clock.now_us())
+            self._resume(self._clock.now_us())
             self.send(wire.goodbye_message(reason))
             self._closing = True
 
     def fail(self, fault: Fault, detail: str) -> None:
-        """End it: every question, open or still to come, is met with this fault."""
+        """End the session: every request, open or new, is answered with this fault."""
         if self._end is not None:
             return
         self._end = BotFault(fault, detail)
@@ -123,7 +123,7 @@ class Session:
         self.ended.set_result(None)
         for question in met:
             us = 0 if question.began_us is None else round(share_us - question.share_us)
-            question.heard(BotFault(fault, detail, us))
+            question.on_answer(BotFault(fault, detail, us))
 
     def _put(self, message: bytes, question: OpenQuestion | None) -> None:
         self._outbox.append((message, question))
@@ -134,7 +134,7 @@ class Session:
             self._wake.set_result(None)
 
     def _done(self, question: OpenQuestion, now_us: int) -> None:
-        """It is open no more."""
+        """Remove an answered or timed-out request."""
         del self._open[question.request_id]
         self._shared.close(now_us)
         if self._shared.idle:
@@ -143,7 +143,7 @@ class Session:
     # ------------------------------------------------------------------------ the stream's side
 
     async def serve(self, stream: Stream) -> None:
-        """Carry this session over a stream whose hello was accepted, until either side ends it."""
+        """Serve this session over a stream whose Hello was accepted, until either side ends it."""
         self._handler = asyncio.current_task()
         writer = asyncio.create_task(self._write(stream))
         self.connected.set_result(None)
@@ -154,23 +154,23 @@ class Session:
             await self._written(writer)
             await _abort(stream, grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
         except asyncio.CancelledError:
-            # By `fail`, by the writer after goodbye, or with the whole server: gRPC wants no more
-            # than a return, and this task has nothing else to do.
+            # By `fail`, by the writer after Goodbye, or with the whole server: for gRPC a return is
+            # enough, and this task has nothing else to do.
             if self._end is not None:
                 await self._written(writer)
                 await _abort(stream, grpc.StatusCode.CANCELLED, self._end.detail)
         finally:
-            self._stop(self.explain_end() or BotFault(Fault.CRASH, "its stream ended"))
+            self._stop(self.explain_end() or BotFault(Fault.CRASH, "the stream ended"))
             await self._written(writer)
 
     async def _written(self, writer: asyncio.Task[None]) -> None:
-        """Let the write under way end, gRPC sends no status before; with the connection at last."""
+        """Wait for the write under way, since gRPC sends the status after it."""
         if self._wake is not None and not self._wake.done():
-            writer.cancel()  # it waits for something to write
+            writer.cancel()  # it waits for a message to write
         await asyncio.gather(writer, return_exceptions=True)
 
     def _stop(self, fault: BotFault) -> None:
-        self._handler = None  # it is ending by itself
+        self._handler = None  # the handler is returning already
         self.fail(fault.fault, fault.detail)
 
     async def _read(self, stream: Stream) -> None:
@@ -184,25 +184,25 @@ class Session:
             except WireError as error:
                 _refuse(str(error))
             if hello is not None:
-                _refuse("it said hello twice")
+                _refuse("it sent hello twice")
             if not answers:
                 _refuse("it sent a message without a decision")
             share_us = self._shared.at(now_us)
-            heard = []
+            outcomes = []
             try:
                 for answer in answers:
                     if (taken := self._take(answer, now_us, share_us)) is not None:
-                        heard.append(taken)  # noqa: PERF401  (kept also if the next one raises)
-            finally:  # what came before something senseless counts
+                        outcomes.append(taken)  # noqa: PERF401  (kept also if the next one raises)
+            finally:  # answers before an invalid one count
                 if not self._open:
                     self._pause(now_us)
-                for question, what in heard:
-                    question.heard(what)
+                for question, outcome in outcomes:
+                    question.on_answer(outcome)
 
     def _take(
         self, answer: wire.Answer, now_us: int, share_us: float
     ) -> tuple[OpenQuestion, TimedAnswer | BotFault] | None:
-        """What an answer is worth; None if it comes too late."""
+        """The outcome of an answer; None if it is too late."""
         request_id, action, error = answer
         question = self._open.get(request_id)
         if question is None or question.began_us is None:
@@ -225,7 +225,7 @@ class Session:
                 continue
             data, questions = self._next_batch()
             if questions:
-                self._go_on(self._clock.now_us())
+                self._resume(self._clock.now_us())
             now_us = self._clock.now_us()
             share_us = self._shared.open(len(questions), now_us)
             for question in questions:
@@ -238,7 +238,7 @@ class Session:
             self._write_by_us = None
 
     def _next_batch(self) -> tuple[bytes, list[OpenQuestion]]:
-        """What is waiting, up to the length of one message: messages add up byte by byte."""
+        """The waiting messages, up to the length of one: protobuf messages merge when joined."""
         size = count = 0
         for data, _ in self._outbox:
             size += len(data)
@@ -253,8 +253,8 @@ class Session:
     # ------------------------------------------------------------------------------------- time
 
     def _ring_by(self, deadline_us: int) -> None:
-        """One alarm for everything: it is left alone unless this deadline comes before it."""
-        when_us = deadline_us + 1  # to use up the limit exactly is in time
+        """Set the only alarm to this deadline, unless it rings earlier anyway."""
+        when_us = deadline_us + 1  # exactly the limit is in time
         if self._alarm is not None:
             if self._alarm_us <= when_us:
                 return
@@ -267,7 +267,7 @@ class Session:
         now_us = self._clock.now_us()
         late_us = now_us - self._alarm_us
         if late_us > STALL_US:
-            self._forgive(late_us + STALL_US)
+            self._credit_stall(late_us + STALL_US)
         share_us = self._shared.at(now_us)
         due = []
         for question in self._open.values():
@@ -287,7 +287,7 @@ class Session:
                     self._give_up(question, came, now_us)
         if self._write_by_us is not None:
             if now_us > self._write_by_us:
-                self.fail(Fault.CRASH, "it does not read what it is sent")
+                self.fail(Fault.CRASH, "it does not read its messages")
             else:
                 self._ring_by(self._write_by_us)
 
@@ -296,28 +296,28 @@ class Session:
         self._late[question.request_id] = None
         if len(self._late) > LATE_KEPT:
             del self._late[next(iter(self._late))]
-        question.heard(came)
+        question.on_answer(came)
 
     def _reading(self) -> Reading | None:
         return self.gauge.read() if self.gauge is not None else None
 
     def _pause(self, now_us: int) -> None:
-        """The bot has answered everything; what it does now is on others' time."""
+        """Freeze the bot and measure it: it has answered everything, and others' turns follow."""
         if self.freeze is not None:
             self.freeze()
         if self.gauge is not None:
             self.off_turn.begin(now_us, self.gauge)
 
-    def _go_on(self, now_us: int) -> None:
+    def _resume(self, now_us: int) -> None:
         if self.gauge is not None:
             self.off_turn.end(now_us, self.gauge)
         if self.thaw is not None:
             self.thaw()
 
-    def _forgive(self, us: int) -> None:
-        """The event loop was held up: that is not charged, once for each question.
+    def _credit_stall(self, us: int) -> None:
+        """Do not charge the time in which the event loop was blocked, once for each request.
 
-        An answer that has come meanwhile is read before the alarm rings again.
+        An answer that has arrived meanwhile is read before the alarm rings again.
         """
         for question in self._open.values():
             began_us = question.began_us
@@ -326,15 +326,15 @@ class Session:
 
 
 async def _abort(stream: Stream, code: grpc.StatusCode, detail: str) -> None:
-    """End a stream with a status; the other side may have ended it without one meanwhile."""
+    """End a stream with a status, unless the other side has ended it."""
     with contextlib.suppress(grpc.aio.InternalError):
         await stream.abort(code, detail)
 
 
 async def read(stream: Stream) -> bytes | None:
-    """The next message; None at the end of the stream, also if it ends in the midst of one.
+    """Read the next message; None at the end of the stream, also within a message.
 
-    gRPC raises for a message that is too long, and has refused it then.
+    gRPC refuses a message that is too long, and raises.
     """
     try:
         data: object = await stream.read()

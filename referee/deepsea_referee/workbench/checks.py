@@ -21,7 +21,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
 from deepsea_referee.errors import BotFault, BotStartError
 from deepsea_referee.play_game import play_game
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.timing.decision_timer import Heard
+from deepsea_referee.timing.decision_timer import OnAnswer
 from deepsea_referee.transport.session import Session
 from deepsea_referee.workbench.requirements import (
     installed_version,
@@ -307,13 +307,13 @@ class _Between:
     def send(self, message: bytes) -> None:
         self._session.send(message)
 
-    def ask(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         self._asked += 1
         if self._asked == self.QUESTION:
-            return self.do(request, time_left, heard)
-        return self._session.ask(request, time_left, heard)
+            return self.do(request, time_left, on_answer)
+        return self._session.ask(request, time_left, on_answer)
 
-    def do(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         """Ask the third question."""
         raise NotImplementedError
 
@@ -323,10 +323,10 @@ class _TooLate(_Between):
 
     SAID = "a timeout on purpose"
 
-    def do(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         request_id = self._session.ask(request, time_left, lambda _: None)
         fault = BotFault(Fault.TIMEOUT, self.SAID, sum(time_left))
-        asyncio.get_running_loop().call_soon(heard, fault)
+        asyncio.get_running_loop().call_soon(on_answer, fault)
         return request_id
 
 
@@ -335,6 +335,6 @@ class _Dropped(_Between):
 
     SAID = "the connection was dropped on purpose"
 
-    def do(self, request: bytes, time_left: TimeLeft, heard: Heard) -> int:
+    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         self._session.fail(Fault.CRASH, self.SAID)
-        return self._session.ask(request, time_left, heard)
+        return self._session.ask(request, time_left, on_answer)
