@@ -137,7 +137,7 @@ def command(
         chosen = probe.choose(level, begun)
 
     # A seed as text even if none is given, so that the match can be repeated.
-    seed_text = fresh_seed().hex() if seed is None else seed
+    seed_text = fresh_seed().hex()[:16] if seed is None else seed
     settings = MatchSettings(
         bots=specs,
         hosting=Hosting(
@@ -183,13 +183,15 @@ def command(
         if as_json and document is not None:
             for piece in document.pieces(result):
                 click.echo(piece, nl=False)
+    if not as_json and not quiet and (result.games or result.voids.count or not result.interrupted):
+        from deepsea_cli.report import report
+
+        # How to repeat it is news if the seed was not chosen, or something went wrong.
+        news = seed is None or result.faults.count or result.voids.count
+        report(result, seed_text, out, again=(*bots, *_unusual(ctx)) if news else None)
     if result.interrupted:
         kept = f"; their records are in {out}" if out and result.games else ""
         raise Interrupted(f"after {result.games} of {games} games{kept}")
-    if not as_json and not quiet:
-        from deepsea_cli.report import report
-
-        report(result, seed_text, out, again=(*bots, *_unusual(ctx)))
     if not result.games:
         ctx.exit(NEGATIVE)
 

@@ -6,6 +6,7 @@ names it.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -41,14 +42,18 @@ def load_record(path: Path) -> GameRecord:
     try:
         return GameRecord.from_json(read_text(path))
     except InvalidRecord as error:
-        raise InvalidRecord(f"{path}: {error}") from None
+        where = "stdin" if str(path) == "-" else path
+        raise InvalidRecord(f"{where}: {error}") from None
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a file; raises `UserError` if it cannot be read."""
+    """Read the text of a file, or of stdin for `-`; raises `UserError` if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
             raise UserError(f"{path}: more than {LARGEST_FILE} bytes; is this the right file?")
         return data.decode()

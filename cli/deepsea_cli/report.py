@@ -31,12 +31,12 @@ SHORT_SEED: Final = 24
 """A longer seed, such as a random one, is printed at the end only."""
 
 
-def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
+def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str] | None) -> None:
     """Print the table, faults, void games and where the records are.
 
     seed   the text that repeats the match
     out    where the records are
-    again  the words of the command that repeats it, without seed and folder
+    again  the words of the command that repeats it, without seed and folder; None: not to be told
     """
     games = "1 game" if result.games == 1 else f"{result.games} games"
     rules, clock = result.rules.name, result.time_control.format()
@@ -117,23 +117,26 @@ def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
         say(f"  and {len(kinds) - EXPLAINED} other kinds")
 
 
-def _say_where(result: MatchResult, seed: str, out: Path | None, again: Sequence[str]) -> None:
+def _say_where(
+    result: MatchResult, seed: str, out: Path | None, again: Sequence[str] | None
+) -> None:
     """Print where the records are, and how to watch or repeat the games."""
-    if out is None:
+    if out is None and again is not None:
         command = ["deepsea-referee", "match", *again, "--seed", seed, "--out", "DIR"]
         if result.games_asked > 1:
             command[-2:-2] = ["--games", str(result.games_asked)]
         say("no records kept; to play the same games again and keep them:")
         _say_command(command)
         return
-    if result.first_game:
+    if out is not None and result.first_game:
         first = out / record_name(result.first_game.game)
         say(f"records and results.json: {out}; to watch a game:")
         _say_command(["deepsea-referee", "show", str(first)])
     if len(seed) > SHORT_SEED:
         say(f"seed: {shlex.quote(seed)}")
-    for log in result.logs:
-        say(f"output of {result.bots[log.bot].name}: {out / log_name(log)}")
+    if out is not None:
+        for log in result.logs:
+            say(f"output of {result.bots[log.bot].name}: {out / log_name(log)}")
 
 
 def _say_command(words: Sequence[str]) -> None:

@@ -1,16 +1,20 @@
 """`deepsea-referee show`: shows a recorded game as an animation, as text, or as events.
 
-A record is verified before anything is shown.
+A record comes from a file, a folder, stdin or a ladder, and is verified before anything is shown.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
+from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.options import SEAT, load_record
 from deepsea_cli.output import draw, say, width
 from deepsea_referee.errors import UserError
@@ -19,11 +23,15 @@ from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
+from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
+
+LISTED: Final = 40
+"""How many games of a folder are listed."""
 
 
 @click.command("show")
-@click.argument("record", type=click.Path(path_type=Path))
+@click.argument("record", metavar="RECORD|FOLDER|-|GAME-ID", type=click.Path(path_type=Path))
 @click.option("--step", is_flag=True, help="Wait for a key after every position.")
 @click.option(
     "--speed",
@@ -43,16 +51,35 @@ from deepsea_rules.record import GameRecord, verify
     type=SEAT,
     help="Print every decision of that seat (view, options, action, time) and exit.",
 )
+@click.option("--ladder", "from_ladder", is_flag=True, help="Show GAME-ID of a ladder.")
+@store_option
 def command(
-    record: Path, step: bool, speed: float, at: int | None, events: bool, seat: str | None
+    *,
+    record: Path,
+    step: bool,
+    speed: float,
+    at: int | None,
+    events: bool,
+    seat: str | None,
+    from_ladder: bool,
+    store_text: str,
 ) -> None:
     """Animate the game in RECORD; into a pipe, print it turn by turn.
+
+    `-` reads the record from stdin. A FOLDER with one record shows it, another lists its games.
 
     Keys: space pauses, then goes step by step; b goes back, p continues, q quits.
     """
     if sum((events, at is not None, seat is not None)) > 1:
         raise click.UsageError("--events, --at and --seat exclude each other")
-    source = load_record(record)
+    if record.is_dir() and not from_ladder:
+        records = sorted(record.glob("game-*.json"))
+        if len(records) != 1:
+            wanted = events or step or at is not None or seat is not None
+            _list(record, records, wanted=wanted)
+            return
+        record = records[0]
+    source = _of_ladder(store_text, str(record)) if from_ladder else load_record(record)
     if seat is not None:
         from deepsea_cli.seat_report import report_seat
 
@@ -73,6 +100,35 @@ def command(
         animate(source, game, turns_per_second=speed, stepwise=step)
     else:
         _print_story(source, game)
+
+
+def _of_ladder(store_text: str, game_id: str) -> GameRecord:
+    with open_store(store_text) as store:
+        return GameRecord.from_json(store.games.record(game_id))
+
+
+def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
+    """Print the games in a folder; `wanted` is whether one of them was to be shown."""
+    if not records:
+        raise UserError(f"{folder}: there are no records (game-*.json) in this folder")
+    if wanted:
+        raise UserError(f"{folder}: {len(records)} games; name one, such as {records[0]}")
+    for path in records[:LISTED]:
+        record = load_record(path)
+        try:
+            verify(record)
+        except InvalidRecord as error:
+            raise InvalidRecord(f"{path}: {error}") from None
+        ranked = sorted(
+            zip(record.placements, record.seats, record.points, strict=True),
+            key=lambda entry: entry[0],
+        )
+        results = ", ".join(f"{place} {seat.name} {points}" for place, seat, points in ranked)
+        say(f"{path.name}  {results}")
+    if len(records) > LISTED:
+        say(f"and {len(records) - LISTED} more")
+    click.echo()
+    click.echo(f"  {printable(shlex.join(('deepsea-referee', 'show', str(records[0]))))}")
 
 
 def _print_position(record: GameRecord, game: Game, turn: int) -> None:

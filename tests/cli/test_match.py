@@ -17,9 +17,11 @@ import pytest
 from deepsea_referee import match as referee
 from deepsea_referee.bots.resolve import sample_bots
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-from deepsea_referee.results.summary import MatchResult, VoidGame
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_rules.faults import Fault, FaultReport
+from deepsea_rules.game import Decision
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from helpers.commands import Run, one_line, start
@@ -108,9 +110,50 @@ def test_without_a_seed_every_run_has_a_new_one_that_repeats_it(run: Run, asked:
         said = run("match", "greedy", "greedy").out
         text = said.rpartition("--seed ")[2].split()[0]
         assert settings(asked).seed == seed_from_text(text)
-        assert len(bytes.fromhex(text)) == 32
+        assert len(bytes.fromhex(text)) == 8
+        assert f", seed {text}\n" in said
         seeds.append(text)
     assert seeds[0] != seeds[1]
+
+
+def test_how_to_repeat_a_match_is_told_where_it_is_news(run: Run, tmp_path: Path) -> None:
+    words = ("match", "greedy", "random", "--in-process")
+    assert "no records kept" in run(*words).out
+    assert "no records kept" not in run(*words, "--seed", "demo").out
+    assert "no records kept" not in run(*words, "--out", tmp_path / "runs").out
+    bot = tmp_path / "bad.py"
+    bot.write_text(BOT.replace("run(Bot)", "Bot.decide = lambda self, view: 'jump'\nrun(Bot)"))
+    assert "no records kept" in run(*words, bot, "--seed", "demo").out
+
+
+def test_ctrl_c_shows_what_is_complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(wanted: MatchSettings, on_game: OnGame, on_void: OnVoid) -> MatchResult:
+        result = wanted.result("process")
+        fault = FaultReport(
+            seat=1,
+            decision=7,
+            fault=Fault.ILLEGAL_ACTION,
+            kind="search",
+            legal=("leave", "take"),
+            came="it answered 'jump'",
+            us=412,
+            played="leave",
+            forfeit=False,
+        )
+        game = GameResult(1, "x-1", (0, 1), (31, 10), (1, 2), (), (fault,))
+        result.add(game, [Decision(seat, "back", 250, None) for seat in (0, 1)])
+        result.interrupted = True
+        return result
+
+    monkeypatch.setattr(referee, "run_match", interrupted)
+    words = ("match", "greedy", "random", "--games", 9, *PLAIN)
+    done = run(*words)
+    assert done.status == 130
+    assert one_line(done.err) == "deepsea-referee: interrupted after 1 of 9 games"
+    assert done.out.startswith("1 game, manual rules, clock 100ms+2s, process, seed ")
+    assert "\ngreedy      1     1       1.00    31.0       0" in done.out
+    assert "it answered 'jump'" in done.out
+    assert run(*words, "--quiet").out == ""
 
 
 def test_all_games_void_is_a_negative_answer(run: Run, asked: Asked) -> None:
@@ -140,6 +183,7 @@ def test_a_sandbox_that_does_not_work_is_bad_input(
         (("greedy",) * 7, "2 to 6 bots, not 7"),
         (("greedy", "cautios"), "did you mean 'cautious'"),
         (("greedy", "nothing_like_it"), ", ".join(sample_bots())),
+        (("greedy", "examples/greedi"), "there is no bot 'examples/greedi': a bot"),
         (("greedy", "nothing.py"), "there is no bot 'nothing.py'"),
         (("greedy", "cmd:"), "needs a command line"),
         (("greedy", "greedy", "--rules", "guid"), "did you mean 'guide'"),

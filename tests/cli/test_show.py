@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from deepsea_cli.board import draw_board
+from deepsea_ladder.store import Store
 from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.events import TurnPlayed
@@ -22,6 +23,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, start, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
+from helpers.ladder import claim, ids, play, rotations, stocked
 
 
 @given(rules=rule_sets, players=players, salt=salts, chooser=choosers)
@@ -161,6 +163,60 @@ def test_everybody_is_on_the_drawing(run: Run, tmp_path: Path) -> None:
             mark = f"{SEAT_LETTERS[seat]}{'▲' if state.homeward[seat] else '▼'}"
             assert (mark in trail) == (place > 0)
             assert (mark in lines[2]) == (place == 0)
+
+
+def test_a_folder_lists_its_games_or_shows_its_only_one(run: Run, tmp_path: Path) -> None:
+    first = written(tmp_path, played())
+    (tmp_path / "results.json").write_text("{}")
+    assert run("show", tmp_path).out == run("show", first).out
+    written(tmp_path, played(salt="other"), "game-0002.json")
+    lines = run("show", tmp_path).out.splitlines()
+    result = played().result()
+    best = result.placements.index(1)
+    assert lines[0].startswith(f"game-0001.json  1 {NAMES[best]} {result.points[best]}, ")
+    assert lines[1].startswith("game-0002.json  1 ")
+    assert lines[-1] == f"  deepsea-referee show {first}"
+    done = run("show", tmp_path, "--at", 3)
+    assert done.status == 2
+    assert str(first) in one_line(done.err)
+    (tmp_path / "empty").mkdir()
+    done = run("show", tmp_path / "empty")
+    assert done.status == 2
+    assert "no records" in one_line(done.err)
+
+
+def test_a_long_folder_is_not_listed_to_its_end(run: Run, tmp_path: Path) -> None:
+    text = written(tmp_path, played()).read_text()
+    for number in range(2, 50):
+        (tmp_path / f"game-{number:04}.json").write_text(text)
+    lines = run("show", tmp_path).out.splitlines()
+    assert lines[-3] == "and 9 more"
+
+
+def test_a_record_may_come_from_stdin(tmp_path: Path) -> None:
+    text = record_of(played()).to_json()
+    out, err = start("show", "-", "--events").communicate(text)
+    assert err == ""
+    assert [json.loads(line) for line in out.splitlines()] == played().events_for(None)
+    process = start("show", "-")
+    assert "stdin: not JSON" in one_line(process.communicate("nothing")[1])
+    assert process.returncode == 2
+
+
+def test_a_game_of_a_ladder_is_shown_by_its_id(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "ladder.db"
+    with Store.create(path) as store:
+        season = stocked(store)
+        store.jobs.add(season, rotations(ids(store), 1))
+        job = claim(store, season)
+        store.games.report(job, play(job))
+    done = run("show", job.game_id, "--ladder", "--store", path)
+    assert done.status == 0
+    assert job.game_id in done.out.splitlines()[0]
+    assert run("show", job.game_id, "--ladder", "--store", path, "--seat", "A").status == 0
+    done = run("show", "nothing", "--ladder", "--store", path)
+    assert done.status == 2
+    assert "nothing" in one_line(done.err)
 
 
 def test_an_altered_or_damaged_record_is_not_shown(run: Run, tmp_path: Path) -> None:

@@ -61,6 +61,28 @@ def test_a_folders_command_may_be_a_list_and_its_name_be_left_out(tmp_path: Path
     assert (bot.name, bot.command) == ("rusty", ("./rusty", "two words"))
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("{tmp}/my_bto.py", "{tmp}/my_bot.py"),
+        ("{tmp}/my_bot", "{tmp}/my_bot.py"),
+        ("{tmp}/depe", "{tmp}/deep"),
+        ("my_bot.p", "my_bot.py"),
+        ("cautios", "cautious"),
+    ],
+)
+def test_the_nearest_bot_is_proposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, meant: str
+) -> None:
+    write(tmp_path / "my_bot.py")
+    write(tmp_path / "deep" / "bot.toml")
+    write(tmp_path / "my_bot.txt")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="there is no bot") as caught:
+        resolve(text.format(tmp=tmp_path))
+    assert f"did you mean {meant.format(tmp=tmp_path)!r}?" in str(caught.value)
+
+
 def test_a_command_line_runs_where_the_user_stands(tmp_path: Path) -> None:
     file = write(tmp_path / "b.js")
     bot = resolve(f"cmd:node {file} --depth 3")

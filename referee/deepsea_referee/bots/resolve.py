@@ -11,7 +11,8 @@ import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,13 +106,26 @@ def _find(text: str) -> tuple[Path, str | None]:
     samples = sample_bots()
     if text in samples:
         return samples[text], text
-    near = difflib.get_close_matches(text, samples, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = _nearest(text, samples)
+    hint = f"did you mean {near!r}? " if near else ""
     known = f"; samples: {', '.join(samples)}" if samples else ""
     raise UserError(
         f"there is no bot {text!r}: {hint}{FORMS}; a match also plays "
         f"{COMMAND_PREFIX}COMMAND LINE{known}"
     )
+
+
+def _nearest(text: str, samples: Mapping[str, Path]) -> str | None:
+    """The bot that was meant: a file or folder beside the one that is not there, or a sample."""
+    path = Path(text)
+    near = {name: name for name in samples} if path.name == text else {}
+    with suppress(OSError, ValueError):
+        for file in sorted(path.parent.iterdir()):
+            if file.suffix in (".py", ".zip") or (file / "bot.toml").is_file():
+                # Often only the ending is missing; it must not make two names look different.
+                near |= {file.stem: str(file), file.name: str(file)}
+    found = difflib.get_close_matches(path.name, near, n=1) if path.name else []
+    return near[found[0]] if found else None
 
 
 def _exists(text: str) -> bool:
