@@ -30,7 +30,7 @@ TOPICS = {
         "peak memory of 4 games (out), against 2",
         "peak memory of 4 games (processes), against 2",
     ],
-    "jobs": ["match --in-process --jobs 2: decisions, for each core in use, against one job"],
+    "workers": ["match --in-process --jobs 2: decisions, for each core in use, against one job"],
 }
 """Their rows that have a goal."""
 QUICK = ("one-game", "tables")

@@ -201,8 +201,18 @@ def test_illegal_answers_are_counted_and_explained(tmp_path: Path) -> None:
     assert [len(game.faults) for game in games] == [3, 3]
     (line,) = result.fault_lines()
     assert line.startswith("wrong: illegal_action ×6, first in game 1, seat A, decision 1, after ")
-    assert line.endswith("it answered 'fly\\n away', which is not legal; forfeited 2 games")
+    assert line.endswith(
+        "returned 'fly\\n away', which is not one of leave, take; forfeited 2 games"
+    )
     assert result.summaries()[1].wins == 2
+
+
+def test_a_bot_of_a_single_file_sees_nothing_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "beside.txt").touch()
+    before = "assert os.listdir(os.path.dirname(__file__)) == [os.path.basename(__file__)]"
+    bot = program(tmp_path, "looks", f"import os; {before}")
+    result = play([bot, resolve("greedy")]).result
+    assert result.fault_lines() == []
 
 
 def test_printing_disturbs_nothing_and_is_kept_if_something_went_wrong(tmp_path: Path) -> None:

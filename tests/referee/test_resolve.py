@@ -31,15 +31,12 @@ def write(path: Path, text: str = SOURCE) -> Path:
     return path
 
 
-def test_a_python_file_runs_with_this_python_alone_in_a_folder(tmp_path: Path) -> None:
+def test_a_python_file_runs_with_this_python_as_it_was_read(tmp_path: Path) -> None:
     write(tmp_path / "my_bot.py")
-    write(tmp_path / "another.py")
     bot = resolve(str(tmp_path / "my_bot.py"))
     assert bot.name == "my_bot"
-    assert bot.folder is not None
-    assert bot.command == (sys.executable, str(bot.folder / "my_bot.py"))
-    assert [file.name for file in bot.folder.iterdir()] == ["my_bot.py"]
-    assert (bot.folder / "my_bot.py").read_text() == SOURCE
+    assert bot.command == (sys.executable, str(tmp_path / "my_bot.py"))
+    assert bot.program == SOURCE.encode()
     assert bot.digest == digest(
         {"bot.py": SOURCE.encode(), "bot.toml": b'command = ["python3", "bot.py"]\n'}
     )

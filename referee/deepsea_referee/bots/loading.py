@@ -92,11 +92,16 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with _surroundings(file.parent, given), redirect_stdout(sys.stderr):
+    visible = file.parent if bot.program is None else None
+    with _surroundings(visible, given), redirect_stdout(sys.stderr):
         # Dataclasses and pickles look a class's module up by its name.
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            if bot.program is None:
+                spec.loader.exec_module(module)
+            else:
+                code = compile(bot.program, str(file), "exec", dont_inherit=True)
+                exec(code, vars(module))
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise UserError(
@@ -107,8 +112,8 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
 
 
 @contextmanager
-def _surroundings(folder: Path, given: list[NewBot]) -> Iterator[None]:
-    """What a bot's file finds while it is imported."""
+def _surroundings(folder: Path | None, given: list[NewBot]) -> Iterator[None]:
+    """What a bot's file finds while it is imported; `folder` has the modules beside it."""
 
     def run(bot: NewBot) -> None:
         check_new_bot(bot)
@@ -116,16 +121,18 @@ def _surroundings(folder: Path, given: list[NewBot]) -> Iterator[None]:
 
     real_run, modules = deepsea_sdk.run, set(sys.modules)
     deepsea_sdk.run = run
-    sys.path.insert(0, str(folder))
+    if folder is not None:
+        sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     try:
         yield
     finally:
         deepsea_sdk.run = real_run
-        sys.path.remove(str(folder))
+        if folder is not None:
+            sys.path.remove(str(folder))
         for name in set(sys.modules) - modules:
             top = sys.modules.get(name.partition(".")[0])
-            if top is not None and _home(top) == folder:
+            if folder is not None and top is not None and _home(top) == folder:
                 del sys.modules[name]
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -34,7 +36,7 @@ class BotPool:
         self._hosting = hosting
         self._clock = clock
         self._folder = cleanup.private_folder()
-        self._places = [_Place(number, bot) for number, bot in enumerate(bots)]
+        self._places = [_Place(number, self._alone(number, bot)) for number, bot in enumerate(bots)]
         self.logs: list[BotLog] = []
         self.off_turn = [OffTurn() for _ in bots]
         """CPU time of each bot's processes outside of their turns."""
@@ -92,6 +94,15 @@ class BotPool:
         place = self._places[bot]
         if place.process is not None and place.process.session.usable:
             place.failures = 0
+
+    def _alone(self, number: int, bot: BotSpec) -> BotSpec:
+        """A bot of a single file gets a folder with nothing beside it, as on the ladder."""
+        if bot.program is None:
+            return bot
+        file = self._folder / f"bot-{number}" / Path(bot.command[1]).name
+        file.parent.mkdir()
+        file.write_bytes(bot.program)
+        return replace(bot, command=(bot.command[0], str(file)), folder=file.parent)
 
     async def _start_first(self, place: _Place) -> None:
         try:

@@ -24,6 +24,7 @@ from deepsea_bundle.manifest import read_manifest
 from deepsea_bundle.names import name_from
 from deepsea_bundle.program import PYTHON
 from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
+from deepsea_bundle.single_file import program_of
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import unique_names
 
@@ -42,12 +43,14 @@ class BotSpec:
     """SHA-256 of the program in hex."""
     facts: BundleFacts | None = field(default=None, compare=False)
     """About the files that it was read from; None of a command line and on the ladder."""
+    program: bytes | None = field(default=None, compare=False, repr=False)
+    """The content of a bot that is a single Python file: it is played without what lies beside."""
 
 
 def resolve(text: str) -> BotSpec:
     """The bot that `text` names, ready to be started; UserError or BundleError says why not.
 
-    A zip, and a single file, is put into a folder of its own that goes with this process.
+    A zip is unpacked into a folder that goes with this process.
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
@@ -56,7 +59,11 @@ def resolve(text: str) -> BotSpec:
         return _in_folder(read_bot(path), path.resolve())
     if path.suffix != ".py":
         return _unpacked_zip(read_bot(path))
-    return _alone(read_bot(path, name or name_from(path.stem)), path.name)
+    bundle = read_bot(path, name or name_from(path.stem))
+    file = path.resolve()
+    command = (sys.executable, str(file))
+    program = program_of(bundle.files)
+    return BotSpec(bundle.name, command, file.parent, bundle.digest, bundle.facts, program)
 
 
 def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
@@ -150,21 +157,6 @@ def _unpacked_zip(bundle: BotBundle) -> BotSpec:
     folder = cleanup.private_folder() / "bot"
     unpack(bundle.archive, bundle.digest, folder)
     return _in_folder(bundle, folder)
-
-
-def _alone(bundle: BotBundle, file: str) -> BotSpec:
-    """A bot of a single file, under that file's name in a folder with nothing beside it.
-
-    So it sees the same in every isolation, and on the ladder.
-    """
-    from deepsea_bundle.single_file import program_of
-    from deepsea_referee.sandbox import cleanup
-
-    folder = cleanup.private_folder() / "bot"
-    folder.mkdir()
-    (folder / file).write_bytes(program_of(bundle.files))
-    command = (sys.executable, str(folder / file))
-    return BotSpec(bundle.name, command, folder, bundle.digest, bundle.facts)
 
 
 def _command_line(text: str) -> BotSpec:
