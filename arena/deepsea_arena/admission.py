@@ -21,7 +21,8 @@ from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.workbench.checks import OPPONENT, REMEDIES
+from deepsea_referee.workbench.checks import OPPONENT
+from deepsea_referee.workbench.remedies import REMEDIES, ladder_remedy
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.record import GameRecord
@@ -41,6 +42,8 @@ class AdmissionRefusal:
     """What its author can do."""
     log: tuple[str, ...] = ()
     """The last of what it printed."""
+    error: str = ""
+    """The author's part of a traceback, or the last lines of stderr; safe to print."""
 
 
 def play_admission(
@@ -93,7 +96,8 @@ async def _play(
             except BotStartError as error:
                 if error.bot not in own:
                     raise RefereeError(f"the sample bot does not start: {error}") from None
-                return AdmissionRefusal(f"{where}: {error}", REMEDIES[Fault.CRASH])
+                found = f"{where}: {error}"
+                return AdmissionRefusal(found, REMEDIES[Fault.CRASH], error=error.detail)
             if trouble := _judged(result, played, own, f"season {season.name}, {where}"):
                 return trouble
     return None
@@ -116,6 +120,7 @@ def _trouble(result: MatchResult, bot: int, fault: FaultReport, where: str) -> A
     return AdmissionRefusal(
         f"{where}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
         f"{fault.explanation()}",
-        REMEDIES[fault.fault],
+        ladder_remedy(fault.fault, result.time_control.format()),
         tuple(log[-LONGEST_LOG:]),
+        fault.error,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
-from deepsea_cli.output import print_json, say
+from deepsea_cli.output import print_json, say, say_lines
 from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -60,12 +60,16 @@ def command(
         checks = [asdict(finding) for finding in report.findings]
         print_json({"bot": spec.name, "fine": report.fine, "checks": checks, "log": report.log})
     else:
+        shown: set[str] = set()
         for finding in report.findings:
             word = "ok" if finding.ok else "FAIL" if finding.needed else "note"
             say(f"{word:<5}{finding.name}: {finding.found}")
+            if finding.error not in shown:  # once, even if many checks meet it
+                shown.add(finding.error)
+                say_lines(finding.error, "     ")
             if not finding.ok:
                 say(f"     to do: {finding.remedy}")
-        if report.log:
+        if report.log and shown <= {""}:
             say("what it printed:")
             for line in report.log:
                 say(f"  {line}")

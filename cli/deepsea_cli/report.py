@@ -132,6 +132,10 @@ def _say_where(
         first = out / record_name(result.first_game.game)
         say(f"records and results.json: {out}; to watch a game:")
         _say_command(["deepsea-referee", "show", str(first)])
+    if decided := next((kind for kind in result.faults if kind.first.when == "decision"), None):
+        say(f"to see what led to the fault in game {decided.game}:")
+        path, seat = out / record_name(decided.game), SEAT_LETTERS[decided.first.seat]
+        _say_command(["deepsea-referee", "show", str(path), "--seat", seat])
     if len(seed) > SHORT_SEED:
         say(f"seed: {shlex.quote(seed)}")
     if out is not None:

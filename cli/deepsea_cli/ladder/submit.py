@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.output import say
+from deepsea_cli.output import say, say_lines
 from deepsea_cli.progress import Progress
+from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from deepsea_arena.admission import AdmissionRefusal
@@ -52,9 +54,11 @@ def submit(
 
 def _say_refusal(refusal: AdmissionRefusal, name: str, path: str) -> None:
     say(f"{name} is refused: {refusal.found}")
+    say_lines(refusal.error, "  ")
     say(f"to do: {refusal.remedy}")
-    if refusal.log:
+    if refusal.log and not refusal.error:
         say("its output:")
         for line in refusal.log:
             say(f"  {line}")
-    say(f"for more, run deepsea-referee check {path}")
+    say("for more:")
+    click.echo(f"  {printable(shlex.join(['deepsea-referee', 'check', path]))}")

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Final
 
 import deepsea_sdk
+from deepsea_referee.bots.author_error import author_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot
@@ -106,7 +107,8 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
             del sys.modules[name]
             raise UserError(
                 f"bot {bot.name!r} cannot be imported: {type(error).__name__}: {error}"
-                f"{_where(error, file)}"
+                f"{_where(error, file)}",
+                author_error("".join(traceback.format_exception(error)), file.parent),
             ) from error
     return module
 

@@ -23,6 +23,7 @@ from deepsea_referee.play_game import play_game
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.timing.decision_timer import OnAnswer
 from deepsea_referee.transport.session import Session
+from deepsea_referee.workbench.remedies import REMEDIES
 from deepsea_referee.workbench.requirements import (
     installed_version,
     missing_here,
@@ -46,16 +47,6 @@ MOST_PATHS: Final = 5
 LONGEST_LOG: Final = 20
 """Lines of what the bot printed that are shown."""
 
-REMEDIES: Final = {
-    Fault.START_TIMEOUT: "call run(YourBot) at once and load what is large when a game starts",
-    Fault.CRASH: "fix the error that it printed; find the decision with `show` and `debug`",
-    Fault.EXCEPTION: "fix the error that it printed; find the decision with `show` and `debug`",
-    Fault.TIMEOUT: "keep to self.clock.deadline(), or try a longer --clock",
-    Fault.ILLEGAL_ACTION: "return one of view.legal; for orders, view.items in any order",
-    Fault.PROTOCOL_ERROR: "answer each request once, with its id; see docs/protocol.md",
-    Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
@@ -68,6 +59,8 @@ class CheckResult:
     found: str
     remedy: str = ""
     """What to do if it is not ok."""
+    error: str = ""
+    """The author's part of a traceback, or the last lines of stderr; safe to print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +110,8 @@ async def examine(
                     await examination.forgets(),
                 ]
     except BotStartError as error:
-        remedy = "run it as a match does, and read its error: deepsea-referee match BOT random"
-        findings.append(CheckResult("start", False, True, str(error), remedy))
+        remedy = REMEDIES[Fault.CRASH]
+        findings.append(CheckResult("start", False, True, str(error), remedy, error.detail))
     log = "".join(log.text for log in pool.logs if log.bot == 0)
     return CheckReport(findings, log.splitlines()[-LONGEST_LOG:])
 
@@ -191,7 +184,7 @@ class _Examination:
             for fault in faults:
                 self._sound = False
                 found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
-                return CheckResult(name, False, True, found, REMEDIES[fault.fault])
+                return CheckResult(name, False, True, found, REMEDIES[fault.fault], fault.error)
         found = f"{decisions} decisions in games of {MIN_PLAYERS} to {MAX_PLAYERS}, no fault"
         return CheckResult(name, True, True, found)
 
@@ -225,7 +218,7 @@ class _Examination:
             remedy = "answer every request, also after on_fault, and take a fault for no end"
             if not self._sound:
                 remedy = REMEDIES[others[0].fault]
-            return CheckResult(name, False, True, found, remedy)
+            return CheckResult(name, False, True, found, remedy, others[0].error)
         own = sum(decision.seat == 0 for decision in played.record.decisions)
         answered = own - len(faults)
         found = f"after a timeout on purpose it answered {answered} more questions"
@@ -243,7 +236,8 @@ class _Examination:
         _, faults = await self._play(PRESETS[DEFAULT], 2, 0)
         if faults:
             found = f"started again: {faults[0].explanation()}"
-            return CheckResult(name, False, True, found, REMEDIES[faults[0].fault])
+            remedy = REMEDIES[faults[0].fault]
+            return CheckResult(name, False, True, found, remedy, faults[0].error)
         return CheckResult(name, True, True, "it ended, was started again and played")
 
     async def forgets(self) -> CheckResult:

@@ -1,0 +1,106 @@
+"""An author sees the own frames of an error wherever it is met first, once for each error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deepsea_cli.ladder import options
+from helpers.commands import Done, Run
+
+BOOM = """
+from deepsea_sdk import Bot, run
+
+class Boom(Bot):
+    def search(self, view):
+        return self.deep(view)
+
+    def deep(self, view):
+        raise KeyError(view.dive)
+
+if __name__ == "__main__":
+    run(Boom)
+"""
+FRAMES = ['File "bot.py", line 6, in search', 'File "bot.py", line 9, in deep']
+PLAIN = ("--isolation", "process")
+
+
+@pytest.fixture
+def boom(tmp_path: Path) -> Path:
+    return written(tmp_path / "boom", BOOM)
+
+
+def written(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "bot.py").write_text(text, encoding="utf-8")
+    (folder / "bot.toml").write_text('command = ["python3", "bot.py"]\n', encoding="utf-8")
+    return folder
+
+
+def told_once(done: Done, *lines: str) -> None:
+    text = done.out + done.err
+    for line in lines:
+        assert [found.strip() for found in text.splitlines()].count(line) == 1, text
+
+
+@pytest.mark.parametrize("how", [PLAIN, ("--in-process",), (*PLAIN, "--workers", "2")])
+def test_match(run: Run, boom: Path, how: tuple[str, ...]) -> None:
+    done = run("match", boom, "greedy", "--games", 3, *how)
+    told_once(done, *FRAMES)
+    assert "9 faults:\n  boom: exception ×9, first in game 1, seat A, " in done.out
+    assert "it raised KeyError: 1; forfeited 3 games\n" in done.out
+
+
+@pytest.mark.parametrize("how", [PLAIN, ("--in-process",)])
+def test_compare(run: Run, boom: Path, how: tuple[str, ...]) -> None:
+    done = run("compare", boom, "greedy", "--blocks", 2, *how)
+    told_once(done, *FRAMES)
+
+
+def test_check(run: Run, boom: Path) -> None:
+    done = run("check", boom, *PLAIN)
+    assert done.status == 1
+    told_once(done, *FRAMES)
+
+
+EARLY = "import deepsea_sdk\n\n\ndef load():\n    return {}['weights']\n\n\nload()\n"
+WHERE = ['File "bot.py", line 8, in <module>', 'File "bot.py", line 5, in load']
+
+
+@pytest.mark.parametrize("command", ["match", "compare"])
+@pytest.mark.parametrize("how", [PLAIN, ("--in-process",), (*PLAIN, "--workers", "2")])
+def test_a_program_that_does_not_start(
+    run: Run, tmp_path: Path, command: str, how: tuple[str, ...]
+) -> None:
+    early = written(tmp_path / "early", EARLY)
+    games = "--games" if command == "match" else "--blocks"
+    done = run(command, early, "greedy", games, 2, *how)
+    assert done.status == 2
+    told_once(done, *WHERE)
+
+
+def test_check_of_a_program_that_does_not_start(run: Run, tmp_path: Path) -> None:
+    done = run("check", written(tmp_path / "early", EARLY), *PLAIN)
+    assert done.status == 1
+    told_once(done, *WHERE)
+    assert "deepsea-referee match" not in done.out
+
+
+def test_submit(run: Run, boom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
+    assert run("ladder", "init", *PLAIN).status == 0
+    done = run("ladder", "submit", boom, "--author", "me")
+    assert done.status == 1
+    told_once(done, *FRAMES)
+    done = run("ladder", "submit", written(tmp_path / "early", EARLY), "--author", "me")
+    assert done.status == 1
+    told_once(done, *WHERE)
+    assert f"\n  deepsea-referee check {tmp_path / 'early'}\n" in done.out
+
+
+def test_of_other_languages_the_end_of_stderr_is_shown(run: Run, tmp_path: Path) -> None:
+    script = "import sys\nfor n in range(40): print('line', n, file=sys.stderr)\nsys.exit(3)\n"
+    done = run("match", written(tmp_path / "other", script), "greedy", *PLAIN)
+    told_once(done, *(f"line {n}" for n in range(20, 40)))
+    assert "line 19\n" not in done.err

@@ -1,0 +1,92 @@
+"""Every hint can be followed: the commands, options, pages and names in messages exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from deepsea_cli import main
+from deepsea_cli.ladder import command as ladder
+from deepsea_referee.workbench.remedies import REMEDIES, ladder_remedy
+from deepsea_rules.faults import Fault
+from deepsea_rules.view import View
+from deepsea_sdk import Bot
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [
+    path
+    for folder in ("cli", "arena", "ladder", "referee", "sdk")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if "_pb" not in path.parts and "migrations" not in path.parts
+]
+ALL = [*REMEDIES.values(), *(ladder_remedy(fault, "100ms+2s") for fault in Fault)]
+
+
+def commands(group: click.Group) -> dict[str, click.Command]:
+    context = click.Context(group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return {name: command for name, command in found.items() if command is not None}
+
+
+def options(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+TOP, LADDER = commands(main), commands(ladder)
+OPTIONS = {name for command in (*TOP.values(), *LADDER.values()) for name in options(command)}
+OPTIONS |= {"--help", "--version"}
+
+
+def messages(path: Path) -> Iterator[str]:
+    """The texts of a module that people may read, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    described = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in described:
+            yield str(node.value)
+
+
+def test_each_fault_has_a_remedy_for_both_places() -> None:
+    assert set(REMEDIES) == set(Fault)
+    assert all(ladder_remedy(fault, "1s") for fault in Fault)
+
+
+@pytest.mark.parametrize("text", sorted(set(ALL)))
+def test_what_a_remedy_names_is_there(text: str) -> None:
+    for name in re.findall(r"\bself\.(\w+)", text):
+        assert hasattr(Bot, name)
+    for name in re.findall(r"\bview\.(\w+)", text):
+        assert hasattr(View, name)
+    for page in re.findall(r"\bdocs/\S+\.md", text):
+        assert (ROOT / page).is_file()
+    assert set(re.findall(r"--[a-z-]+", text)) <= options(TOP["check"])
+    # `check` and `submit` keep no record that these could show.
+    assert not re.search(r"`(show|debug)`", text)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_on_a_ladder_nobody_is_told_to_choose_a_clock(fault: Fault) -> None:
+    assert "--" not in ladder_remedy(fault, "100ms+2s")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_and_options_in_messages_exist(path: Path) -> None:
+    for text in messages(path):
+        for inner in re.findall(r"deepsea-referee ladder ([a-z]+)", text):
+            assert inner in LADDER, text
+        for outer in re.findall(r"(?:`|run |try: )deepsea-referee ([a-z]+)\b", text):
+            assert outer in TOP, text
+        for inner in re.findall(r"`ladder ([a-z]+)", text):
+            assert inner in LADDER, text
+        if "deepsea_cli" in path.parts or "workbench" in path.parts:
+            for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
+                assert option in OPTIONS, text
