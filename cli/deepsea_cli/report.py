@@ -132,15 +132,22 @@ def _say_where(
         first = out / record_name(result.first_game.game)
         say(f"records and results.json: {out}; to watch a game:")
         _say_command(["deepsea-referee", "show", str(first)])
-    if decided := next((kind for kind in result.faults if kind.first.when == "decision"), None):
-        say(f"to see what led to the fault in game {decided.game}:")
-        path, seat = out / record_name(decided.game), SEAT_LETTERS[decided.first.seat]
-        _say_command(["deepsea-referee", "show", str(path), "--seat", seat])
+        _say_how_to_explain(result, out)
     if len(seed) > SHORT_SEED:
         say(f"seed: {shlex.quote(seed)}")
     if out is not None:
         for log in result.logs:
             say(f"output of {result.bots[log.bot].name}: {out / log_name(log)}")
+
+
+def _say_how_to_explain(result: MatchResult, out: Path) -> None:
+    """Print how to see the decisions before the first fault."""
+    for kind in result.faults:
+        if kind.first.when == "decision":
+            say(f"to see what led to the fault in game {kind.game}:")
+            path, seat = out / record_name(kind.game), SEAT_LETTERS[kind.first.seat]
+            _say_command(["deepsea-referee", "show", str(path), "--seat", seat])
+            return
 
 
 def _say_command(words: Sequence[str]) -> None:
