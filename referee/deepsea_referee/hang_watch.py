@@ -1,4 +1,4 @@
-"""Ends a run in this process whose bot never returns: a thread of Python cannot be ended.
+"""Ends an in-process run when a bot never returns: a Python thread cannot be killed.
 
 Invariants: what is measured is progress and not time, so that a process that was stopped or
 suspended harms nobody; what ends the run is raised in the bot's own code, so that its stack is
@@ -21,7 +21,7 @@ from deepsea_rules.time_control import TimeControl
 SHORTEST_S: Final = 10.0
 BUDGETS: Final = 10
 _TICKS: Final = 10
-"""How often it is looked whether there is progress, until there has been none for too long."""
+"""Interval of the checks for progress, until there was none for too long."""
 _REPEATS: Final = 5
 """How often it is raised again if the bot catches it."""
 
@@ -37,7 +37,7 @@ class HangWatch:
     """
 
     game: Game | None = None
-    """The game under way; whoever plays sets it before and clears it after."""
+    """The game under way; the caller sets it before a game and clears it after."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s

@@ -284,7 +284,7 @@ def test_a_folder_holds_one_match(run: Run, asked: Asked, tmp_path: Path) -> Non
     asked.settings = None
     done = run(*words)
     assert (done.status, done.out) == (2, "")
-    assert "holds an earlier match (results.json)" in one_line(done.err)
+    assert "has files of an earlier match (results.json)" in one_line(done.err)
     assert asked.settings is None
 
 

@@ -139,7 +139,7 @@ def test_new_then_check_then_match(
     assert run("match", "mine", "greedy", "--quiet", "--in-process").status == 0
     again = run("new", "mine")
     assert again.status == 2
-    assert "is there already" in one_line(again.err)
+    assert "exists already" in one_line(again.err)
     checked = run("check", "mine", "--isolation", "process", "--clock", "60s", "--json")
     assert checked.status == 0, checked.out
     document = json.loads(checked.out)

@@ -64,7 +64,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine" / "bot.py").write_text(HEAD, encoding="utf-8")
     (tmp_path / "file").write_text("", encoding="utf-8")
     for name in ("mine", "file"):
-        with pytest.raises(UserError, match="is there already"):
+        with pytest.raises(UserError, match="exists already"):
             create(str(tmp_path / name))
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["bot.py"]
     assert (tmp_path / "mine" / "bot.py").read_text(encoding="utf-8") == HEAD
@@ -72,12 +72,12 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "_a", "a b", "a-v2", "x" * 41, "bücher"])
 def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
-    with pytest.raises((BundleError, UserError), match=r"the bot's name|is there already"):
+    with pytest.raises((BundleError, UserError), match=r"the bot's name|exists already"):
         create(f"{tmp_path}/{name}")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(UserError, match="cannot be made"):
+    with pytest.raises(UserError, match="cannot be created"):
         create(str(tmp_path / "file" / "mine"))

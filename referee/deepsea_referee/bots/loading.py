@@ -1,7 +1,7 @@
-"""A bot's class from its file, for games in this process. Only for bots that one trusts.
+"""Imports a bot's class from its file, for games in this process. Only for trusted bots.
 
-Laws: a file is imported anew for every bot, as if it were a process of its own; its call of `run`
-plays nothing here; the modules beside it are its own, and another bot's of the same name others.
+Invariants: a file is imported anew for every bot, as in a process of its own; its call of `run`
+does not play here; modules beside it are its own, also if another bot has modules of the same name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which program a bot is: from what the user wrote to a command, a name and a digest.
+"""Resolves an argument BOT to a command, a name and a digest.
 
-Nothing of a bot is run or imported here. The files of a bot are read, judged and named by
-`deepsea_bundle`, for a match as for the ladder; only `cmd:COMMAND LINE` is for matches alone.
+Nothing of a bot is run or imported here. `deepsea_bundle` reads, checks and names the files of a
+bot, for matches and the ladder; only `cmd:COMMAND LINE` is for matches alone.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class BotSpec:
     name: str
     command: tuple[str, ...]
     folder: Path | None
-    """Where it is started, and what a sandbox lets it read; None = the current folder."""
+    """Its working directory, which a sandbox lets it read; None: the current folder."""
     digest: str
     """SHA-256 of the program in hex."""
     facts: BundleFacts | None = field(default=None, compare=False)
-    """About the files that it was read from; None of a command line and on the ladder."""
+    """Facts about its files; None for a command line and on the ladder."""
     program: bytes | None = field(default=None, compare=False, repr=False)
     """The content of a bot that is a single Python file: it is played without what lies beside."""
 
 
 def resolve(text: str) -> BotSpec:
-    """The bot that `text` names, ready to be started; UserError or BundleError says why not.
+    """Resolve a bot; raises UserError or BundleError if it cannot be started.
 
     A zip is unpacked into a folder that goes with this process.
     """
@@ -101,7 +101,7 @@ def sample_bots() -> dict[str, Path]:
 
 
 def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
-    """The same bots; a name that stands there already gets a number: "greedy", "greedy 2"."""
+    """The same bots with unique names: a repeated name gets a number, "greedy", "greedy 2"."""
     names = unique_names([bot.name for bot in bots])
     return [replace(bot, name=name) for bot, name in zip(bots, names, strict=True)]
 
@@ -181,11 +181,11 @@ def _split(text: str, where: str) -> list[str]:
 
 
 def _runnable(command: Sequence[str]) -> tuple[str, ...]:
-    """`python` and `python3` mean the interpreter that runs the referee: it has the SDK."""
+    """Replace `python` and `python3` by the interpreter that runs the referee: it has the SDK."""
     first = sys.executable if command[0] in PYTHON else command[0]
     return (first, *command[1:])
 
 
 def _length_first(parts: Iterable[bytes]) -> bytes:
-    """The parts one after another, so that no two lists of parts give the same bytes."""
+    """An unambiguous encoding: no two lists of parts give the same bytes."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

@@ -1,7 +1,7 @@
-"""The files that are left of a match: a record for each game, logs, and results.json.
+"""Writes a match's folder: a record for each game, logs, and results.json.
 
-Laws: a file is complete or not there: it is written beside its place, synced and renamed, and
-results.json comes last; a folder holds one match, what an earlier one left is not touched.
+Invariants: files are written atomically (temporary file, fsync, rename), results.json last; a
+folder has one match, and files of an earlier one are not touched.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _OURS: Final = re.compile(rf"{re.escape(RESULTS)}|game-\d+\.json|bot-\d+-.*\.log
 
 
 class ResultsFolder:
-    """Writes records while the match goes on, in a thread: the disk must not stop the clocks."""
+    """Writes records during the match, in a thread, so that the disk does not block the clocks."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises UserError for a folder that cannot be written or holds a match already."""
+        """Raises UserError for a folder that cannot be written or has a match already."""
         self._folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             names = (path.name for path in folder.iterdir())
             if found := min(filter(_OURS.fullmatch, names), default=None):
                 raise UserError(
-                    f"the folder {str(folder)!r} holds an earlier match ({found}): "
+                    f"the folder {str(folder)!r} has files of an earlier match ({found}): "
                     "name another folder, or remove that one first"
                 )
             self.document = ResultsJson(folder)
@@ -59,16 +59,16 @@ class ResultsFolder:
     def add(self, result: GameResult, record: GameRecord) -> Future[object] | None:
         """Write a record. An OSError of an earlier one is raised here, or by `finish`.
 
-        If the disk does not keep up there is a future to be waited for before the next one.
+        Returns a future to wait for before the next record if the disk is too slow.
         """
         return self._thread.do(self._write_game, result, record.to_json())
 
     def add_void(self, void: VoidGame) -> Future[object] | None:
-        """Note a game that does not count; as `add`."""
+        """Write a void game, like `add`."""
         return self._thread.do(self.document.add_void, void)
 
     def finish(self, match: MatchResult) -> None:
-        """Write the logs, and results.json once everything that it names is there."""
+        """Write the logs, then results.json."""
         self._thread.finish()
         for log in match.logs:
             write_atomically(self._folder / log_name(log), log.text)

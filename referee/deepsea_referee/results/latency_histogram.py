@@ -1,6 +1,6 @@
-"""How long decisions took: a median of any number of them in a bounded space.
+"""A histogram of decision times: the median of any number of them in limited memory.
 
-Laws: a time is counted in a bucket and forgotten; up to 1,023 us a bucket is one microsecond, above
+Invariants: a time is only counted in a bucket; up to 1,023 us a bucket is one microsecond, above
 that it spans at most 1/512 of the time; the slowest time is exact.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Final
 
 _BITS: Final = 10
-"""How many leading binary digits of a time tell its bucket."""
+"""The number of leading binary digits of a time that determine its bucket."""
 _RECENT: Final = 4096
-"""So many times are counted at once: that is much faster than one by one."""
+"""The number of times that are counted at once: much faster than one by one."""
 
 
 class LatencyHistogram:
@@ -33,7 +33,7 @@ class LatencyHistogram:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of times."""
         return self._counts.total() + len(self._recent)
 
     @property

@@ -1,7 +1,7 @@
-"""results.json of a match of any length, described in docs/results.md.
+"""Writes results.json of a match of any length; docs/results.md describes it.
 
-Laws: games wait on disk and not in memory, in the order in which they end; they are read back in
-the order of their numbers, while the text is written.
+Invariants: games are kept on disk and not in memory, in the order in which they end; they are read
+back in the order of their numbers, while the text is written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Spool:
                 yield self._texts.read(length).decode()
 
     def close(self) -> None:
-        """Forget it all."""
+        """Delete everything."""
         self._texts.close()
         self._places.close()
 
@@ -56,7 +56,7 @@ class ResultsJson:
     """The text of results.json: first game by game, at last in pieces."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder` is where the games wait; None is wherever temporary files are."""
+        """`folder` is for the temporary files; None for the system's folder."""
         self._games = Spool(folder)
         self._voids = Spool(folder)
 
@@ -72,7 +72,7 @@ class ResultsJson:
         self.close()
 
     def close(self) -> None:
-        """Forget the games."""
+        """Delete the games."""
         self._games.close()
         self._voids.close()
 

@@ -1,8 +1,8 @@
-"""What a match came to: the numbers per bot, and the first of what went wrong.
+"""The results of a match: the numbers per bot, and the first faults and void games.
 
-Laws: the numbers are derived from the games' results and nothing else; a game is counted and
-forgotten, so that a match of any length takes the same memory; whatever comes in which order, the
-result is the same. All games one by one are in results.json (results_json.py).
+Invariants: the numbers are derived only from the games' results; games are summed and not kept, so
+that a match of any length uses the same memory; the order of games does not change the result. All
+games are in results.json (results_json.py).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GameResult:
 
 @dataclass(frozen=True, slots=True)
 class VoidGame:
-    """One game that does not count, because the referee's side failed."""
+    """A game that does not count, because the referee or the host failed."""
 
     game: int
     game_id: str
@@ -81,21 +81,21 @@ class BotSummary:
     median_us: int | None
     slowest_us: int | None
     off_turn: float | None
-    """CPU seconds for each second in which it was others' turn; None if that was not measured."""
+    """CPU seconds per second outside of its turns; None if that was not measured."""
 
 
 _T = TypeVar("_T")
 
 
 class Earliest(Generic[_T]):
-    """How many things there were, and those of the first games."""
+    """A count of items, and the items of the first games."""
 
     def __init__(self) -> None:
         self.count = 0
         self._kept: list[tuple[int, int, _T]] = []
 
     def add(self, game: int, thing: _T) -> None:
-        """Count a thing; those of one game come in order, games in any order."""
+        """Count an item; items of one game come in order, games in any order."""
         self.count += 1
         insort(self._kept, (game, self.count, thing), key=lambda kept: kept[:2])
         del self._kept[EXPLAINED:]
@@ -119,7 +119,7 @@ class _Tally:
 
 @dataclass(slots=True)
 class MatchResult:
-    """A match as far as it was played."""
+    """The results of a match so far."""
 
     bots: tuple[BotSpec, ...]
     rules: RuleSet
@@ -127,11 +127,11 @@ class MatchResult:
     seed: bytes
     games_asked: int
     isolation: str
-    """The level that the bots were kept apart with."""
+    """The level of isolation."""
     games: int = 0
-    """How many count."""
+    """The number of games that count."""
     first_game: GameResult | None = None
-    """Of those that count, the one with the lowest number."""
+    """The game that counts with the lowest number."""
     faults: FaultKinds = field(default_factory=FaultKinds)
     voids: Earliest[VoidGame] = field(default_factory=Earliest)
     logs: list[BotLog] = field(default_factory=list)
@@ -143,7 +143,7 @@ class MatchResult:
         self._tallies = [_Tally() for _ in self.bots]
 
     def add(self, result: GameResult, decisions: Iterable[Decision]) -> None:
-        """Count one finished game."""
+        """Add a finished game."""
         self.games += 1
         if self.first_game is None or result.game < self.first_game.game:
             self.first_game = result
@@ -165,7 +165,7 @@ class MatchResult:
             self._tallies[result.seats[forfeit.seat]].forfeits += 1
 
     def add_void(self, void: VoidGame) -> None:
-        """Count one game that does not count."""
+        """Add a void game."""
         self.voids.add(void.game, void)
 
     def fault_lines(self) -> list[str]:
@@ -206,6 +206,6 @@ def record_name(game: int) -> str:
 
 
 def log_name(log: BotLog) -> str:
-    """The file of what a bot printed."""
+    """The file of a bot's output."""
     worker = f"-worker-{log.worker}" if log.worker else ""
     return f"bot-{log.bot + 1}{worker}-start-{log.start}.log"

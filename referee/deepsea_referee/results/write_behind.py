@@ -1,7 +1,7 @@
-"""Things that are done one after another in a thread, because they may take time.
+"""Runs calls one after another in a thread, because they may block.
 
-Laws: they are done in order; what one of them raises is raised here; whoever hands them over faster
-than they are done is told to wait, so that what waits takes no more memory than so many of them.
+Invariants: calls run in order; their exceptions are raised in the caller; a caller that is faster
+than the thread gets a future to wait for, so that the queue is limited.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _P = ParamSpec("_P")
 
 
 class WriteBehind:
-    """A thread and what waits for it."""
+    """A thread and its queue."""
 
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(1, name)
@@ -25,7 +25,7 @@ class WriteBehind:
     def do(
         self, call: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[object] | None:
-        """Hand something over; the future is to be waited for before more is handed over.
+        """Queue a call; if a future is returned, wait for it before the next one.
 
         Raises what an earlier call raised.
         """
@@ -41,5 +41,5 @@ class WriteBehind:
             done.result()
 
     def close(self) -> None:
-        """Wait until everything is done, and hear of nothing."""
+        """Wait until everything is done, ignoring exceptions."""
         self._thread.shutdown()

@@ -1,7 +1,7 @@
-"""What a bot goes through before its first match: every check with what was found and a remedy.
+"""Checks of a bot before its first match, each with its outcome and a remedy.
 
-Laws: the bot is a process as in a match, with the same clock, limits and faults; everything that is
-done to it can happen in a match; a check that fails says what its author can do about it.
+Invariants: the bot is a process as in a match, with the same clock, limits and faults; everything
+that is tested can happen in a match; a failed check says what its author can do.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
 SEED: Final = seed_from_text("check")
 OPPONENT: Final = "random"
-"""It takes the bot everywhere, and answers at once."""
+"""A bot for the other seats, which answers at once."""
 MOST_PATHS: Final = 5
-"""So many paths are named in one line."""
+"""The number of paths in one line."""
 LONGEST_LOG: Final = 20
-"""Lines of what the bot printed that are shown."""
+"""The number of lines of the bot's output that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class CheckResult:
     name: str
     ok: bool
     needed: bool
-    """False: only advice."""
+    """False for advice."""
     found: str
     remedy: str = ""
     """What to do if it is not ok."""
@@ -69,7 +69,7 @@ class CheckReport:
 
     findings: list[CheckResult]
     log: list[str]
-    """The last of what it printed, if it was ever at fault."""
+    """The end of its output, if it was ever at fault."""
 
     @property
     def fine(self) -> bool:
@@ -85,7 +85,7 @@ async def examine(
     clock: Clock | None = None,
     on_game: Callable[[], object] = lambda: None,
 ) -> CheckReport:
-    """Put the bot through everything; `on_game` is called after each game."""
+    """Run all checks of a bot; `on_game` is called after each game."""
     samples = sample_bots()
     other = resolve(OPPONENT) if OPPONENT in samples else bot
     pool = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
@@ -117,7 +117,7 @@ async def examine(
 
 
 def files(facts: BundleFacts) -> CheckResult:
-    """How much of the limits a bot's files take, what was left out, and what was copied."""
+    """The size of a bot's files and their limits; skipped files, and links that were copied."""
     mib = 1 << 20
     counts = f"{facts.entries:,} of {LIMITS.entries:,}"
     sizes = f"{facts.total_bytes / mib:.1f} of {LIMITS.total_bytes // mib} MiB"
@@ -130,7 +130,7 @@ def files(facts: BundleFacts) -> CheckResult:
 
 
 def requirements(facts: BundleFacts) -> list[CheckResult]:
-    """Which of the packages that it needs this environment has; nothing if it names none."""
+    """The required packages that this environment has; nothing if the bot requires none."""
     if facts.requirements is None:
         return []
     needed = parse_requirements(facts.requirements)
@@ -144,16 +144,16 @@ def requirements(facts: BundleFacts) -> list[CheckResult]:
 
 
 def some(paths: Sequence[str]) -> str:
-    """The first of these paths, and how many more there are."""
+    """The first paths, and the number of the others."""
     shown = ", ".join(paths[:MOST_PATHS])
     more = len(paths) - MOST_PATHS
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def hints(log: str) -> list[CheckResult]:
-    """What the SDK wrote to the bot's stderr, such as a method with a misspelt name."""
+    """Warnings of the SDK in the bot's stderr, such as a misspelt method name."""
     lines = [line.removeprefix(HINT) for line in log.splitlines() if line.startswith(HINT)]
-    remedy = "rename the method; a helper is better off with a name that is not alike"
+    remedy = "rename the method; give a helper a name that is not similar"
     return [CheckResult("methods", False, False, line, remedy) for line in dict.fromkeys(lines)]
 
 
@@ -171,7 +171,7 @@ class _Examination:
         """Whether it has played without a fault so far."""
 
     async def preset(self, rules: RuleSet) -> CheckResult:
-        """A game of each size."""
+        """Play a game of each size."""
         name = f"rules {rules.name}"
         decisions = 0
         for players in range(MIN_PLAYERS, MAX_PLAYERS + 1):
@@ -189,7 +189,7 @@ class _Examination:
         return CheckResult(name, True, True, found)
 
     def clock(self) -> list[CheckResult]:
-        """How long it took in all these games."""
+        """Judge the times of all these games."""
         if not self._times_us:
             return []
         slowest, median = max(self._times_us), statistics.median_low(self._times_us)
@@ -209,23 +209,23 @@ class _Examination:
         return [CheckResult("clock", True, True, found)]
 
     async def late_answer(self) -> CheckResult:
-        """One answer is taken for too late: it goes on and answers what comes next."""
+        """Treat one answer as a timeout: the bot must continue and answer the next requests."""
         name = "late answer"
         played, faults = await self._play(PRESETS[DEFAULT], 2, 0, _TooLate)
         others = [fault for fault in faults if fault.came != _TooLate.SAID]
         if others:
             found = f"after a timeout: {others[0].explanation()}"
-            remedy = "answer every request, also after on_fault, and take a fault for no end"
+            remedy = "answer every request, also after on_fault: a fault does not end the game"
             if not self._sound:
                 remedy = REMEDIES[others[0].fault]
             return CheckResult(name, False, True, found, remedy, others[0].error)
         own = sum(decision.seat == 0 for decision in played.record.decisions)
         answered = own - len(faults)
-        found = f"after a timeout on purpose it answered {answered} more questions"
+        found = f"after a timeout on purpose it answered {answered} more requests"
         return CheckResult(name, True, True, found)
 
     async def dropped(self) -> CheckResult:
-        """The connection is dropped in mid-game: its program ends, and can be started again."""
+        """Drop the connection during a game: the program must exit, and start again."""
         name = "dropped connection"
         process = await self._pool.ready(0)
         await self._play(PRESETS[DEFAULT], 2, 0, _Dropped)
@@ -235,13 +235,13 @@ class _Examination:
             return CheckResult(name, False, True, f"{end} after the connection was dropped", remedy)
         _, faults = await self._play(PRESETS[DEFAULT], 2, 0)
         if faults:
-            found = f"started again: {faults[0].explanation()}"
+            found = f"restarted: {faults[0].explanation()}"
             remedy = REMEDIES[faults[0].fault]
             return CheckResult(name, False, True, found, remedy, faults[0].error)
-        return CheckResult(name, True, True, "it ended, was started again and played")
+        return CheckResult(name, True, True, "it exited, was restarted and played")
 
     async def forgets(self) -> CheckResult:
-        """The same game before and after another one."""
+        """Play the same game before and after another one, and compare."""
         name = "same again"
         if not self._sound:
             return CheckResult(name, False, False, "skipped", "fix its faults first")
@@ -257,8 +257,8 @@ class _Examination:
             name,
             False,
             False,
-            f"the same game was played in another way {where}",
-            "forget the game before in on_game_start, and seed random numbers with "
+            f"the same game was played differently {where}",
+            "reset the state of the last game in on_game_start, and seed random numbers with "
             "info.commitment and info.seat; a search that stops by the clock may differ",
         )
 
@@ -274,7 +274,7 @@ class _Examination:
         between: type[_Between] | None = None,
         number: int | None = None,
     ) -> tuple[PlayedGame, list[FaultReport]]:
-        """A game with the bot in that seat; its faults. A game that is void raises RefereeError."""
+        """Play a game with the bot in that seat; returns its faults. RefereeError if void."""
         count = next(self._numbers)
         game = Game(rules, players, game_seed(SEED, number or count))
         others = iter(range(1, players))
@@ -289,7 +289,7 @@ class _Examination:
 
 
 class _Between:
-    """Stands between a game and a session, and does something to the third question."""
+    """A wrapper of a session that disturbs the third request."""
 
     SAID = ""
     QUESTION = 3
@@ -308,12 +308,12 @@ class _Between:
         return self._session.ask(request, time_left, on_answer)
 
     def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Ask the third question."""
+        """Send the third request, disturbed."""
         raise NotImplementedError
 
 
 class _TooLate(_Between):
-    """The question is asked, but nobody waits for the answer."""
+    """Sends the request, and reports a timeout at once."""
 
     SAID = "a timeout on purpose"
 
@@ -325,7 +325,7 @@ class _TooLate(_Between):
 
 
 class _Dropped(_Between):
-    """The stream is ended."""
+    """Ends the stream."""
 
     SAID = "the connection was dropped on purpose"
 

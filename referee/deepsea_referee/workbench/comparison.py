@@ -1,8 +1,8 @@
-"""Which of two bots is stronger: what blocks of games say about it.
+"""Statistics of a comparison of two bots, from blocks of games.
 
-Laws: one block is one observation, however many games it has; a verdict is looked for after every
-block, which the confidence sequences allow; every game counts as it was ranked, and faults are
-told beside it, so that nobody takes a crash for bad play.
+Invariants: one block is one observation, however many games it has; there may be a verdict after
+every block, which the confidence sequences allow; every game counts as it was ranked, and faults
+are reported separately, so that crashes are not mistaken for bad play.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from deepsea_rules.scoring import placement_scores
 
 Verdict = Literal["A", "B", "same"]
 LARGEST_LEAD: Final = 50
-"""Points: a larger difference in a block counts as this much; real ones are far below."""
+"""The largest difference in points of a block; a larger one counts as this, real ones are far
+smaller."""
 
 
 class Comparison:
@@ -53,7 +54,7 @@ class Comparison:
 
     @property
     def blocks(self) -> int:
-        """How many blocks have been counted."""
+        """The number of blocks."""
         return self.placement.count
 
     @property
@@ -93,7 +94,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What can be said with confidence 1 - alpha; None if it takes more blocks."""
+        """The verdict with confidence 1 - alpha; None while undecided."""
         if not self.blocks:
             return None
         interval = self.placement.interval

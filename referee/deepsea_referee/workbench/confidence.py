@@ -1,14 +1,14 @@
-"""Confidence sequences: intervals that hold at all times at once.
+"""Confidence sequences: intervals that are valid at all times together.
 
-Laws: whoever looks after every block and stops when the answer pleases is still wrong with
-probability alpha at most; nothing is assumed of the observations but their bounds and that they
-are alike (each block is played with a seed of its own).
+Invariants: if you look after every block and stop at any time, the error probability is still at
+most alpha; the only assumptions are bounds of the observations and that they have the same
+distribution (each block has its own seed).
 
 The method is the hedged capital confidence sequence with predictable plug-in bets: I. Waudby-Smith
 and A. Ramdas, "Estimating means of bounded random variables by betting", Journal of the Royal
 Statistical Society B 86 (2024), Theorem 3. For every mean m that is possible, two gamblers start
 with 1: one bets that the mean is larger than m, one that it is smaller. If m is the mean, neither
-is likely ever to own 2 / alpha; where one does, m is out for good.
+is likely ever to own 2 / alpha; where one does, m is excluded for good.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Final, NamedTuple
 _LARGEST_STAKE: Final = 0.75
 """The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
 _STEPS: Final = 500
-"""How finely possible means are looked at, in parts of the whole width; intervals are rounded
-outward to such a part."""
+"""The resolution of possible means, in parts of the whole width; intervals are rounded outward
+to such a part."""
 
 
 class Interval(NamedTuple):
-    """Where the mean lies."""
+    """An interval for the mean."""
 
     low: float
     high: float
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
         return self.low > 0 or self.high < 0
 
     def within(self, margin: float) -> bool:
-        """Whether everything in it is at most `margin` away from zero."""
+        """Whether it lies within `margin` of zero."""
         return -margin <= self.low and self.high <= margin
 
 
@@ -52,17 +52,17 @@ class ConfidenceSequence:
         self._squares = 0.0
         self._larger = [1.0] * (_STEPS + 1)
         self._smaller = [1.0] * (_STEPS + 1)
-        # The possible means that are not out. The capital of who bets on larger falls with m and
-        # that of the other rises, so they are always neighbours.
+        # The possible means that are not excluded. The capital of the gambler who bets on larger
+        # falls with m and the other's rises, so these means are always contiguous.
         self._first = 0
         self._last = _STEPS
 
     def add(self, value: float) -> None:
-        """Take one more observation in."""
+        """Add one observation."""
         x = (value - self._low) / self._width
         if not -1e-9 <= x <= 1 + 1e-9:
             raise ValueError(f"{value} is outside of the bounds of this sequence")
-        # The bet uses only what came before: that is what makes it honest.
+        # The bet depends on earlier observations only: the proof needs that.
         variance = (0.25 + self._squares) / (self.count + 1)
         self.count += 1
         bet = math.sqrt(2 * self._log / (variance * self.count * math.log(1 + self.count)))
@@ -80,13 +80,13 @@ class ConfidenceSequence:
 
     @property
     def mean(self) -> float:
-        """The mean of what was observed; the middle of the bounds before that."""
+        """The mean of the observations; without any, the middle of the bounds."""
         share = self._sum / self.count if self.count else 0.5
         return self._low + self._width * share
 
     @property
     def interval(self) -> Interval:
-        """Where the true mean lies."""
+        """The interval for the true mean."""
         low, high = max(0, self._first - 1), min(_STEPS, self._last + 1)
         return Interval(
             self._low + self._width * low / _STEPS, self._low + self._width * high / _STEPS

@@ -1,8 +1,8 @@
-"""Blocks: games that share one seed, in which two bots sit everywhere equally often.
+"""Plays blocks: games on one seed, in which two bots sit in each seat equally often.
 
-Laws: a block is closed under swapping the two bots, so that bots that play alike differ by nothing
-but their own chance; blocks differ in their seeds alone; they are handed on in the order of their
-numbers, whichever ended first, because short games may not speak before long ones.
+Invariants: a block is closed under swapping the two bots, so that bots that play alike differ only
+by their own random numbers; blocks differ only in their seeds; they are reported in the order of
+their numbers, whichever ended first, because counting short games first would bias early stopping.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from deepsea_rules.record import GameRecord
 from deepsea_sdk.bot import AnyBot
 
 OnBlock: TypeAlias = Callable[[int, Sequence[GameResult]], bool]
-"""Gets a block's number and games; says whether that is enough."""
+"""Receives a block's number and games; returns True to stop."""
 _AHEAD: Final = 2
-"""How many blocks wait for each worker: enough to keep it busy, few to throw away at the end."""
+"""Blocks that wait for each worker: enough to keep it busy, few to discard at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def seated(
 def play_blocks(
     settings: BlockSettings, on_block: OnBlock, *, workers: int = 1, in_process: bool = False
 ) -> bool:
-    """Play until the blocks are used up or one is enough; whether Ctrl-C ended it before.
+    """Play all blocks, or until `on_block` stops it; returns whether Ctrl-C ended it before.
 
     Raises UserError for a bot that cannot be started or imported.
     """
@@ -130,7 +130,7 @@ def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) 
         ]
 
 
-# Several processes, each with bots of its own
+# Several processes, each with its own bots
 
 
 def _play_with_workers(settings: BlockSettings, on_block: OnBlock, workers: int) -> None:
@@ -154,7 +154,7 @@ def _play_with_workers(settings: BlockSettings, on_block: OnBlock, workers: int)
 
 
 _worker: list[tuple[BlockSettings, list[AnyBot]]] = []
-"""What a worker process plays."""
+"""The settings of a worker process."""
 
 
 def _begin_worker(settings: BlockSettings) -> None:
@@ -206,7 +206,7 @@ async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, worke
 
 
 class _InOrder:
-    """Puts the games of several line-ups together to blocks.
+    """Combines the games of several line-ups into blocks.
 
     A line-up plays its blocks one after another, so a block that lacks a game when the next one
     begins has a void game. Such a block does not count.
@@ -222,7 +222,7 @@ class _InOrder:
         self._enough = False
 
     def add(self, worker: int, result: GameResult) -> bool:
-        """Take a game in; whether what was handed on is enough."""
+        """Add a game; returns True to stop."""
         block = (result.game - 1) // self._size
         self._games.setdefault(block, []).append(result)
         full = len(self._games[block]) == self._size
@@ -230,7 +230,7 @@ class _InOrder:
         return self._hand_on()
 
     def close(self, worker: int) -> bool:
-        """Nothing more comes from this line-up."""
+        """Note that this line-up has no more games."""
         self._reached[worker] = self._total
         return self._hand_on()
 

@@ -1,7 +1,7 @@
-"""The course of a recorded game: every decision with what its seat knew and the time it had.
+"""Replays a recorded game for one seat: every decision with its view, events and time.
 
-Laws: views and events are those that the seat got when the game was played, made by the same code
-from the re-run; the record is not trusted: what cannot have happened raises InvalidRecord.
+Invariants: views and events are those that the seat received during the game, made by the same
+code from the re-run; the record is not trusted: an impossible game raises InvalidRecord.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class ReplayedDecision:
     number: int
     """Its index among the game's decisions."""
     view: View
-    """What the seat saw."""
+    """The seat's view."""
     events: list[Event]
-    """What it had been told since its last decision."""
+    """The events since its last decision."""
     time_left: TimeLeft
-    """What it had."""
+    """The time that it had."""
     decision: Decision
-    """What it did."""
+    """Its recorded decision."""
     bank_us: int
-    """What was left of its bank after that."""
+    """The rest of its bank after the decision."""
 
 
 class Replay:
@@ -76,17 +76,17 @@ class Replay:
         self._last_events = self.game.events_for(self.seat, mark)
 
     def info(self) -> GameInfo:
-        """What the seat was told when the game began."""
+        """The start of the game, as the seat received it."""
         return self._whole.info(self.seat)
 
     def end(self) -> GameEnd:
-        """What it was told when the game was over."""
+        """The end of the game, as the seat received it."""
         return self._whole.end(self.seat)
 
     def feed(
         self, bot: Bot, now: Callable[[], float] = monotonic
     ) -> Iterator[tuple[ReplayedDecision, str]]:
-        """Put the bot into the seat: each decision with what it would do now.
+        """Replay the seat to a bot: each decision with the bot's action now.
 
         It is called as in the game, but its answers change nothing. What it raises comes out, but
         for an answer that is not legal.
@@ -109,7 +109,7 @@ class Replay:
 
 
 def control_of(record: GameRecord) -> TimeControl | None:
-    """The clock of a recorded game; None if the record, which may say anything, names none."""
+    """The clock of a recorded game; None if the record has no valid one."""
     try:
         return TimeControl.parse(record.clock)
     except InvalidTimeControl:

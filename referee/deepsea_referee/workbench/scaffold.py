@@ -1,7 +1,7 @@
-"""A new bot's folder: a bot that plays, how it is started, and a test of it.
+"""Creates a new bot's folder: a working bot, its bot.toml, and a test.
 
-Laws: what is there is never touched; what is written works as it is, and every line of it is meant
-to be changed by its new owner.
+Invariants: existing files are never changed; the new files work as they are, and their author may
+change every line.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ if __name__ == "__main__":
 def create(text: str) -> list[Path]:
     """Write the folder; its last part is the bot's name. Returns the files.
 
-    Raises UserError if it is there already, BundleError if its name cannot be a bot's.
+    Raises UserError if it exists already, BundleError if its name is not valid for a bot.
     """
     folder = Path(text)
     name = names.checked("the bot's name", folder.name)
@@ -94,9 +94,9 @@ def create(text: str) -> list[Path]:
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise UserError(f"{text} is there already, and nothing in it was changed") from None
+        raise UserError(f"{text} exists already, and nothing in it was changed") from None
     except OSError as error:
-        raise UserError(f"{text}: cannot be made: {error.strerror or error}") from None
+        raise UserError(f"{text}: cannot be created: {error.strerror or error}") from None
     for file, template in files.items():
         (folder / file).write_text(template.format(**words), encoding="utf-8")
     return [folder / file for file in files]

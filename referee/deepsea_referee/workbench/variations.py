@@ -1,8 +1,8 @@
-"""A recorded game played on from one of its decisions, in this process.
+"""Continues a recorded game from one of its decisions, in this process.
 
-Laws: everything before the decision is as it was, with its times and faults; the bots that play on
-have been asked about all of it, as if they had sat there from the beginning; what comes out is a
-game like any other, and its record is accepted.
+Invariants: everything before the decision is unchanged, with its times and faults; the new bots
+get all earlier requests too, as if they had played from the beginning; the result is a game like
+any other, and its record can be verified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deepsea_sdk.table import play_to_end
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """What came of it."""
+    """The continued game."""
 
     record: GameRecord
     game: Game
@@ -36,9 +36,9 @@ class Variation:
 def branch(
     original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None = None
 ) -> Variation:
-    """Play on from decision `at`, with `action` there if one is given.
+    """Continue from decision `at`, with `action` there if it is given.
 
-    Raises UserError for a decision that is not there, or an action that is not legal there.
+    Raises UserError for a decision that does not exist, or an action that is not legal there.
     """
     if not 0 <= at < len(original.decisions):
         raise UserError(
@@ -52,7 +52,7 @@ def branch(
     game = Game(original.rules, len(original.seats), original.seed)
     named = with_unique_names(bots)
     seats = [(bot.name, bot.digest) for bot in named]
-    # The game's id is what they were told at the beginning; the record gets one of its own.
+    # The bots received this game's id at the start; the record gets its own.
     refereed = RefereedGame(game, original.game_id, control_of(original), seats)
     with redirect_stdout(sys.stderr):
         players = [load(bot) for bot in bots]
