@@ -34,7 +34,9 @@ def test_a_folder_with_an_earlier_match_is_refused_and_left_alone(
     tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).write_text("old")
-    with pytest.raises(UserError, match=f"has files of an earlier match \\({name}\\): name another"):
+    with pytest.raises(
+        UserError, match=f"has files of an earlier match \\({name}\\): name another"
+    ):
         ResultsFolder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "old"

@@ -11,7 +11,7 @@ from typing import Final
 from deepsea_rules.faults import Fault
 
 REMEDIES: Final = {
-    Fault.START_TIMEOUT: "call run(YourBot) at once and load what is large when a game starts",
+    Fault.START_TIMEOUT: "call run(YourBot) at once, and load large files when a game starts",
     Fault.CRASH: "fix the error; its traceback or the last lines of stderr are shown with it",
     Fault.EXCEPTION: "fix the error; its traceback is shown with it",
     Fault.TIMEOUT: "keep to self.clock.deadline(), or try a longer --clock",
