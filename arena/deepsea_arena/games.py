@@ -15,8 +15,9 @@ from datetime import datetime
 from typing import Final
 
 from deepsea_arena.wire.json import Int64, Json, to_object, utc_time
-from deepsea_ladder.model import StoredGame, StoredSeat
+from deepsea_ladder.model import GameFilter, StoredGame, StoredSeat
 from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +63,20 @@ class GamesPage:
 
 
 def newest_games(
-    store: Store, limit: int, season_name: str | None = None, bot: str | None = None
+    store: Store,
+    limit: int,
+    season_name: str | None = None,
+    wanted: GameFilter | None = None,
 ) -> GamesPage:
-    """The newest games: of one season, of any version of one bot, or of all."""
+    """The newest games of one season or of all that the filter lets through."""
+    wanted = wanted or GameFilter()
+    if wanted.bot is None and (wanted.against is not None or wanted.lost):
+        raise UserError("--against and --lost are about a bot: name it with --bot")
     season = None if season_name is None else store.seasons.get(season_name)
-    name = None if bot is None else store.bots.get(bot).name
-    return GamesPage(tuple(map(_game, store.history.latest(limit, season, name))))
+    for name in (wanted.bot, wanted.against):
+        if name is not None:
+            store.bots.get(name)  # which says so if there is none
+    return GamesPage(tuple(map(_game, store.history.latest(limit, season, wanted))))
 
 
 CSV_COLUMNS: Final = (

@@ -33,6 +33,9 @@ class RunWatcher(RunListener, Protocol):
     def begins(self, season: str, games: int | None) -> None:
         """A run begins; it is to play so many games, None if that is open."""
 
+    def expects(self, order: OrderReport) -> None:
+        """A run begins that is to go on until the order is settled, which stands like this."""
+
     def taken_back(self, games: int) -> None:
         """So many games of a run that was killed will be played again."""
 
@@ -119,9 +122,10 @@ def run(
         goal = RunGoal(games=request.games)
     elif request.forever:
         goal = RunGoal(wait_for_work=True)
-    elif until.report().settled:
+    elif (order := until.report()).settled:
         goal = RunGoal(games=0)
     else:
+        watcher.expects(order)
         goal = RunGoal(settled=until)
     summary = play(store, season, Matchmaker(store, season), goal, make_pool, watcher, stop)
     open_end = request.games is None and not request.forever

@@ -42,6 +42,12 @@ class OrderReport:
     """Neighbours whose order is not sure."""
     provisional: tuple[str, ...]
     """Bots that have played too few games; as long as there are any, nothing is settled."""
+    least_games: int
+    """About how many more games it takes if neighbours prove to be further apart than it seems now,
+    by a standard deviation, and only those play that need games."""
+    most_games: int | None
+    """About how many if they are as far apart as it seems now, newcomers being level, and all play
+    alike; None if no number is enough for two of them."""
 
 
 def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
@@ -56,6 +62,15 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
     provisional = tuple(
         names[entry.version.id] for entry in entries if is_provisional(season, entry)
     )
+    # What each bot needs: to be provisional no longer, and to be told from both of its neighbours.
+    asked = season.season.pairing.provisional_games
+    fewest = {entry.version.id: max(0, asked - entry.tally.games) for entry in entries}
+    most = max(fewest.values(), default=0)
+    for pair in found.neighbours:
+        most = max(most, pair.games_left or 0)
+        for bot in (pair.upper, pair.lower):
+            fewest[bot] = max(fewest[bot], pair.least_left)
+    endless = any(pair.games_left is None for pair in found.neighbours)
     return OrderReport(
         settled=found.settled and not provisional,
         confidence=confidence,
@@ -72,6 +87,8 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
         ),
         open_pairs=sum(pair.verdict == "open" for pair in found.neighbours),
         provisional=provisional,
+        least_games=-(-sum(fewest.values()) // max(season.season.seats)),
+        most_games=None if endless else -(-most * len(entries) // min(season.season.seats)),
     )
 
 

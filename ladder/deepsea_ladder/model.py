@@ -245,6 +245,21 @@ class StoredGame:
     record: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameFilter:
+    """Which games somebody wants to see: those to which all of this applies. Bots by name, any
+    version of them."""
+
+    bot: str | None = None
+    """One of the seats is this bot's."""
+    against: str | None = None
+    """Another is this bot's."""
+    faults: bool = False
+    """The bot had a fault; without a bot, any had."""
+    lost: bool = False
+    """The bot was placed behind the other, or if there is none, not first."""
+
+
 @dataclass(frozen=True, slots=True)
 class RatedVersion:
     """A bot version in a season's standings."""

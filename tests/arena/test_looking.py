@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,9 @@ from deepsea_arena.standings import show_standings
 from deepsea_arena.status import ladder_status
 from deepsea_arena.wire.json import to_json
 from deepsea_ladder.errors import RatingError, StoreError
-from deepsea_ladder.model import BotState
+from deepsea_ladder.model import BotState, GameFilter
 from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
 from helpers import ladder
 
 
@@ -108,13 +110,52 @@ def test_some_points_of_a_course_are_spread_to_its_end(
 
 
 def test_a_list_of_games_has_the_newest_first(played: Store) -> None:
-    page = newest_games(played, 3, bot="ANNA")
+    page = newest_games(played, 3, wanted=GameFilter(bot="ANNA"))
     assert [game.game_id for game in page.games] == ["s1-8", "s1-7", "s1-6"]
     game = page.games[0]
     placements = [seat.placement for seat in game.by_placement()]
     assert placements == sorted(seat.placement for seat in game.seats)
     with pytest.raises(StoreError):
         newest_games(played, 3, "s9")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        # ben crashed in s1-2 and s1-5, which makes him the last there.
+        (GameFilter(faults=True), {"s1-5", "s1-2"}),
+        (GameFilter(bot="ben", faults=True), {"s1-5", "s1-2"}),
+        (GameFilter(bot="anna", faults=True), set()),
+        (GameFilter(bot="anna", against="ben"), {f"s1-{n}" for n in range(1, 9)}),
+        (GameFilter(bot="anna", against="anna"), set()),
+        (GameFilter(bot="ben", faults=True, lost=True, against="anna"), {"s1-5", "s1-2"}),
+    ],
+)
+def test_games_can_be_asked_for_by_bots_and_by_what_happened(
+    played: Store, wanted: GameFilter, found: set[str]
+) -> None:
+    page = newest_games(played, 99, wanted=wanted)
+    assert {game.game_id for game in page.games} == found
+
+
+def test_lost_games_are_those_behind_the_other_or_not_won(played: Store) -> None:
+    def ids(**wanted: Any) -> list[str]:
+        page = newest_games(played, 99, wanted=GameFilter(bot="anna", **wanted))
+        return [game.game_id for game in page.games]
+
+    places = {
+        game.game_id: {seat.bot: seat.placement for seat in game.seats}
+        for game in newest_games(played, 99).games
+    }
+    assert ids(lost=True) == [game for game, place in places.items() if place["anna"] > 1]
+    for other in ("ben", "cleo", "dan"):
+        behind = [game for game, place in places.items() if place["anna"] > place[other]]
+        assert ids(lost=True, against=other) == behind
+    for wanted in (GameFilter(lost=True), GameFilter(against="ben")):
+        with pytest.raises(UserError, match="name it with --bot"):
+            newest_games(played, 99, wanted=wanted)
+    with pytest.raises(StoreError, match="nobody"):
+        newest_games(played, 99, wanted=GameFilter(bot="anna", against="nobody"))
 
 
 def test_status_lists_what_waits_what_is_stuck_and_who_is_out(played: Store) -> None:

@@ -11,7 +11,7 @@ import pytest
 from deepsea_arena import lease_owner
 from deepsea_arena.runner import RunEnd
 from deepsea_arena.runs import MakePool, RunReport, RunRequest, RunStopped, run
-from deepsea_arena.settled import order_report
+from deepsea_arena.settled import OrderReport, order_report
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
 from deepsea_arena.wire.json import to_json
@@ -61,12 +61,17 @@ class Watcher:
 
     def __init__(self, on_result: Callable[[], None] = lambda: None) -> None:
         self.seen: list[str] = []
+        self.expected: list[tuple[int, int | None]] = []
         self.reports: list[RunReport] = []
         self._on_result = on_result
 
     def begins(self, season: str, games: int | None) -> None:
         """Note it."""
         self.seen.append(f"{season} begins: {games}")
+
+    def expects(self, order: OrderReport) -> None:
+        """Keep it."""
+        self.expected.append((order.least_games, order.most_games))
 
     def taken_back(self, games: int) -> None:
         """Note it."""
@@ -108,13 +113,20 @@ def test_a_run_plays_so_many_games(stocked: Store, stop: Stop) -> None:
 def test_a_run_without_a_number_ends_when_the_order_is_settled(stocked: Store, stop: Stop) -> None:
     stocked.bots.withdraw("cleo")
     request = RunRequest(confidence=0.55)
-    report = run(stocked, request, pool(fairly), Watcher(), stop)
+    watcher = Watcher()
+    report = run(stocked, request, pool(fairly), watcher, stop)
+    ((least, most),) = watcher.expected
+    assert least == 12  # two newcomers, twelve games each, two at a table
+    assert most is not None
+    assert least <= report.accepted <= most
     assert report.ended is RunEnd.GOAL
     assert report.accepted >= 12
     assert report.order is not None
     assert report.order.settled
-    again = run(stocked, request, pool(fairly), Watcher(), stop)
+    again = run(stocked, request, pool(fairly), watcher, stop)
     assert (again.ended, again.accepted) == (RunEnd.GOAL, 0)
+    run(stocked, RunRequest(games=1), pool(fairly), watcher, stop)
+    assert len(watcher.expected) == 1  # nothing is expected where there is an order, or a number
 
 
 def test_games_of_a_run_that_was_killed_are_taken_back(stocked: Store, stop: Stop) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -214,7 +215,18 @@ def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
     assert "s1, s2" in one_line(both.err)
     closed = run("ladder", "close", "s1")
     assert ladder.SEED.hex() in closed.out
-    assert run("ladder", "standings").out.startswith("season s2: 0 games")
+    assert closed.out.startswith("season s1, closed: 8 games")
+    table = run("ladder", "standings", "--season", "s1").out
+    assert closed.out.startswith(table)
+    first, second = (line.split()[1] for line in table.splitlines()[3:5])
+    assert re.search(
+        rf"^{first} v1 wins season s1, better than {second} v1 with a probability of \d+ %$",
+        closed.out,
+        re.M,
+    )
+    assert "nobody wins season s2" in run("ladder", "close", "s2").out
+    assert run("ladder", "season", "s3", "--trusted").status == 0
+    assert run("ladder", "standings").out.startswith("season s3: 0 games")
     assert run("ladder", "standings", "--season", "s1").out.startswith("season s1, closed: 8 games")
     with Store.open(played) as store:
         assert store.seasons.get("s1").commitment == commitment(ladder.SEED)
@@ -370,6 +382,14 @@ def test_games_records_and_exports(run: Run, played: Path) -> None:
     assert "anna" in lines[1]
     found = json.loads(run("ladder", "games", "--bot", "anna", "--json").out)["games"]
     assert len(found) == 8
+    lost = run("ladder", "games", "--bot", "anna", "--against", "ben", "--lost", "--json").out
+    for game in json.loads(lost)["games"]:
+        place = {seat["bot"]: seat["placement"] for seat in game["seats"]}
+        assert place["anna"] > place["ben"]
+    assert run("ladder", "games", "--faults").out.split() == ["game", "played", "result"]
+    refused = run("ladder", "games", "--lost")
+    assert (refused.status, refused.out) == (2, "")
+    assert "--bot" in one_line(refused.err)
     record = GameRecord.from_json(run("ladder", "record", "s1-3").out)
     verify(record)
     assert record.game_id == "s1-3"

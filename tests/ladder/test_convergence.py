@@ -54,6 +54,7 @@ def test_settled_is_that_no_pair_is_open(ratings: dict[int, Rating]) -> None:
     assert 0.0 <= found.certainty <= weakest + 1e-12
     for pair in found.neighbours:
         assert (pair.games_left == 0) == (pair.verdict != "open")
+        assert pair.least_left <= (math.inf if pair.games_left is None else pair.games_left)
 
 
 @given(ladders, st.floats(0.6, 0.9))

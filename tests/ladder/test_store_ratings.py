@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
 from deepsea_ladder.rating.trueskill_fold import PACKAGE_DEFAULTS, Rating, RatingParameters
 from deepsea_ladder.store import Store
@@ -187,7 +187,8 @@ def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
 def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) -> None:
     assert [game.seq for game in store.history.games()] == list(range(1, 13))
     assert [game.game_id for game in store.history.latest(2, season)] == ["s1-12", "s1-11"]
-    assert [game.seq for game in store.history.latest(99, season, "Dan")] == [4, 3, 2, 1]
+    of_dan = store.history.latest(99, season, GameFilter(bot="Dan"))
+    assert [game.seq for game in of_dan] == [4, 3, 2, 1]
     eve = store.bots.get("eve").current.id
     results = list(store.history.results_of(season, eve))
     assert [len(seats) for seats in results] == [2] * 4 + [3] * 4

@@ -104,6 +104,30 @@ def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("", "it brought nothing home in 25 games: it decides as a Bot that overrides nothing"),
+        (
+            "    def turn_back(self, view):\n        return True\n",
+            "it brought nothing home in 25 games",
+        ),
+    ],
+)
+def test_a_bot_that_achieves_nothing_gets_a_note(tmp_path: Path, source: str, found: str) -> None:
+    file = tmp_path / "idle.py"
+    file.write_text(
+        f"from deepsea_sdk import Bot, run\nclass Idle(Bot):\n    name = 'x'\n{source}run(Idle)\n"
+    )
+    report = examined(resolve(str(file)))
+    assert report.fine
+    note = finding(report, "play")
+    assert (note.ok, note.needed) == (False, False)
+    assert note.found.startswith(found)
+    assert ("overrides nothing" in note.found) == (not source)
+
+
+@pytest.mark.slow
 def test_each_fault_is_found_where_it_happens(tmp_path: Path) -> None:
     bad = program(tmp_path, "bad", "if view.rules.name == 'guide' and view.players == 4: 1 / 0")
     report = examined(bad)

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @click.command("games")
 @click.option("--season", "season_name", metavar="NAME", help="One season only.")
-@click.option("--bot", metavar="NAME", help="One bot only.")
+@click.option("--bot", metavar="NAME", help="Games of one bot only.")
+@click.option("--against", metavar="NAME", help="Games of the bot with this one.")
+@click.option("--faults", is_flag=True, help="Games in which the bot, or any, had a fault.")
+@click.option(
+    "--lost", is_flag=True, help="Games that the bot did not win, or not against that one."
+)
 @click.option(
     "--limit",
     metavar="N",
@@ -29,14 +34,24 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @store_option
 def games(
-    *, store_text: str, season_name: str | None, bot: str | None, limit: int, as_json: bool
+    *,
+    store_text: str,
+    season_name: str | None,
+    bot: str | None,
+    against: str | None,
+    faults: bool,
+    lost: bool,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """List the newest games, newest first, with placements and points."""
     from deepsea_arena.games import newest_games
     from deepsea_arena.wire.json import to_json
+    from deepsea_ladder.model import GameFilter
 
+    wanted = GameFilter(bot=bot, against=against, faults=faults, lost=lost)
     with open_store(store_text) as store:
-        page = newest_games(store, limit, season_name, bot)
+        page = newest_games(store, limit, season_name, wanted)
     if as_json:
         print_json(to_json(page))
         return

@@ -15,6 +15,7 @@ from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from deepsea_arena.runs import RunReport
+    from deepsea_arena.settled import OrderReport
     from deepsea_ladder.model import Job, Receipt
 
 
@@ -29,6 +30,16 @@ class RunOutput:
         """Start the progress of a run."""
         self.close()
         self._progress = Progress(games)
+
+    def expects(self, order: OrderReport) -> None:
+        """Say about how many games a run until the order is settled will take."""
+        if order.most_games is None:
+            games = f"at least {order.least_games:,} games, and some bots may be too close to tell"
+        elif order.most_games > order.least_games:
+            games = f"{order.least_games:,} to {order.most_games:,} games, fewer if bots differ"
+        else:
+            games = count(order.least_games, "game")
+        tell(f"until the order is settled: about {games} (by the ratings' uncertainty)")
 
     def taken_back(self, games: int) -> None:
         """Report leases of a killed run that are free again."""

@@ -20,10 +20,12 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import peculiarities
+from deepsea_cli.ladder.standings import say_table
+from deepsea_cli.ladder.tables import peculiarities, percent
 from deepsea_cli.output import say
 
 if TYPE_CHECKING:
+    from deepsea_arena.final_table import FinalTable
     from deepsea_arena.seasons import SeasonInfo
 
 
@@ -77,11 +79,30 @@ def close(*, store_text: str, name: str) -> None:
 
     Games that are being played are finished. The season committed to this seed when it was opened.
     """
+    from deepsea_arena.final_table import final_table
     from deepsea_arena.seasons import close_season
 
     with open_store(store_text) as store:
         closed = close_season(store, name)
+        final = final_table(store, name)
+    say_table(final.standings)
+    click.echo()
+    _say_winner(final)
     say(f"season {closed.season} is closed; seed {closed.seed}")
+
+
+def _say_winner(final: FinalTable) -> None:
+    winner, second = final.winner, final.second
+    season = final.standings.season.name
+    if winner is None:
+        say(f"nobody wins season {season}")
+    elif second is None or final.certainty is None:
+        say(f"{winner.bot} v{winner.version} wins season {season}")
+    else:
+        say(
+            f"{winner.bot} v{winner.version} wins season {season}, better than {second.bot} "
+            f"v{second.version} with a probability of {percent(final.certainty)}"
+        )
 
 
 def _say_season(season: SeasonInfo) -> None:

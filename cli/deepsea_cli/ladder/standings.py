@@ -42,10 +42,11 @@ def standings(
     elif as_csv:
         click.echo(_csv(page), nl=False)
     else:
-        _show(page)
+        say_table(page)
 
 
-def _show(page: Standings) -> None:
+def say_table(page: Standings) -> None:
+    """Print the standings of a season as a table."""
     season = page.season
     closed = ", closed" if season.closed_at else ""
     say(

@@ -34,6 +34,8 @@ class Neighbours(NamedTuple):
     """The probability of the verdict; of an open one, that the upper is the more skilled."""
     games_left: int | None
     """Estimate of the games that each still needs, if mu stays; None if no number is enough."""
+    least_left: int = 0
+    """The same if they prove to be further apart by a standard deviation of their difference."""
 
 
 class OrderConfidence(NamedTuple):
@@ -95,8 +97,15 @@ def _compare(
     one_sided, two_sided = quantile(confidence), quantile(0.5 + confidence / 2.0)
     away = abs(difference)
     wanted = max(away / one_sided, (level - away) / two_sided)
-    left = max(_games_until(parameters, rating, wanted * wanted / 2.0) for rating in (one, other))
-    return Neighbours(upper, lower, "open", sure, None if left == inf else int(left) + 1)
+    left, least = (
+        max(_games_until(parameters, rating, most * most / 2.0) for rating in (one, other))
+        for most in (wanted, max(wanted, (away + spread) / one_sided))
+    )
+    return Neighbours(upper, lower, "open", sure, _whole(left), _whole(least) or 0)
+
+
+def _whole(games: float) -> int | None:
+    return None if games == inf else int(games) + 1
 
 
 def _games_until(parameters: RatingParameters, rating: Rating, variance: float) -> float:

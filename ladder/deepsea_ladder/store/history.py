@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, func, select
 
 from deepsea_bundle import names
-from deepsea_ladder.model import BotVersion, StoredGame, StoredSeason, StoredSeat
+from deepsea_ladder.model import BotVersion, GameFilter, StoredGame, StoredSeason, StoredSeat
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
@@ -65,20 +65,12 @@ class History:
             after = max(games)
 
     def latest(
-        self, limit: int, season: StoredSeason | None = None, bot: str | None = None
+        self, limit: int, season: StoredSeason | None = None, wanted: GameFilter | None = None
     ) -> list[StoredGame]:
-        """The newest games, newest first, of any version of a bot if one is given."""
+        """The newest games, newest first."""
         query = _query(season).order_by(_games.c.seq.desc()).limit(limit)
-        if bot is not None:
-            versions, bots = schema.bot_versions, schema.bots
-            ours = (
-                select(versions.c.id)
-                .join(bots, bots.c.id == versions.c.bot_id)
-                .where(bots.c.name_key == names.key(bot))
-            )
-            query = query.where(
-                _games.c.seq.in_(select(_seats.c.seq).where(_seats.c.version_id.in_(ours)))
-            )
+        if wanted is not None and wanted != GameFilter():
+            query = query.where(_games.c.seq.in_(_filtered(wanted)))
         return self._read(query)
 
     def faulty(
@@ -113,6 +105,32 @@ def _query(season: StoredSeason | None) -> Select[Any]:
         schema.seasons, schema.seasons.c.id == _games.c.season_id
     )
     return query if season is None else query.where(_games.c.season_id == season.id)
+
+
+def _filtered(wanted: GameFilter) -> Select[Any]:
+    """The sequence numbers of the games that are wanted."""
+    own, other = _seats.alias("own"), _seats.alias("other")
+    query = select(own.c.seq)
+    if wanted.bot is not None:
+        query = query.where(own.c.version_id.in_(_versions_of(wanted.bot)))
+    if wanted.faults:
+        query = query.where(own.c.faults > 0)
+    if wanted.against is not None:
+        query = query.join(other, other.c.seq == own.c.seq).where(
+            other.c.seat != own.c.seat, other.c.version_id.in_(_versions_of(wanted.against))
+        )
+    if wanted.lost:
+        query = query.where(own.c.placement > (1 if wanted.against is None else other.c.placement))
+    return query
+
+
+def _versions_of(bot: str) -> Select[Any]:
+    versions, bots = schema.bot_versions, schema.bots
+    return (
+        select(versions.c.id)
+        .join(bots, bots.c.id == versions.c.bot_id)
+        .where(bots.c.name_key == names.key(bot))
+    )
 
 
 def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[Row[Any]]]:

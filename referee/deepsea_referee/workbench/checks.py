@@ -33,8 +33,10 @@ from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.bot import Bot
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.hints import PREFIX as HINT
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
@@ -103,6 +105,7 @@ async def examine(
                 findings.append(CheckResult("start", True, True, "it starts and connects"))
                 findings += [await examination.preset(rules) for rules in PRESETS.values()]
                 findings += examination.clock()
+                findings += examination.play()
                 findings += hints(process.log())
                 findings += [
                     await examination.late_answer(),
@@ -167,6 +170,10 @@ class _Examination:
         self._numbers = itertools.count(1)
         self._times_us: list[int] = []
         self._timeouts: list[FaultReport] = []
+        self._points = 0
+        self._games = 0
+        self._idle = True
+        """Whether it has decided everywhere as a bot does that overrides nothing."""
         self._sound = True
         """Whether it has played without a fault so far."""
 
@@ -179,6 +186,10 @@ class _Examination:
             played, faults = await self._play(rules, players, seat)
             own = [decision for decision in played.record.decisions if decision.seat == seat]
             decisions += len(own)
+            self._games += 1
+            self._points += played.record.points[seat]
+            again = RefereedGame(Game(rules, players, played.record.seed), "", self._control)
+            self._idle = self._idle and _decides_nothing(again, played.record, seat)
             self._times_us += [decision.us for decision in own]
             self._timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
             for fault in faults:
@@ -207,6 +218,17 @@ class _Examination:
             remedy = "plan with self.clock.budget, the seconds that cost nothing"
             return [CheckResult("clock", False, False, found, remedy)]
         return [CheckResult("clock", True, True, found)]
+
+    def play(self) -> list[CheckResult]:
+        """What it brought home in all these games, if that was nothing."""
+        if self._points or not self._sound:
+            return []
+        found = f"it brought nothing home in {self._games} games"
+        remedy = "have it take treasure, and turn back while the air lasts"
+        if self._idle:
+            found += ": it decides as a Bot that overrides nothing"
+            remedy = "override turn_back and search, and spell them so"
+        return [CheckResult("play", False, False, found, remedy)]
 
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
@@ -286,6 +308,18 @@ class _Examination:
         )
         self._on_game()
         return played, [fault for fault in played.faults if fault.seat == seat]
+
+
+def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int) -> bool:
+    """Whether a seat was played as by a Python bot without methods of its own; `refereed` is the
+    same game before its first decision."""
+    plain = Bot()
+    for decision in record.decisions:
+        refereed.game.pending()  # which rolls the dice
+        if decision.seat == seat and plain.decide(refereed.game.view(seat)) != decision.action:
+            return False
+        refereed.repeat(decision)
+    return True
 
 
 class _Between:
