@@ -20,8 +20,7 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.standings import say_table
-from deepsea_cli.ladder.tables import peculiarities, percent
+from deepsea_cli.ladder.tables import peculiarities, percent, say_table
 from deepsea_cli.output import say
 
 if TYPE_CHECKING:

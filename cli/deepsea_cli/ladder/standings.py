@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, season_option, store_option
-from deepsea_cli.ladder.tables import count, standing_columns
-from deepsea_cli.output import print_json, say
-from deepsea_cli.text_table import grid
+from deepsea_cli.ladder.tables import say_table
+from deepsea_cli.output import print_json
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,21 +42,6 @@ def standings(
         click.echo(_csv(page), nl=False)
     else:
         say_table(page)
-
-
-def say_table(page: Standings) -> None:
-    """Print the standings of a season as a table."""
-    season = page.season
-    closed = ", closed" if season.closed_at else ""
-    say(
-        f"season {season.name}{closed}: {count(page.games, 'game')}, "
-        f"rules {season.rules!r}, clock {season.clock}"
-    )
-    click.echo()
-    grid(standing_columns(page.standings))
-    if page.not_listed:
-        click.echo()
-        say(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
 
 
 def _csv(page: Standings) -> str:

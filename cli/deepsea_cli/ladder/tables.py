@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepsea_cli.text_table import Column
+import click
+
+from deepsea_cli.output import say
+from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from deepsea_arena.seasons import SeasonInfo
-    from deepsea_arena.standings import StandingLine
+    from deepsea_arena.standings import StandingLine, Standings
 
 
 def minute(time: datetime | None) -> str:
@@ -88,3 +91,18 @@ def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
         Column("trend", [number(line.trend, sign=True) for line in lines], spare=9),
         Column("last game", [minute(line.last_played_at) for line in lines], spare=10),
     ]
+
+
+def say_table(page: Standings) -> None:
+    """Print the standings of a season as a table."""
+    season = page.season
+    closed = ", closed" if season.closed_at else ""
+    say(
+        f"season {season.name}{closed}: {count(page.games, 'game')}, "
+        f"rules {season.rules!r}, clock {season.clock}"
+    )
+    click.echo()
+    grid(standing_columns(page.standings))
+    if page.not_listed:
+        click.echo()
+        say(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")

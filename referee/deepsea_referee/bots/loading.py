@@ -101,6 +101,8 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
             if bot.program is None:
                 spec.loader.exec_module(module)
             else:
+                # A folder that is not there, and whose name says why what it looks for is not.
+                module.__file__ = f"/only-{file.name}-is-visible/{file.name}"
                 code = compile(bot.program, str(file), "exec", dont_inherit=True)
                 exec(code, vars(module))
         except (Exception, SystemExit) as error:
