@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
 PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
 RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "docs/search.md"]
-RUN_PAGES += ["sdk/README.md"]
+RUN_PAGES += ["docs/scripts.md", "sdk/README.md"]
 SLOW_PAGES = ["docs/workbench.md"]
 
 
@@ -132,7 +132,10 @@ def check_installable(what: str) -> None:
 @pytest.mark.parametrize(
     "page", RUN_PAGES + [pytest.param(page, marks=pytest.mark.slow) for page in SLOW_PAGES]
 )
-def test_commands_and_snippets_run(page: str, tmp_path: Path) -> None:
+def test_commands_and_snippets_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # snippets write files
     # The repository's folders that commands name lie where a reader has them: beside the files.
     for folder in ("proto",):
         (tmp_path / folder).symlink_to(ROOT / folder)

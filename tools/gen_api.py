@@ -29,6 +29,7 @@ PUBLIC: Final = (
     "deepsea_rules",
     "deepsea_rules.events",
     "deepsea_rules.moves",
+    "deepsea_referee",
 )
 NOTE: Final = "<!-- made by tools/gen_api.py from docstrings: change those and run `make api` -->"
 _ITEM: Final = re.compile(r"(\S+(?:,? \S+)*?)  +(\S.*)")
@@ -105,7 +106,9 @@ def documented(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
 def find(module: str, name: str) -> Found:
     """The place where a name is defined; follows imports."""
     package = module if tree(module).body and _is_package(module) else module.rpartition(".")[0]
-    for node, doc in documented(tree(module).body):
+    body = tree(module).body
+    typing_only = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
+    for node, doc in documented([*body, *typing_only]):
         if isinstance(node, ast.ImportFrom):
             if any((alias.asname or alias.name) == name for alias in node.names):
                 own = f"{package}.{node.module}" if node.level else str(node.module)

@@ -1,0 +1,127 @@
+"""Matches and comparisons from a program of your own: what `match` and `compare` do in a terminal.
+
+Invariants: bots, rules, clocks and seeds are named as on the command line; nothing is printed or
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from deepsea_referee import in_process as playing_in_process
+from deepsea_referee import match
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import resolve
+from deepsea_referee.match import MatchSettings, OnGame
+from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.sandbox.probe import IsolationLevel, choose
+from deepsea_referee.workbench.comparison import Comparison
+from deepsea_referee.workbench.paired_blocks import BlockSettings, play_blocks, seated
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.entropy import fresh_seed
+
+
+def run_match(
+    bots: Sequence[str],
+    *,
+    games: int = 1,
+    rules: RuleSet | str = DEFAULT,
+    clock: TimeControl | str = match.DEFAULT_CLOCK,
+    seed: bytes | str | None = None,
+    seating: Literal["rotate", "fixed"] = "rotate",
+    isolation: IsolationLevel = "auto",
+    in_process: bool = False,
+    on_game: OnGame | None = None,
+) -> MatchResult:
+    """Play a match; Ctrl-C ends it early and cleanly.
+
+    bots        files, folders, zips, names of sample bots or `cmd:COMMAND LINE`, two to six
+    rules       a rule set or a preset's name
+    clock       time for each decision and each game, such as "100ms+2s"
+    seed        as after `--seed`; by default a new match each time
+    isolation   "auto" is the sandbox where it works, else plain processes
+    in_process  import and call the bots in this process, fast and without any isolation
+    on_game     gets the result and the record of each game that counts, as it ends
+    Raises UserError for what cannot be played, such as a bot that is not there.
+    """
+    settings = MatchSettings(
+        bots=[resolve(bot) for bot in bots],
+        hosting=_hosting(isolation, in_process),
+        games=games,
+        rules=_rules(rules),
+        time_control=_time_control(clock),
+        seed=_seed(seed),
+        seating=seating,
+    )
+    play = playing_in_process.run_match if in_process else match.run_match
+    return play(settings, on_game)
+
+
+def run_comparison(
+    a: str,
+    b: str,
+    *,
+    field: Sequence[str] = (),
+    seats: int | None = None,
+    blocks: int = 200,
+    until_decided: bool = False,
+    rules: RuleSet | str = DEFAULT,
+    clock: TimeControl | str = match.DEFAULT_CLOCK,
+    seed: bytes | str | None = None,
+    isolation: IsolationLevel = "auto",
+    in_process: bool = False,
+    on_block: Callable[[Comparison], object] | None = None,
+) -> Comparison:
+    """Compare two bots on the same deals and dice, with seats swapped.
+
+    a, b           the bots, named as for `run_match`
+    field          bots for the other seats; without them a and b share all seats
+    blocks         how many blocks at most; with `until_decided` fewer, once there is a verdict
+    on_block       gets the comparison after each block
+    Other parameters are those of `run_match`. The verdict is "A", "B", "same" or None, which takes
+    more blocks. Raises UserError for what cannot be played.
+    """
+    line_up, line_ups, ours, theirs = seated(
+        resolve(a), resolve(b), [resolve(bot) for bot in field], seats
+    )
+    settings = BlockSettings(
+        bots=line_up,
+        hosting=_hosting(isolation, in_process),
+        games=blocks * len(line_ups),
+        rules=_rules(rules),
+        time_control=_time_control(clock),
+        seed=_seed(seed),
+        line_ups=line_ups,
+    )
+    comparison = Comparison(line_ups, ours, theirs)
+
+    def count(_block: int, games: Sequence[GameResult]) -> bool:
+        comparison.add(games)
+        if on_block is not None:
+            on_block(comparison)
+        return until_decided and comparison.verdict is not None
+
+    if play_blocks(settings, count, in_process=in_process):
+        raise KeyboardInterrupt
+    return comparison
+
+
+def _hosting(isolation: IsolationLevel, in_process: bool) -> Hosting:
+    return Hosting(isolation=choose("process" if in_process else isolation))
+
+
+def _rules(rules: RuleSet | str) -> RuleSet:
+    return preset(rules) if isinstance(rules, str) else rules
+
+
+def _time_control(clock: TimeControl | str) -> TimeControl:
+    return TimeControl.parse(clock) if isinstance(clock, str) else clock
+
+
+def _seed(seed: bytes | str | None) -> bytes:
+    if seed is None:
+        return fresh_seed()
+    return seed_from_text(seed) if isinstance(seed, str) else seed
