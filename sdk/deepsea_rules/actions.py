@@ -1,7 +1,7 @@
-"""Actions, as they are written.
+"""Actions in step notation.
 
-Laws: an action *is* its step notation, the same text in the engine, on the wire, in records and in
-bots; equal names mean units that nobody can tell apart, and the first such unit is meant.
+Invariants: an action *is* its step notation, the same text in the engine, on the wire, in records
+and in bots; equal names mean units that cannot be told apart, and the first such unit is meant.
 """
 
 from __future__ import annotations

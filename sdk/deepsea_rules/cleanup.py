@@ -1,11 +1,11 @@
-"""What happens between two dives: who lays what where, and who begins the next one.
+"""The clean-up between two dives: laying stranded cargo, removing blanks, the next starter.
 
-Laws: stranded cargo goes past the end of the trail, in piles of up to three items that continue
-across divers; nothing on the trail is ever re-sorted; while orders are being chosen nothing has
-moved yet, so a position in phase "order" says all there is to know.
+Invariants: stranded cargo goes past the end of the trail, in piles of up to three items that
+continue across divers; nothing on the trail is ever re-sorted; while orders are being chosen
+nothing has moved yet, so a position in phase "order" is complete.
 
 Items go one by one on the first pile with room, and a full pile stays full: so while they are laid,
-all there is to know is the pile that is next and the room on it.
+the next pile and the room on it are the whole state.
 """
 
 from __future__ import annotations

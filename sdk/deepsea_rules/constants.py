@@ -1,4 +1,4 @@
-"""What is the same in every rule set."""
+"""Constants of every rule set."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""What can go wrong in the rules.
+"""Exceptions of the rules.
 
     RulesError (ValueError)
-    ├── InvalidAction      the text is no action at all
+    ├── InvalidAction      the text is not an action
     ├── IllegalAction      a well-formed action or roll that this position does not allow
-    ├── InvalidPosition    the text is no position of this game
+    ├── InvalidPosition    the text is not a position of this game
     ├── InvalidRules       unknown options, wrong values, combinations that make no sense
-    ├── InvalidTimeControl a clock that is not understood, such as `soon`
+    ├── InvalidTimeControl a clock that is not valid, such as `soon`
     └── InvalidRecord      a record that is damaged, or that its own re-run contradicts
 
-Every message is one line and names what was found. Whoever raises leaves the game as it was.
+Every message is one line and names what was found. The game is unchanged after an exception.
 """
 
 from __future__ import annotations

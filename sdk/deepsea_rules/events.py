@@ -1,7 +1,7 @@
-"""What happened, twice: as the engine notes it, and as a viewer may read it.
+"""Events of a game: as the engine notes them, and as a viewer may read them.
 
-Laws: a happening names chips and never a value; `event_for` is the only way from a happening to an
-event, and adds a value only where `View.known` would have it too.
+Invariants: a happening names chips and never a value; `event_for` is the only way from a happening
+to an event, and adds a value only where `View.known` would have it too.
 
 Events are plain dictionaries ready for JSON, the same for bots, watchers and event logs.
 """

@@ -1,7 +1,7 @@
-"""A game from its seed: the one loop that the referee, in-process tables and re-runs share.
+"""A game from its seed: the one loop of the referee, in-process tables and re-runs.
 
-Laws: a game is its seed and its decisions, nothing else changes it; nobody is asked where one
-action is legal; what is refused changes nothing.
+Invariants: a game is its seed and its decisions, nothing else changes it; there is no question
+where only one action is legal; a refused action changes nothing.
 
     while (question := game.pending()) is not None:
         game.decide(choose(game.view(question.seat)))

@@ -1,7 +1,7 @@
-"""How a position changes: the turn, its legal actions and its moves, and the step to the next dive.
+"""Changes of a position: the turn, its legal actions and moves, and the step to the next dive.
 
-Laws: nothing here asks whether a move is legal, that is `GameState`'s part; trail, cargo and banks
-together are the same chips at all times; whoever knows that a move is legal, such as a roll-out
+Invariants: nothing here checks whether a move is legal, `GameState` does; trail, cargo and banks
+together always have the same chips; a caller that knows that a move is legal, such as a roll-out
 that has just chosen it, may make it here directly.
 """
 

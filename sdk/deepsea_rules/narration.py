@@ -1,7 +1,7 @@
-"""A game told: the positions it went through, and what happened in words.
+"""Describes a game: its positions, and the events in words.
 
-Laws: positions come from the engine alone, moved by the choices and dice that the game had; words
-name a value only where `known` has it; nothing here draws or waits.
+Invariants: positions come from the engine alone, moved by the recorded choices and dice; words
+name a value only where `known` has it; nothing here is random or waits.
 """
 
 from __future__ import annotations

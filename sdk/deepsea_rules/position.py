@@ -1,8 +1,8 @@
-"""A position of a game: what lies where, who is where, and what is due.
+"""A position of a game: trail, divers, air, phase.
 
-Laws: a position says all that the rest of the game depends on, but for choices and dice; all of it
-but `values` is public knowledge, and `view.py` decides who may see a value; a clone and its
-original share nothing that changes.
+Invariants: a position has everything that the rest of the game depends on, except choices and dice;
+all of it except `values` is public, and `view.py` decides who may see a value; a clone and its
+original share no mutable state.
 """
 
 from __future__ import annotations

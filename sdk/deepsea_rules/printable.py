@@ -1,7 +1,7 @@
-"""Text that strangers chose, made safe to print: control and direction-changing characters escaped.
+"""Makes untrusted text safe to print: control and direction-changing characters are escaped.
 
-Invariants: what comes out does nothing to a terminal, a log or a table, and is one line unless line
-ends are asked for; what is printable stays as it is.
+Invariants: the result has no effect on a terminal, a log or a table, and is one line unless line
+ends are kept; printable characters are unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chance, derived from a seed; the only module of the rules that makes a random number.
+"""Random numbers derived from a seed; the only module of the rules that makes any.
 
-Laws: every number comes from `HMAC-SHA256(seed, "label:counter")`, so that any program can derive
-it again; a label is used for one thing only; a seat's dice do not depend on what others do.
+Invariants: every number comes from `HMAC-SHA256(seed, "label:counter")`, so that any program can
+derive it again; a label has one purpose only; a seat's dice do not depend on what others do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The record of a game: its seed and its decisions, from which everything else follows.
+"""The record of a game: its seed and decisions, from which everything else follows.
 
-Laws: a record that `verify` accepts says nothing about the game's course or result that its own
-re-run does not give; what a re-run cannot give (names, digests, times, what a faulty bot sent) is
+Invariants: a record that `verify` accepts has no course or result of the game that its own re-run
+does not give; what a re-run cannot give (names, digests, times, what a faulty bot sent) is
 a note. The format is "deepsea-record/1", one JSON object, described in docs/records.md.
 """
 

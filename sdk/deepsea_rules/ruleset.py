@@ -1,7 +1,7 @@
-"""Every way in which the published rule texts differ, as data.
+"""Rule sets: the differences of the published rule texts, as data.
 
-Laws: a `RuleSet` is frozen; the presets differ in their data alone, so nothing in the engine asks
-for a preset's name; an option's name, values and meaning stand in one place, `OPTIONS`.
+Invariants: a `RuleSet` is frozen; the presets differ in their data alone, so nothing in the engine
+compares a preset's name; an option's name, values and meaning are in one place, `OPTIONS`.
 """
 
 from __future__ import annotations

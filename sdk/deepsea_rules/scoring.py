@@ -1,7 +1,7 @@
 """Points, tie-breaks and placements.
 
-Laws: placements are competition ranks, 1 is best, and tied seats share one; who forfeited ranks
-below all who finished, whatever it had banked.
+Invariants: placements are competition ranks, 1 is best, and tied seats share one; seats that
+forfeited rank below all that finished, whatever they had banked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Chips and units.
 
-Laws: a chip is its id, 1 to 32, the place it had on the opening trail; its level follows from the
-id, its value never does. A unit is what is carried and laid as one: a chip, or a stack of chips.
+Invariants: a chip is its id, 1 to 32, its place on the opening trail; its level follows from the
+id, its value never does. A unit is carried and laid as one: a chip, or a stack of chips.
 """
 
 from __future__ import annotations

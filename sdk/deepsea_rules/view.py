@@ -1,6 +1,6 @@
-"""What one seat may know of a position; the only way out of the referee for anything about a game.
+"""The view of a position for one seat; the only way in which facts of a game leave the referee.
 
-Laws: a view is built field by field from what is public, never from a state with things taken
+Invariants: a view is built field by field from what is public, never from a state with things taken
 out; values come from `known_values` alone; two states that differ only in what the viewer does not
 know give equal views.
 """

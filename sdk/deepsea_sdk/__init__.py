@@ -11,7 +11,7 @@
 
     run(TwoChips)
 
-Start reading at `Bot`, which lists what can be decided, and `View`, which is what a bot sees.
+Start reading at `Bot`, which lists the decisions, and `View`, which is what a bot sees.
 """
 
 import atexit
@@ -80,13 +80,13 @@ __all__ = [
 
 
 def run(bot: NewBot) -> None:
-    """Play for the referee that started this program, until it says goodbye.
+    """Play for the referee that started this program, until the referee sends Goodbye.
 
     bot  a class, or a function that makes a bot: every game gets an object of its own, also games
          that are played at once
 
-    What the bot raises costs a fault and ends nothing. Exits with status 2 if no referee started
-    the program, 1 if the referee refused it.
+    An exception of the bot is one fault, and play continues. Exits with status 2 if no referee
+    started the program, 1 if the referee refused it.
     """
     atexit.unregister(_hint_that_run_is_missing)
     _check_new_bot(bot)

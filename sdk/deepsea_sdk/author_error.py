@@ -1,7 +1,7 @@
-"""What a bot's own code raised, as text for its author.
+"""Formats exceptions of a bot's own code, for its author.
 
-Invariants: a text has at most `ERROR_BYTES` bytes and keeps its end, as the last line says what
-went wrong; a summary is one printable line, whatever a bot sent.
+Invariants: a text has at most `ERROR_BYTES` bytes and keeps its end, as the last line has
+the exception; a summary is one printable line, whatever a bot sent.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 from deepsea_rules.printable import one_line
 
 ERROR_BYTES: Final = 8 * 1024
-"""How much of an error's text is kept."""
+"""The limit of an error's text, in bytes."""
 _LONGEST_SUMMARY: Final = 200
 
 
 def own_traceback(error: BaseException) -> str:
-    """The traceback, from the first frame that is the author's own code.
+    """Format a traceback, from the first frame of the author's own code.
 
     Its last line is the exception, also if that is text of many lines.
     """

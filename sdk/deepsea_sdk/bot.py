@@ -1,7 +1,7 @@
-"""What a bot is: three decisions and four hooks, each with a sensible default.
+"""The class `Bot`: three decisions and four hooks, each with a sensible default.
 
-Laws: a bot is asked only where it has a choice; it learns everything through its views and hooks;
-an answer that is not legal is refused at once, with the name of the method that returned it.
+Invariants: a bot is asked only where it has a choice; it gets all information through its views and
+hooks; an answer that is not legal is refused at once, with the name of the method that returned it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .errors import IllegalAnswer
 
 @dataclass(frozen=True, slots=True)
 class GameInfo:
-    """What a bot is told when a game begins."""
+    """The start of a game, as a bot receives it."""
 
     game_id: str
     seat: int
@@ -35,16 +35,16 @@ class GameInfo:
     rules: RuleSet
     """With `unknown_options` if the referee is newer: such a game cannot be simulated."""
     budget_us: int
-    """Microseconds for each decision that cost nothing."""
+    """The budget of each decision, in microseconds."""
     bank_us: int
-    """Microseconds for the whole game that overruns are taken from."""
+    """The bank of the whole game, in microseconds, for longer decisions."""
     commitment: str
     """SHA-256 of the game's seed in hex; differs from game to game, and is good for seeding."""
 
 
 @dataclass(frozen=True, slots=True)
 class GameEnd:
-    """What a bot is told when a game is over."""
+    """The end of a game, as a bot receives it."""
 
     game_id: str
     seat: int
@@ -53,13 +53,13 @@ class GameEnd:
     placements: tuple[int, ...]
     """Placement per seat, 1 is best; tied seats share one."""
     seed: bytes
-    """The 32 bytes that deal and dice came from."""
+    """The 32 bytes from which deal and dice are derived."""
     values: tuple[int, ...]
     """The value of every chip, indexed by chip id; index 0 is no chip."""
     forfeits: tuple[Forfeit, ...]
-    """The seats that lost their right to decide."""
+    """The seats that forfeited."""
     is_void: bool
-    """The referee's side failed and the game does not count; points and the rest are empty."""
+    """The referee or the host failed and the game does not count; points and the rest are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class FaultNotice:
     fault: Fault
     """"unknown", which is no `Fault`, if the referee is newer and counts faults of another kind."""
     message: str
-    """What was asked, what came, what was played."""
+    """The request, what the bot did, and the action that was played."""
     forfeit: bool
-    """The seat is not asked again in this game."""
+    """Whether the seat forfeited with it, and gets no more requests in this game."""
 
 
 class Bot:
-    """A player: override what you want to decide.
+    """A player: override the decisions that you want to make.
 
     The smallest bot is one method:
 
@@ -87,25 +87,25 @@ class Bot:
     """
 
     name: str = ""
-    """What messages call it; the name of its class if left empty."""
+    """The name in messages; the name of its class if empty."""
     clock: Clock = NO_LIMIT
-    """The time for the decision in hand, set before each decision."""
+    """The time for the current decision, set before each decision."""
 
     # Decisions
 
     def turn_back(self, view: View) -> bool:
-        """Whether to turn back now; a diver that has turned swims home and cannot turn again."""
+        """Decide whether to turn back now; a diver that has turned back cannot turn again."""
         return False
 
     def search(self, view: View) -> str:
-        """What to do on the space reached: `LEAVE`, `TAKE` or `drop(unit)`.
+        """Decide what to do on the space reached: `LEAVE`, `TAKE` or `drop(unit)`.
 
         Legal are `TAKE` if `view.can_take`, and `drop(unit)` for each unit of `view.droppable`.
         """
         return LEAVE
 
     def stack_order(self, view: View) -> str | Sequence[str | Unit]:
-        """In which order a stranded diver's `view.items` are laid, first one nearest.
+        """Decide the order in which a stranded diver's `view.items` are laid, nearest first.
 
         Return the items in that order, or `order(items)`, or one of `view.legal`.
         """
@@ -114,24 +114,24 @@ class Bot:
     # Hooks
 
     def on_game_start(self, info: GameInfo) -> None:
-        """A game begins. What a class or module keeps of the game before is forgotten here."""
+        """Called when a game begins. Reset here what a class or module keeps from the last game."""
 
     def on_event(self, event: Event) -> None:
-        """Something happened since the last decision: a dive, a turn, a clean-up, the end."""
+        """Called for each event since the last decision: a dive, a turn, a clean-up, the end."""
 
     def on_fault(self, notice: FaultNotice) -> None:
-        """A fault was counted against this bot. Unless overridden, it is told on stderr."""
+        """Called when a fault was counted against this bot. By default, prints it to stderr."""
         sys.stderr.write(f"{self.name or type(self).__name__}: {notice.message}\n")
 
     def on_game_end(self, end: GameEnd) -> None:
-        """A game is over, and everything hidden is shown."""
+        """Called when a game is over, with all hidden values."""
 
     # What the SDK calls
 
     def decide(self, view: View) -> str:
-        """The action that this bot chooses in a position where it is asked.
+        """Call the method for a decision, and return its action.
 
-        Raises `IllegalAnswer` for what one of its methods returned.
+        Raises `IllegalAnswer` if the method returned an illegal one.
         """
         kind = view.kind
         if kind == "declare":
@@ -140,7 +140,7 @@ class Bot:
             return self._checked(view, "search", self.search(view))
         if kind == "order":
             return self._checked(view, "stack_order", self.stack_order(view))
-        raise ValueError(f"nothing is to be decided in phase {view.phase!r}")
+        raise ValueError(f"there is no decision in phase {view.phase!r}")
 
     def _checked(self, view: View, method: str, answer: object) -> str:
         return legal_action(view, answer, f"{type(self).__name__}.{method}")
@@ -153,7 +153,7 @@ AnyBot: TypeAlias = Bot | NewBot
 
 
 def check_new_bot(bot: object) -> None:
-    """Raise TypeError for what `run` does not take, such as a bot object."""
+    """Raise TypeError for an argument that `run` does not accept, such as a bot object."""
     if isinstance(bot, Bot) or not callable(bot):
         name = type(bot).__name__
         raise TypeError(
@@ -163,15 +163,15 @@ def check_new_bot(bot: object) -> None:
 
 
 def is_own(method: Callable[..., object], inherited: object) -> bool:
-    """Whether a bot has a method of its own: what nobody listens to need not be made."""
+    """Whether a bot overrides a method: for others, arguments need not be made."""
     return getattr(method, "__func__", None) is not inherited
 
 
 def legal_action(view: View, answer: object, source: str) -> str:
-    """The action that a method's answer stands for.
+    """Convert a method's answer to an action.
 
     source  the method's name, for the error
-    Raises `IllegalAnswer` for what stands for none, or for one that is not legal here.
+    Raises `IllegalAnswer` if it is not an action, or not legal here.
     """
     action = _action_of(view.kind, answer)
     if action is not None and view.is_legal(action):

@@ -1,6 +1,6 @@
-"""Arithmetic for planning: nothing here is estimated.
+"""Exact probabilities for planning.
 
-A roll of two dice moves a diver max(0, roll - load) spaces, each turn on its own.
+A roll of two dice moves a diver max(0, roll - load) spaces, independently each turn.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 
 ROLLS: Final = {2: 1 / 9, 3: 2 / 9, 4: 3 / 9, 5: 2 / 9, 6: 1 / 9}
-"""The chance of each sum of the two dice."""
+"""The probability of each sum of the two dice."""
 MANY_TURNS: Final = 20
-"""What `turns_left` returns at most: no way home takes longer."""
+"""The largest result of `turns_left`: no way home takes longer."""
 
 
 @cache
 def home_chance(distance: int, load: int, turns: int) -> float:
-    """The chance to swim `distance` spaces with `load` units in at most `turns` turns.
+    """The probability to swim `distance` spaces with `load` units in at most `turns` turns.
 
-    Spaces of other divers are hopped over at no cost, so with some of them on the way the true
-    chance is better.
+    Spaces of other divers are skipped and not counted, so with divers on the way the true
+    probability is higher.
     """
     if distance <= 0:
         return 1.0
@@ -35,10 +35,10 @@ def home_chance(distance: int, load: int, turns: int) -> float:
 
 
 def turns_left(position: View | GameState, load: int) -> int:
-    """How many more rolls the seat to move gets if it carries `load` units from now on.
+    """The number of rolls that the seat to move still gets if it carries `load` units from now on.
 
-    The others are taken to keep what they carry. The roll in hand counts as long as it is not made,
-    and so does the turn that uses up the air. At most `MANY_TURNS`.
+    Assumes that the others keep their cargo. The current roll counts if it is still to be made, and
+    so does the turn that uses the last air. At most `MANY_TURNS`.
     """
     others = sum(map(len, position.cargo)) - len(position.cargo[position.to_move])
     breath = others + load

@@ -1,8 +1,8 @@
-"""A bot's side of the stream: `Player` knows what to answer, `run` carries it.
+"""The client of the stream: `Player` computes the answers, `run` connects and sends them.
 
-Invariants: a player sends only answers, and answers all that one message asks in one message; it
-waits as long as the referee likes (no deadline); what ends it is one line on stderr; what the bot
-raises does not end it; stdout belongs to the bot.
+Invariants: a player sends only answers, and answers all requests of a message in one message; it
+has no deadline; an error that ends it is one line on stderr; exceptions of the bot do not end it;
+stdout belongs to the bot.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CLOSED: Final = (
     grpc.StatusCode.INTERNAL,
 )
 _ERRORS_BYTES: Final = 32 * 1024
-"""How much of one message the bot's errors may take; the referee refuses more than 64 KiB."""
+"""The limit of error texts in one message; the referee refuses messages of more than 64 KiB."""
 
 
 class _Seat:
@@ -55,7 +55,7 @@ class _Seat:
 
 
 class Player:
-    """What to answer to the referee's messages; knows no stream."""
+    """Computes the answers to the referee's messages; independent of the stream."""
 
     def __init__(self, bot: NewBot, now: Callable[[], float] = monotonic) -> None:
         self._bot = bot
@@ -63,12 +63,12 @@ class Player:
         self._seats: dict[str, _Seat] = {}
         self.welcomed = False
         self.done = False
-        """The referee has said goodbye."""
+        """Whether the referee has sent Goodbye."""
 
     def receive(self, message: pb.PlayResponse) -> pb.PlayRequest | None:
         """Handle one message; returns the answer to its requests, if there are any.
 
-        What the bot raises is part of the answer. Raises `WireError` for what makes no sense.
+        An exception of the bot is part of the answer. Raises `WireError` for an invalid message.
         """
         arrived = self._now()
         if message.HasField("welcome"):
@@ -124,7 +124,7 @@ class Player:
 async def play(bot: NewBot, address: str, token: str) -> None:
     """Play all games of one stream, until the referee ends it.
 
-    Raises `NotInMatch` if nobody listens, `ConnectionRejected` if the referee refuses the bot.
+    Raises `NotInMatch` if no referee listens, `ConnectionRejected` if the referee refuses the bot.
     """
     player = Player(bot)
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
@@ -145,8 +145,8 @@ async def play(bot: NewBot, address: str, token: str) -> None:
     if code not in _CLOSED:
         raise ConnectionRejected(f"the referee ended the stream ({code.name}): {details}")
     if not player.welcomed:
-        why = details if code is grpc.StatusCode.UNAVAILABLE else "it hung up"
-        raise NotInMatch(f"no referee welcomes bots at {address}: {why}")
+        why = details if code is grpc.StatusCode.UNAVAILABLE else "it closed the connection"
+        raise NotInMatch(f"no referee accepts bots at {address}: {why}")
 
 
 def run(bot: NewBot) -> None:
@@ -172,8 +172,8 @@ def _whereabouts() -> tuple[str, str]:
 def _behave() -> None:
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Stopping a bot is no error worth a traceback.
+        # Stopping a bot is not an error: no traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What a bot prints is kept for its author, also if it is stopped in mid-thought.
+        # Flush the output, which is kept for its author even if the bot is stopped.
         sys.stdout.reconfigure(line_buffering=True)

@@ -20,26 +20,26 @@ def now_us() -> int:
 
 
 class TimeLeft(NamedTuple):
-    """How long a decision may take, in microseconds."""
+    """The time left for a decision, in microseconds."""
 
     budget_us: int
-    """For this decision; what is left of it is lost."""
+    """For this decision; an unused rest is lost."""
     bank_us: int
     """For the rest of the game, after the budget is used up."""
 
 
 NO_CLOCK: Final = TimeLeft(2**62, 0)
-"""The time left where nobody measures it."""
+"""The time left if time is not measured."""
 
 
 class Clock:
-    """The time for the decision in hand: `Bot.clock`, a new one for each decision.
+    """The time for the current decision: `Bot.clock`, a new one for each decision.
 
         deadline = self.clock.deadline(share=0.5)
         while self.clock.now() < deadline:
             ...  # try out some more
 
-    `budget` and `bank` are what there was when the request arrived, in seconds.
+    `budget` and `bank` are the seconds that were left when the request arrived.
     """
 
     __slots__ = ("_arrived", "_now", "bank", "budget")
@@ -78,7 +78,7 @@ class Clock:
     def remaining(self) -> float:
         """The seconds until a timeout, bank included: fewer at each call, at last 0.
 
-        Infinite where no limit is set.
+        Infinite without a limit.
         """
         return max(0.0, self._arrived + self.budget + self.bank - self._now())
 
@@ -94,4 +94,4 @@ class Clock:
 
 
 NO_LIMIT: Final = Clock(now=lambda: 0.0)
-"""The clock where nobody measures time, such as in a bot's own tests."""
+"""A clock without a limit, for example in a bot's own tests."""

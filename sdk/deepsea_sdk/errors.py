@@ -1,10 +1,10 @@
-"""What can go wrong between a bot and its referee.
+"""Exceptions between a bot and its referee.
 
     SdkError (Exception)
-    ├── NotInMatch        the program was not started by a referee, or nobody listens there
-    ├── ConnectionRejected  the referee ended the stream and said why
-    ├── WireError         a message that makes no sense
-    └── IllegalAnswer     a method of the bot returned what is not legal
+    ├── NotInMatch        the program was not started by a referee, or no referee listens
+    ├── ConnectionRejected  the referee ended the stream with a reason
+    ├── WireError         an invalid message
+    └── IllegalAnswer     a method of the bot returned an illegal answer
 
 Every message is one line for the bot's author. `run` prints it and exits, with status 2 for
 `NotInMatch`, else 1.
@@ -18,15 +18,15 @@ class SdkError(Exception):
 
 
 class NotInMatch(SdkError):
-    """The program was not started by a referee, or nobody listens at the address."""
+    """The program was not started by a referee, or no referee listens at the address."""
 
 
 class ConnectionRejected(SdkError):
-    """The referee ended the stream because it does not accept what came."""
+    """The referee ended the stream because it refused the bot or a message."""
 
 
 class IllegalAnswer(SdkError, ValueError):
-    """A method of the bot returned what is not legal; the message names it, `action` is the text.
+    """A method of the bot returned an illegal answer; the message names it, `action` is the text.
 
     In a match it is one fault, `illegal_action`, and the default action is played.
     """
@@ -37,4 +37,4 @@ class IllegalAnswer(SdkError, ValueError):
 
 
 class WireError(SdkError, ValueError):
-    """A message that makes no sense."""
+    """An invalid message."""

@@ -1,7 +1,7 @@
-"""What a seat may know as a row of numbers, for training: pip install 'deepsea-sdk[pettingzoo]'.
+"""A seat's view as an array of numbers, for training: pip install 'deepsea-sdk[pettingzoo]'.
 
 Invariants: the features come from the seat's view and nothing else; none is scaled; their number is
-the same whatever the position. docs/pettingzoo.md says what stands where.
+the same in every position. docs/pettingzoo.md lists them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST: Final = 500.0
 """No feature is larger: all chips together are worth 240. The true air may fall below 0."""
 
 Features = NDArray[np.float32]
-"""A row of `LENGTH` numbers."""
+"""An array of `LENGTH` numbers."""
 
 
 def features(view: View) -> Features:
@@ -41,7 +41,7 @@ def features(view: View) -> Features:
         own,
         view.to_move == own,
         *(view.kind == kind for kind in ("declare", "search")),
-        # What an unknown chip of each level is worth.
+        # The mean value of an unknown chip of each level.
         *(sum(unseen) / len(unseen) if (unseen := view.unseen(n)) else 0.0 for n in LEVELS),
     ]
     for space in range(1, SPACES + 1):

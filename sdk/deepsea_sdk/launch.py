@@ -4,4 +4,4 @@ from typing import Final
 
 ADDRESS: Final = "DEEPSEA_ADDRESS"
 TOKEN: Final = "DEEPSEA_TOKEN"
-"""Shown once, in the hello."""
+"""Sent once, in Hello."""

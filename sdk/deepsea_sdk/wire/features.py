@@ -1,4 +1,4 @@
-"""What `Hello` and `Welcome` may name in `features`, beyond what every peer can do."""
+"""Features in `Hello` and `Welcome`: abilities that not every peer has."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ CONCURRENT_GAMES: Final = "concurrent_games"
 """The bot keeps games apart, so that several may run at once over its stream."""
 
 OF_REFEREE: Final[tuple[str, ...]] = ()
-"""What this version's referee can do beyond the first one's."""
+"""The features of this version's referee."""

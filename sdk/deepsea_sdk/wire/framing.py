@@ -1,9 +1,9 @@
-"""The little of protobuf's encoding that is written by hand, where messages are put together.
+"""Hand-written parts of protobuf's encoding, to join messages from bytes.
 
 Invariants: a message is the bytes of its fields in a row, in any order, so that parts which were
 made once are used again; nothing is read here. Tests read everything back with protobuf itself.
 
-Making the nested messages of a question field by field takes more than half as long again
+Making the nested messages of a request field by field takes more than half as long again
 (docs/dev/performance.md).
 """
 

@@ -1,4 +1,4 @@
-"""What opens a stream, what begins and ends a game on the wire, and faults."""
+"""Hello, rules, the start and end of games, and faults on the wire."""
 
 from __future__ import annotations
 

@@ -45,5 +45,5 @@ _T = TypeVar("_T")
 
 
 def name_of(names: Mapping[_Number, _T], number: _Number) -> _T:
-    """The name of a number, or "unknown", which the types do not show: compare names, and go on."""
+    """The name of a number, or "unknown", which the types do not show."""
     return names.get(number, cast(_T, UNKNOWN))

@@ -1,4 +1,4 @@
-"""Questions and answers on the wire."""
+"""Decision requests and answers on the wire."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
     request_id: int
     action: str
     error: str | None = None
-    """For the author: what kept the bot from deciding; beside an action, why it is not legal."""
+    """For the author: the error that prevented a decision; with an action, why it is not legal."""
 
 
 def decision_to_wire(answer: Answer) -> pb.Decision:

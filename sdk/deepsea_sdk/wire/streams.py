@@ -27,7 +27,7 @@ METHOD: Final = "Play"
 
 
 class Hello(NamedTuple):
-    """Who is calling."""
+    """The first message of a bot."""
 
     token: str
     sdk: str
@@ -55,7 +55,7 @@ def read_from_bot(data: bytes) -> FromBot:
 
 
 def welcome_message() -> bytes:
-    """The answer to a hello."""
+    """The answer to Hello."""
     welcome = pb.Welcome(referee=f"deepsea-referee/{__version__}", features=OF_REFEREE)
     return pb.PlayResponse(welcome=welcome).SerializeToString()
 
