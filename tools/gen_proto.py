@@ -81,6 +81,8 @@ def generate(folder: Path) -> Path:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise GenerationError(done.stderr.strip() or f"protoc exited with {done.returncode}")
+    # For bots in languages that read the proto itself.
+    shutil.copy(ROOT / PROTO, folder / PACKAGE)
     (folder / PACKAGE / "__init__.py").write_text(INIT, encoding="utf-8")
     return folder / PACKAGE
 

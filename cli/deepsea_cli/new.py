@@ -7,19 +7,32 @@ import shlex
 import click
 
 from deepsea_cli.output import say
-from deepsea_referee.workbench.scaffold import create
+from deepsea_referee.workbench.scaffold import Language, create
 from deepsea_rules.printable import printable
 
 
 @click.command("new")
 @click.argument("name", metavar="NAME")
-def command(name: str) -> None:
-    """Create the folder NAME with a working bot, its bot.toml and a test.
+@click.option(
+    "--language",
+    type=click.Choice(["python", "node"]),
+    default="python",
+    show_default=True,
+    help="What it is written in.",
+)
+def command(name: str, language: Language) -> None:
+    """Create the folder NAME with a working bot, its bot.toml and, in Python, a test.
 
     Existing files are not overwritten.
     """
-    for file in create(name):
+    for file in create(name, language):
         say(str(file))
     click.echo()
+    if language == "node":
+        _say_command("npm", "install", "--prefix", name)
     for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
-        click.echo(f"  {printable(shlex.join(['deepsea-referee', *words]))}")
+        _say_command("deepsea-referee", *words)
+
+
+def _say_command(*words: str) -> None:
+    click.echo(f"  {printable(shlex.join(words))}")

@@ -79,9 +79,25 @@ def test_what_it_raises_is_a_fault_with_its_stack_and_it_goes_on(folder: Path) -
     assert results["bots"][0]["forfeits"] == 0
 
 
-def played(folder: Path, isolation: str, *options: str) -> dict[str, Any]:
+def test_a_new_bot_plays_after_what_is_printed(folder: Path) -> None:
+    done = subprocess.run(
+        program("new", "fresh", "--language", "node"),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "\n  npm install --prefix fresh\n" in done.stdout
+    shutil.copytree(MODULES, folder / "fresh" / "node_modules", symlinks=True)
+    results = played(folder, "sandbox", bot="fresh")
+    assert results["bots"][0]["name"] == "fresh"
+    assert [bot["faults"] for bot in results["bots"]] == [0, 0]
+
+
+def played(folder: Path, isolation: str, *options: str, bot: str = "node_bot") -> dict[str, Any]:
     """The results of the page's match."""
-    words = ["match", "node_bot", "random", "--games", "3", "--seed", "node", "--out", "out"]
+    words = ["match", bot, "random", "--games", "3", "--seed", "node", "--out", "out"]
     done = subprocess.run(
         program(*words, "--isolation", isolation, "--clock", "60s", *options),
         cwd=folder,

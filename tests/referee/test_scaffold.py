@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,8 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.scaffold import create
 from deepsea_sdk.table import play
 from helpers.programs import HEAD
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,20 @@ def test_the_bot_is_one(tmp_path: Path, name: str, class_name: str) -> None:
     assert isinstance(bot, type)
     assert bot.__name__ == class_name
     assert all(decision.fault is None for decision in play([bot, bot, bot]).decisions)
+
+
+def test_a_bot_in_javascript_is_that_of_the_protocols_page(tmp_path: Path) -> None:
+    files = create(str(tmp_path / "My-Bot"), "node")
+    assert [file.name for file in files] == ["bot.js", "bot.toml", "package.json", "play.proto"]
+    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```js\n// node_bot/bot.js\n(.*?)^```$", page, re.M | re.S)
+    assert (tmp_path / "My-Bot" / "bot.js").read_text(encoding="utf-8") == block
+    proto = ROOT / "proto" / "deepsea" / "play" / "v1" / "play.proto"
+    assert (tmp_path / "My-Bot" / "play.proto").read_bytes() == proto.read_bytes()
+    packages = json.loads((tmp_path / "My-Bot" / "package.json").read_text(encoding="utf-8"))
+    assert set(packages["dependencies"]) == set(re.findall(r'require\("(.*?)"\)', block))
+    bot = resolve(str(tmp_path / "My-Bot"))
+    assert (bot.name, bot.command) == ("My-Bot", ("node", "bot.js"))
 
 
 def test_its_test_passes(tmp_path: Path) -> None:

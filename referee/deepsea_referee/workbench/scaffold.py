@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import keyword
 import re
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from deepsea_bundle import names
 from deepsea_referee.errors import UserError
+
+Language = Literal["python", "node"]
+"""What a new bot is written in."""
 
 _BOT: Final = '''\
 """{name}: takes what it can carry home, and turns back in time.
@@ -82,24 +86,55 @@ if __name__ == "__main__":
 '''
 
 
-def create(text: str) -> list[Path]:
+_NODE_MANIFEST: Final = """\
+name = "{name}"
+command = "node bot.js"
+"""
+
+_NODE_PACKAGES: Final = """\
+{
+  "private": true,
+  "dependencies": {
+    "@grpc/grpc-js": "^1.14.0",
+    "@grpc/proto-loader": "^0.8.0"
+  }
+}
+"""
+
+
+def create(text: str, language: Language = "python") -> list[Path]:
     """Write the folder; its last part is the bot's name. Returns the files.
 
     Raises UserError if it exists already, BundleError if its name is not valid for a bot.
     """
     folder = Path(text)
     name = names.checked("the bot's name", folder.name)
-    words = {"name": name, "class_name": _class_name(name)}
-    files = {"bot.py": _BOT, "bot.toml": _MANIFEST, "test_bot.py": _TEST}
+    texts = _python(name) if language == "python" else _node(name)
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise UserError(f"{text} exists already, and nothing in it was changed") from None
     except OSError as error:
         raise UserError(f"{text}: cannot be created: {error.strerror or error}") from None
-    for file, template in files.items():
-        (folder / file).write_text(template.format(**words), encoding="utf-8")
-    return [folder / file for file in files]
+    for file, content in texts.items():
+        (folder / file).write_text(content, encoding="utf-8")
+    return [folder / file for file in texts]
+
+
+def _python(name: str) -> dict[str, str]:
+    words = {"name": name, "class_name": _class_name(name)}
+    templates = {"bot.py": _BOT, "bot.toml": _MANIFEST, "test_bot.py": _TEST}
+    return {file: template.format(**words) for file, template in templates.items()}
+
+
+def _node(name: str) -> dict[str, str]:
+    """A bot in JavaScript; `npm install` in its folder fetches the packages that it names."""
+    return {
+        "bot.js": Path(__file__).with_name("node_bot.js").read_text(encoding="utf-8"),
+        "bot.toml": _NODE_MANIFEST.format(name=name),
+        "package.json": _NODE_PACKAGES,
+        "play.proto": (files("deepsea_sdk") / "_pb" / "play.proto").read_text(encoding="utf-8"),
+    }
 
 
 def _class_name(name: str) -> str:
