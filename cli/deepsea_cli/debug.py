@@ -17,7 +17,6 @@ from deepsea_cli.output import say
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, RulesError
-from deepsea_rules.notation import format_view
 
 
 class BotRaised(Exception):
@@ -34,8 +33,8 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
 
     It runs in this process and thread, on the views and events of that seat. breakpoint() works,
     and what the bot raises ends the program with its traceback; to look at that afterwards:
-    python -m pdb -m deepsea_cli debug RECORD BOT --seat B. Times are those of the record;
-    no clock runs.
+    python -m pdb -m deepsea_cli debug RECORD BOT --seat B. At each
+    decision the bot has the time that the record gives, and nothing counts it.
     """
     from deepsea_referee.bots.loading import load
     from deepsea_referee.bots.resolve import resolve
@@ -61,7 +60,7 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
                 fault = moment.decision.fault
                 click.echo()
                 say(f"decision {moment.number}, dive {moment.view.dive}, to {moment.view.kind}")
-                click.echo(f"  {format_view(moment.view)}")
+                click.echo(f"  {moment.view}")
                 say(f"  options  {', '.join(moment.view.legal)}")
                 say(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
                 say(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")

@@ -15,7 +15,6 @@ from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
-from deepsea_rules.notation import format_view
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 
@@ -52,7 +51,7 @@ def _tell(moment: ReplayedDecision, control: TimeControl | None, faults: int) ->
     click.echo()
     say(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
     # Not wrapped: it is there to be copied to `explain`.
-    click.echo(f"  {format_view(view)}")
+    click.echo(f"  {view}")
     say(f"  options  {', '.join(view.legal)}")
     say(f"  choice   {decision.action}")
     took = f"  time     {decision.us / 1000:.1f} ms"

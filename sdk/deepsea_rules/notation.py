@@ -37,7 +37,7 @@ from .randomness import Stream, seed_from_text, shuffled
 from .ruleset import RuleSet
 from .state import GameState, Phase
 from .units import BLANK, CHIPS, CHIPS_PER_LEVEL, LEVEL_OF, LEVELS, Unit, values_of_level
-from .view import View, known_values
+from .view import known_values
 
 Show = Literal["public", "all"] | int | Mapping[int, int]
 PHASES: Final[tuple[Phase, ...]] = ("declare", "roll", "search", "order", "over")
@@ -61,11 +61,6 @@ def format_position(state: GameState, show: Show = "public") -> str:
     else:
         known = known_values(state, None if show == "public" else int(show))
     return position_text(state, known)
-
-
-def format_view(view: View) -> str:
-    """The position in one line, as the view's seat knows it."""
-    return position_text(view, view.known)
 
 
 # Reading
