@@ -1,7 +1,8 @@
-"""Progress of commands that play many games: one line on stderr, on a terminal only.
+"""Progress of commands that play many games: one line on stderr.
 
-Invariants: where stderr is no terminal nothing is drawn and rich is not loaded; the line is drawn
-after a game and by no thread, so that nothing runs beside a bot's clock; it vanishes at the end.
+Invariants: where stderr is no terminal rich is not loaded, and a line is printed from time to time
+if that is asked for; lines are drawn after a game and by no thread, so that nothing runs beside a
+bot's clock; what is drawn on a terminal vanishes at the end.
 What is printed on stderr meanwhile stands above it.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
+
+import click
 
 from deepsea_rules.printable import printable
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 PATIENCE_US: Final = 1_000_000
 """A command that is shorter shows no progress."""
 REDRAW_US: Final = 200_000
+PRINT_US: Final = 30_000_000
+"""How often a line is printed where stderr is no terminal."""
 ROOMY: Final = 80
 """Columns of a terminal that is wide enough for a bar and the remaining time."""
 
@@ -29,7 +34,8 @@ class Progress:
     """A counter up to `total`, or without an end, shown until `close` or the end of `with`.
 
     unit     what is counted, in the plural
-    wanted   False draws nothing, as without a terminal
+    wanted   False draws nothing
+    printed  print lines where stderr is no terminal
     now_us   a clock's; the system's unless another is given
     """
 
@@ -39,27 +45,32 @@ class Progress:
         unit: str = "games",
         *,
         wanted: bool = True,
+        printed: bool = False,
         now_us: Callable[[], int] | None = None,
     ) -> None:
         self._total = total
         self._unit = unit
         self._done = 0
         self._bar: RichProgress | None = None
-        if not wanted or not sys.stderr.isatty():
+        self._prints = False
+        if not wanted or not (sys.stderr.isatty() or printed):
             return
-        from rich.console import Console
-
         from deepsea_referee.timing.clock import SystemClock
 
-        # Without a width of its own it follows the terminal's.
-        console = Console(stderr=True, highlight=False, markup=False)
-        if not console.is_interactive:  # TERM=dumb
-            return
         self._now_us = now_us or SystemClock().now_us
         self._began_us = self._now_us()
-        self._due_us = self._began_us + PATIENCE_US
-        self._bar = self._drawn_on(console)
-        self._task = self._bar.add_task("", total=total, count="", rate="", note="")
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            # Without a width of its own it follows the terminal's.
+            console = Console(stderr=True, highlight=False, markup=False)
+            if console.is_interactive:  # not with TERM=dumb
+                self._due_us = self._began_us + PATIENCE_US
+                self._bar = self._drawn_on(console)
+                self._task = self._bar.add_task("", total=total, count="", rate="", note="")
+                return
+        self._prints = printed
+        self._due_us = self._began_us + PRINT_US
 
     def _drawn_on(self, console: Console) -> RichProgress:
         from rich import progress
@@ -100,17 +111,19 @@ class Progress:
     def advance(self, steps: int = 1, note: str = "") -> None:
         """Add to the count, and redraw the line if it is due; the note is at its end."""
         self._done += steps
-        if self._bar is None or (now_us := self._now_us()) < self._due_us:
+        if self._bar is None and not self._prints:
+            return
+        if (now_us := self._now_us()) < self._due_us:
+            return
+        count = f"{self._done}" if self._total is None else f"{self._done}/{self._total}"
+        rate = f"{self._done * 1_000_000 / (now_us - self._began_us):.1f} {self._unit}/s"
+        note = printable(note)
+        if self._bar is None:
+            self._due_us = now_us + PRINT_US
+            click.echo(f"{count} {self._unit}, {rate}  {note}".rstrip(), err=True)
             return
         self._due_us = now_us + REDRAW_US
-        rate = self._done * 1_000_000 / (now_us - self._began_us)
-        self._bar.update(
-            self._task,
-            completed=self._done,
-            count=f"{self._done}" if self._total is None else f"{self._done}/{self._total}",
-            rate=f"{rate:.1f} {self._unit}/s",
-            note=printable(note),
-        )
+        self._bar.update(self._task, completed=self._done, count=count, rate=rate, note=note)
         if self._bar.live.is_started:
             self._bar.refresh()
         else:

@@ -14,10 +14,15 @@ from deepsea_referee import match
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, OnGame
-from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.probe import IsolationLevel, choose
 from deepsea_referee.workbench.comparison import Comparison
-from deepsea_referee.workbench.paired_blocks import BlockSettings, play_blocks, seated
+from deepsea_referee.workbench.paired_blocks import (
+    BlockSettings,
+    PlayedBlock,
+    play_blocks,
+    seated,
+)
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
@@ -98,8 +103,8 @@ def run_comparison(
     )
     comparison = Comparison(line_ups, ours, theirs)
 
-    def count(_block: int, games: Sequence[GameResult]) -> bool:
-        comparison.add(games)
+    def count(_block: int, games: PlayedBlock) -> bool:
+        comparison.add([result for result, _ in games])
         if on_block is not None:
             on_block(comparison)
         return until_decided and comparison.verdict is not None

@@ -80,6 +80,20 @@ def test_without_a_total_it_counts_on(terminal: Make) -> None:
     assert re.fullmatch(r"7 +[0-9.]+ games/s +2 void", lines(stderr)[0])
 
 
+def test_without_a_terminal_a_line_is_printed_every_half_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now_us = [0]
+    for printed in (True, False):
+        with Progress(400, "blocks", printed=printed, now_us=lambda: now_us[0]) as progress:
+            for _ in range(100):
+                now_us[0] += 1_000_000
+                progress.advance(1, "undecided")
+        assert capsys.readouterr().err.splitlines() == (
+            [f"{n}/400 blocks, 1.0 blocks/s  undecided" for n in (30, 60, 90)] if printed else []
+        )
+
+
 def test_a_long_note_fits_sixty_columns(terminal: Make) -> None:
     stderr = terminal(60)
     note = "+0.012 [-0.123, +0.145] undecided"

@@ -100,8 +100,51 @@ def test_faults_are_told_apart(run: Run, tmp_path: Path) -> None:
     assert "blocks without a fault of either: 0" in done.out
 
 
+def test_a_comparison_goes_on_from_its_folder(run: Run, tmp_path: Path) -> None:
+    words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks")
+    whole = run(*words, 12)
+    out = ("--out", tmp_path / "runs")
+    run(*words, 5, *out)
+    first = (tmp_path / "runs" / "game-0001.json").stat().st_mtime_ns
+    done = run(*words[:4], *out, "--blocks", 12)  # the seed is known
+    assert (done.out, done.err, done.status) == (whole.out, "", 1)
+    assert (tmp_path / "runs" / "game-0001.json").stat().st_mtime_ns == first
+    assert len(list((tmp_path / "runs").glob("game-*.json"))) == 24
+    assert run("verify", tmp_path / "runs").status == 0
+    assert run(*words, 12, *out, "--json").out == run(*words, 12, "--json").out
+    for change in (["--margin", "0.1"], ["--alpha", "0.1"], ["--seed", "y"], ["--seats", "4"]):
+        done = run(*words, 12, *out, *change)
+        assert done.status == 2
+        assert f"{change[0][2:]} was" in one_line(done.err)
+    done = run("compare", "greedy", "random", "--in-process", *out)
+    assert "bot B was 'cautious' and is 'random' now" in one_line(done.err)
+
+
+def test_a_changed_program_does_not_go_on(run: Run, tmp_path: Path) -> None:
+    file = bot(tmp_path)
+    words = ("compare", file, "greedy", "--in-process", "--blocks", 1, "--out", tmp_path / "runs")
+    assert run(*words).status == 1
+    bot(tmp_path, "'changed'")
+    done = run(*words)
+    assert done.status == 2
+    assert "program of A was" in one_line(done.err)
+
+
+def test_how_many_blocks_a_verdict_takes_is_told_while_there_is_none(run: Run) -> None:
+    words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks")
+    assert "a verdict takes about 840 blocks in all\nundecided" in run(*words, 30).out
+    assert "a verdict takes" not in run(*words, 3).out
+
+
+def test_a_bound_beside_0_is_explained_where_it_ends_a_run(run: Run) -> None:
+    words = ("compare", "greedy", "random", "--in-process", "--seed", "x")
+    assert "a bound just beside 0" in run(*words, "--until-decided").out
+    assert "a bound just beside 0" not in run(*words, "--blocks", 30).out
+
+
 def test_the_same_bot_twice_has_two_names(run: Run) -> None:
     done = run("compare", "greedy", "greedy", "--blocks", 1, "--in-process")
+    assert "A and B are the same program\n" in done.out
     assert done.out.startswith("greedy against greedy 2: 1 blocks")
 
 

@@ -208,3 +208,21 @@ def test_the_same_deterministic_bot_twice_differs_by_nothing(seats: int) -> None
     comparison.add(played(settings, players))
     assert comparison.placement.mean == pytest.approx(0)
     assert comparison.points.mean == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0.25, 0.4), (0.1, 0.35), (0.0, 0.25)])
+def test_the_blocks_that_a_verdict_takes_are_guessed_to_a_factor_of_three(
+    mean: float, spread: float
+) -> None:
+    random = rng(f"forecast {mean}")
+    comparison = Comparison(PAIR, (0,), (1,))
+    guesses: list[int] = []
+    while not comparison.verdict:
+        # Only the placement score is looked at; a block of any two games would do.
+        comparison.placement.add(max(-1.0, min(1.0, random.gauss(mean, spread))))
+        if guess := comparison.blocks_needed:
+            assert guess > comparison.blocks
+            guesses.append(guess)
+    needed = comparison.blocks
+    half = guesses[len(guesses) // 2 :]
+    assert needed / 3 < sorted(half)[len(half) // 2] < needed * 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +12,17 @@ import pytest
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.paired_blocks import BlockSettings, _InOrder, play_blocks, seated
+from deepsea_referee.workbench.paired_blocks import (
+    BlockSettings,
+    PlayedBlock,
+    _InOrder,
+    play_blocks,
+    seated,
+)
 from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
+from helpers.commands import played, record_of
 from helpers.programs import PATIENT, program
 
 SEED = seed_from_text("blocks")
@@ -84,8 +91,8 @@ def collected(
 ) -> tuple[bool, Blocks]:
     found: Blocks = []
 
-    def on_block(number: int, games: Sequence[GameResult]) -> bool:
-        found.append((number, list(games)))
+    def on_block(number: int, games: PlayedBlock) -> bool:
+        found.append((number, [result for result, _ in games]))
         return len(found) == enough
 
     return play_blocks(what, on_block, workers=workers, in_process=in_process), found
@@ -99,6 +106,14 @@ def test_the_same_blocks_come_in_the_same_order_however_they_are_played(
     expected = collected(what, 3)
     assert [number for number, _ in expected[1]] == [0, 1, 2]
     assert collected(what, 3, workers, in_process) == expected
+
+
+@pytest.mark.parametrize(("workers", "in_process"), [(1, True), (2, True), (1, False), (2, False)])
+def test_blocks_that_were_played_earlier_are_left_out(workers: int, in_process: bool) -> None:
+    what = settings("greedy", "random", 2, 5)
+    expected = collected(what, 99)[1][2:]
+    rest = replace(what, done=2)
+    assert collected(rest, 99, workers, in_process) == (False, expected)
 
 
 def test_all_blocks_are_played_if_none_is_enough() -> None:
@@ -120,40 +135,41 @@ def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_pat
 def test_an_interrupt_is_told(in_process: bool) -> None:
     what = settings("greedy", "cautious", 2, 50)
 
-    def on_block(_number: int, _games: Sequence[GameResult]) -> bool:
+    def on_block(_number: int, _games: PlayedBlock) -> bool:
         signal.raise_signal(signal.SIGINT)
         return False
 
     assert play_blocks(what, on_block, in_process=in_process)
 
 
-def game(number: int) -> GameResult:
-    return GameResult(number + 1, "g", (0, 1), (1, 0), (1, 2), (), ())
+def game(number: int) -> tuple[GameResult, GameRecord]:
+    result = GameResult(number + 1, "g", (0, 1), (1, 0), (1, 2), (), ())
+    return result, record_of(played())
 
 
 def test_blocks_wait_for_those_before_them_and_void_ones_are_left_out() -> None:
     came: list[int] = []
 
-    def on_block(number: int, games: Sequence[GameResult]) -> bool:
-        assert [result.game for result in games] == [2 * number + 1, 2 * number + 2]
+    def on_block(number: int, games: PlayedBlock) -> bool:
+        assert [result.game for result, _ in games] == [2 * number + 1, 2 * number + 2]
         came.append(number)
         return number == 4
 
     in_order = _InOrder(settings("greedy", "random", 2, 6), on_block, workers=2)
     # Worker 0 has blocks 0, 2, 4; worker 1 has 1, 3, 5.
     for number in (2, 3):
-        in_order.add(1, game(number))
+        in_order.add(1, *game(number))
     assert came == []
-    in_order.add(0, game(0))
-    in_order.add(0, game(1))
+    in_order.add(0, *game(0))
+    in_order.add(0, *game(1))
     assert came == [0, 1]
-    in_order.add(1, game(6))  # the other game of block 3 is void
-    in_order.add(0, game(4))
-    in_order.add(0, game(5))
+    in_order.add(1, *game(6))  # the other game of block 3 is void
+    in_order.add(0, *game(4))
+    in_order.add(0, *game(5))
     assert came == [0, 1, 2]
-    in_order.add(0, game(8))
-    assert not in_order.add(0, game(9))
-    in_order.add(1, game(10))
+    in_order.add(0, *game(8))
+    assert not in_order.add(0, *game(9))
+    in_order.add(1, *game(10))
     assert came == [0, 1, 2, 4]
     assert in_order.close(1)
     assert came == [0, 1, 2, 4]

@@ -20,7 +20,17 @@ from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_rules.record import GameRecord
 
 RESULTS: Final = "results.json"
-_OURS: Final = re.compile(rf"{re.escape(RESULTS)}|game-\d+\.json|bot-\d+-.*\.log")
+_OURS: Final = re.compile(rf"{re.escape(RESULTS)}|comparison\.jsonl|game-\d+\.json|bot-\d+-.*\.log")
+
+
+def refuse_match_folder(folder: Path) -> None:
+    """Raise UserError for a folder that holds a match or a comparison already."""
+    names = (path.name for path in folder.iterdir())
+    if found := min(filter(_OURS.fullmatch, names), default=None):
+        raise UserError(
+            f"the folder {str(folder)!r} has files of an earlier match ({found}): "
+            "name another folder, or remove that one first"
+        )
 
 
 class ResultsFolder:
@@ -31,12 +41,7 @@ class ResultsFolder:
         self._folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            names = (path.name for path in folder.iterdir())
-            if found := min(filter(_OURS.fullmatch, names), default=None):
-                raise UserError(
-                    f"the folder {str(folder)!r} has files of an earlier match ({found}): "
-                    "name another folder, or remove that one first"
-                )
+            refuse_match_folder(folder)
             self.document = ResultsJson(folder)
         except OSError as error:
             raise UserError(

@@ -17,6 +17,7 @@ from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_rules.scoring import placement_scores
 
 Verdict = Literal["A", "B", "same"]
+FEWEST_TO_FORECAST: Final = 10
 LARGEST_LEAD: Final = 50
 """The largest difference in points of a block; a larger one counts as this, real ones are far
 smaller."""
@@ -101,6 +102,20 @@ class Comparison:
         if interval.excludes_zero:
             return "A" if interval.low > 0 else "B"
         return "same" if interval.within(self._margin) else None
+
+    @property
+    def blocks_needed(self) -> int | None:
+        """About how many blocks a verdict takes in all; None if there is one, or too few blocks.
+
+        The interval narrows with the root of the blocks. It has to be narrow enough to leave out 0
+        if the mean stays as it is, or to lie within the margin.
+        """
+        if self.blocks < FEWEST_TO_FORECAST or self.verdict is not None:
+            return None
+        low, high = self.placement.interval
+        mean = abs(self.placement.mean)
+        ratio = (high - low) / 2 / max(mean, self._margin - mean)
+        return max(self.blocks + 1, round(self.blocks * ratio**2))
 
 
 def _largest(

@@ -33,7 +33,8 @@ from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.bot import AnyBot
 
-OnBlock: TypeAlias = Callable[[int, Sequence[GameResult]], bool]
+PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
+OnBlock: TypeAlias = Callable[[int, PlayedBlock], bool]
 """Receives a block's number and games; returns True to stop."""
 _AHEAD: Final = 2
 """Blocks that wait for each worker: enough to keep it busy, few to discard at the end."""
@@ -45,6 +46,8 @@ class BlockSettings(MatchSettings):
 
     line_ups: tuple[tuple[int, ...], ...] = ()
     """The games of a block: the bot in each seat."""
+    done: int = 0
+    """Blocks before this one were played earlier."""
     first: int = 0
     """The first block that is played,"""
     step: int = 1
@@ -114,10 +117,10 @@ def play_blocks(
 
 
 def _blocks(settings: BlockSettings) -> range:
-    return range(settings.games // len(settings.line_ups))
+    return range(settings.done, settings.games // len(settings.line_ups))
 
 
-def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) -> list[GameResult]:
+def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) -> PlayedBlock:
     size, now_us = len(settings.line_ups), ThreadClock().now_us
     numbers = range(block * size, (block + 1) * size)
     # What bots print in hundreds of games is nobody's reading.
@@ -126,7 +129,7 @@ def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) 
         HangWatch.of(settings.time_control) as watch,
     ):
         return [
-            play_number(settings, number, players, now_us, watch, nowhere)[0] for number in numbers
+            play_number(settings, number, players, now_us, watch, nowhere) for number in numbers
         ]
 
 
@@ -136,7 +139,7 @@ def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) 
 def _play_with_workers(settings: BlockSettings, on_block: OnBlock, workers: int) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, _begin_worker, (settings,)) as pool:
-        waiting: deque[tuple[int, Future[list[GameResult]]]] = deque()
+        waiting: deque[tuple[int, Future[PlayedBlock]]] = deque()
         blocks = iter(_blocks(settings))
         try:
             while True:
@@ -162,7 +165,7 @@ def _begin_worker(settings: BlockSettings) -> None:
     _worker.append((settings, [load(bot) for bot in settings.bots]))
 
 
-def _work(block: int) -> list[GameResult]:
+def _work(block: int) -> PlayedBlock:
     settings, players = _worker[0]
     try:
         return _play_block(settings, block, players)
@@ -180,11 +183,11 @@ async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, worke
     in_order = _InOrder(settings, on_block, workers)
 
     async def line_up(first: int) -> None:
-        def on_game(result: GameResult, _record: GameRecord) -> None:
-            if in_order.add(first, result):
+        def on_game(result: GameResult, record: GameRecord) -> None:
+            if in_order.add(first, result, record):
                 stop.set()
 
-        own = replace(settings, first=first, step=workers)
+        own = replace(settings, first=settings.done + first, step=workers)
         if first < len(_blocks(settings)):
             await play_match(own, on_game, interrupt=stop)
         if in_order.close(first):
@@ -214,17 +217,17 @@ class _InOrder:
 
     def __init__(self, settings: BlockSettings, on_block: OnBlock, workers: int) -> None:
         self._size = len(settings.line_ups)
-        self._total = len(_blocks(settings))
+        self._first = self._next = settings.done
+        self._total = settings.games // self._size
         self._on_block = on_block
-        self._reached = [-1] * workers
-        self._games: dict[int, list[GameResult]] = {}
-        self._next = 0
+        self._reached = [self._first - 1] * workers
+        self._games: dict[int, list[tuple[GameResult, GameRecord]]] = {}
         self._enough = False
 
-    def add(self, worker: int, result: GameResult) -> bool:
+    def add(self, worker: int, result: GameResult, record: GameRecord) -> bool:
         """Add a game; returns True to stop."""
         block = (result.game - 1) // self._size
-        self._games.setdefault(block, []).append(result)
+        self._games.setdefault(block, []).append((result, record))
         full = len(self._games[block]) == self._size
         self._reached[worker] = max(self._reached[worker], block if full else block - 1)
         return self._hand_on()
@@ -237,7 +240,7 @@ class _InOrder:
     def _hand_on(self) -> bool:
         while not self._enough and self._next < self._total:
             block = self._next
-            if self._reached[block % len(self._reached)] < block:
+            if self._reached[(block - self._first) % len(self._reached)] < block:
                 break
             self._next += 1
             games = self._games.pop(block, [])

@@ -1,0 +1,145 @@
+"""What a comparison came to: for people, and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from deepsea_cli.output import say
+from deepsea_cli.report import explain_faults
+from deepsea_referee.workbench.comparison import Comparison
+from deepsea_referee.workbench.confidence import ConfidenceSequence
+from deepsea_referee.workbench.paired_blocks import BlockSettings
+from deepsea_rules.printable import printable
+
+
+def report(
+    comparison: Comparison,
+    settings: BlockSettings,
+    names: Sequence[str],
+    seed: str,
+    alpha: float,
+    margin: float,
+    *,
+    sequential: bool,
+) -> None:
+    """Print the figures, faults and verdict; `sequential` is whether a verdict ended the run."""
+    a, b = (printable(name) for name in names)
+    size, players = len(settings.line_ups), len(settings.line_ups[0])
+    say(
+        f"{a} against {b}: {comparison.blocks} blocks of {size} games, {players} seats, "
+        f"{settings.rules.name} rules, clock {settings.time_control.format()}, "
+        f"seed {shlex.quote(seed)}"
+    )
+    click.echo()
+    wide = [max(8, min(len(name), 16)) for name in (a, b)]
+    heads = [f"{name[:w]:>{w}}" for name, w in zip((a, b), wide, strict=True)]
+    click.echo(f"{'':15}  {'  '.join(heads)}  difference  {_percent(alpha)} interval")
+    rows: tuple[tuple[str, int, int, ConfidenceSequence], ...] = (
+        ("placement score", 0, 3, comparison.placement),
+        ("points", 1, 1, comparison.points),
+    )
+    for title, which, digits, sequence in rows:
+        means = [
+            f"{mean[which]:{w}.{digits}f}" for mean, w in zip(comparison.means, wide, strict=True)
+        ]
+        difference = comparison.means[0][which] - comparison.means[1][which]
+        low, high = sequence.interval
+        click.echo(
+            f"{title:15}  {'  '.join(means)}  {difference:+10.{digits}f}  "
+            f"{low:+.{digits}f} to {high:+.{digits}f}"
+        )
+    counts = [f"{side.total():{w}}" for side, w in zip(comparison.faults, wide, strict=True)]
+    click.echo(f"{'faults':15}  {'  '.join(counts)}")
+    click.echo()
+    _explain_faults(comparison, (a, b))
+    if _same_program(settings):
+        say("A and B are the same program")
+    if sequential and comparison.verdict in ("A", "B"):
+        say("a bound just beside 0 is how a run ends that stops at its verdict; it is no less sure")
+    if comparison.blocks_needed is not None:
+        say(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all")
+    say(_verdict(comparison, (a, b), margin))
+
+
+def _explain_faults(comparison: Comparison, names: Sequence[str]) -> None:
+    for kinds in comparison.fault_kinds:
+        explain_faults(kinds, names)
+    if comparison.clean_blocks < comparison.blocks:
+        mean = comparison.clean_mean
+        told = f", where the difference is {mean:+.3f}" if mean is not None else ""
+        say(f"blocks without a fault of either: {comparison.clean_blocks}{told}")
+        say("the figures above count all games as they were ranked, forfeited ones too")
+        click.echo()
+
+
+def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str:
+    match comparison.verdict:
+        case "A":
+            return f"{names[0]} is stronger"
+        case "B":
+            return f"{names[1]} is stronger"
+        case "same":
+            return f"no difference larger than {margin:g}"
+        case None:
+            return f"undecided after {comparison.blocks} blocks"
+
+
+def _same_program(settings: BlockSettings) -> bool:
+    a, b = settings.line_ups[0][:2]
+    return settings.bots[a].digest == settings.bots[b].digest
+
+
+def _rounded(blocks: int) -> str:
+    """Two digits: it is a guess."""
+    return f"{int(float(f'{blocks:.1e}')):,}"
+
+
+def _percent(alpha: float) -> str:
+    return f"{100 * (1 - alpha):.4g} %"
+
+
+def document(
+    comparison: Comparison,
+    settings: BlockSettings,
+    names: Sequence[str],
+    seed: str,
+    alpha: float,
+    margin: float,
+) -> dict[str, Any]:
+    """The same as data, for --json."""
+
+    def figures(which: int, sequence: ConfidenceSequence) -> dict[str, Any]:
+        a, b = (mean[which] for mean in comparison.means)
+        return {"a": a, "b": b, "difference": a - b, "interval": list(sequence.interval)}
+
+    def faults(side: int) -> dict[str, Any]:
+        kinds = comparison.fault_kinds[side]
+        return {
+            "faults": dict(sorted(comparison.faults[side].items())),
+            "first": next((kind.line(names[side]) for kind in kinds), None),
+            "forfeits": comparison.forfeits[side],
+        }
+
+    return {
+        "a": names[0],
+        "b": names[1],
+        "seats": len(settings.line_ups[0]),
+        "rules": settings.rules.name,
+        "clock": settings.time_control.format(),
+        "seed": seed,
+        "alpha": alpha,
+        "margin": margin,
+        "blocks": comparison.blocks,
+        "games": comparison.games,
+        "placement_score": figures(0, comparison.placement),
+        "points": figures(1, comparison.points),
+        "faults": {"a": faults(0), "b": faults(1)},
+        "same_program": _same_program(settings),
+        "blocks_needed": comparison.blocks_needed,
+        "blocks_without_faults": comparison.clean_blocks,
+        "verdict": comparison.verdict or "undecided",
+    }

@@ -1,0 +1,157 @@
+"""The folder of a comparison: a record for each game, and comparison.jsonl to go on from.
+
+Invariants: the first line of comparison.jsonl says what is compared, each other line is one block
+that was counted, in order; a block's line is written after its records, so that what it names is
+there; a torn last line, after a power cut, is dropped and its block is played again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from deepsea_bundle.atomic import write_atomically
+from deepsea_referee.errors import UserError
+from deepsea_referee.results.folder import refuse_match_folder
+from deepsea_referee.results.summary import GameResult, record_name
+from deepsea_referee.results.write_behind import WriteBehind
+from deepsea_rules.faults import Fault, FaultReport
+from deepsea_rules.game import Forfeit
+from deepsea_rules.record import GameRecord
+
+NAME: Final = "comparison.jsonl"
+FORMAT: Final = "deepsea-comparison/1"
+
+
+def kept_seed(folder: Path) -> str | None:
+    """The seed of the comparison in a folder; None if there is none."""
+    try:
+        lines = _whole_lines(folder / NAME)
+    except OSError:
+        return None
+    try:
+        return str(json.loads(lines[0])["seed"]) if lines else None
+    except (ValueError, KeyError, TypeError):
+        return None  # damaged, which is said when it is opened
+
+
+class ComparisonFolder:
+    """Keeps the blocks of a comparison, those of earlier runs included."""
+
+    def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
+        """`asked` is what is compared; its keys name the difference to an earlier run.
+
+        Raises UserError for a folder that cannot be written, or holds something else.
+        """
+        self._folder = folder
+        self.blocks: list[tuple[int, list[GameResult]]] = []
+        """The numbers and games of the blocks that were there."""
+        head = {"format": FORMAT, **asked}
+        path = folder / NAME
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lines = _whole_lines(path) if path.exists() else []
+            if lines:
+                _refuse_another(folder, json.loads(lines[0]), head)
+                self.blocks = [_block(line) for line in lines[1:]]
+                os.truncate(path, sum(len(line) for line in lines))
+            else:
+                refuse_match_folder(folder)
+                write_atomically(path, json.dumps(head, ensure_ascii=False) + "\n")
+            self._file = path.open("ab")
+        except OSError as error:
+            raise UserError(
+                f"cannot write to the folder {str(folder)!r}: {error.strerror or error}"
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} is damaged ({error}): name another folder") from None
+        self._thread = WriteBehind("comparison")
+
+    @property
+    def next_block(self) -> int:
+        """The first block that is still to be played."""
+        return self.blocks[-1][0] + 1 if self.blocks else 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._thread.finish()
+        finally:
+            self._file.close()
+
+    def add(self, number: int, games: Sequence[tuple[GameResult, GameRecord]]) -> None:
+        """Write a block in a thread. An OSError of an earlier one is raised here or at the end."""
+        self._thread.do(self._write, number, games)
+
+    def _write(self, number: int, games: Sequence[tuple[GameResult, GameRecord]]) -> None:
+        for result, record in games:
+            write_atomically(self._folder / record_name(result.game), record.to_json())
+        line = {"block": number, "games": [_to_json(result) for result, _ in games]}
+        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def _refuse_another(folder: Path, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Raises UserError that names the first difference."""
+    for key, value in asked.items():
+        what, was, now = key.replace("_", " "), kept[key], value
+        if isinstance(now, Mapping) and was != now:
+            what, was, now = next(
+                (what if name == "name" else f"{what}, {name}", was.get(name), now[name])
+                for name in now
+                if was.get(name) != now[name]
+            )
+        if was != now:
+            raise UserError(
+                f"the folder {str(folder)!r} holds another comparison: {what} "
+                f"was {was!r} and is {now!r} now; name another folder, or ask for the same"
+            )
+
+
+def _to_json(result: GameResult) -> dict[str, Any]:
+    fields = {name: getattr(result, name) for name in GameResult.__slots__}
+    return fields | {
+        "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
+        "faults": [
+            {name: getattr(fault, name) for name in FaultReport.__slots__}
+            for fault in result.faults
+        ],
+    }
+
+
+def _block(line: bytes) -> tuple[int, list[GameResult]]:
+    data = json.loads(line)
+    return data["block"], [_game(game) for game in data["games"]]
+
+
+def _game(data: dict[str, Any]) -> GameResult:
+    return GameResult(
+        game=data["game"],
+        game_id=data["game_id"],
+        seats=tuple(data["seats"]),
+        points=tuple(data["points"]),
+        placements=tuple(data["placements"]),
+        forfeits=tuple(
+            Forfeit(**{**forfeit, "fault": Fault(forfeit["fault"])}) for forfeit in data["forfeits"]
+        ),
+        faults=tuple(
+            FaultReport(**{**fault, "fault": Fault(fault["fault"]), "legal": tuple(fault["legal"])})
+            for fault in data["faults"]
+        ),
+    )

@@ -1,0 +1,132 @@
+"""A comparison's folder: what was played counts, and nothing else is mixed in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deepsea_referee.errors import UserError
+from deepsea_referee.results.folder import ResultsFolder
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.workbench.comparison_folder import NAME, ComparisonFolder, kept_seed
+from deepsea_rules.faults import Fault, FaultReport
+from deepsea_rules.game import Forfeit
+from deepsea_rules.record import GameRecord
+from helpers.commands import played, record_of
+
+ASKED: dict[str, Any] = {
+    "bot_A": "greedy",
+    "field": ["random"],
+    "rules": {"name": "manual", "air": 25},
+    "seed": "demo",
+    "margin": 0.05,
+}
+FAULT = FaultReport(
+    seat=1,
+    decision=7,
+    fault=Fault.CRASH,
+    kind="search",
+    legal=("leave", "take"),
+    came="its process ended",
+    us=412,
+    played="leave",
+    forfeit=True,
+    error="Traceback",
+)
+
+
+def block(number: int, fault: FaultReport | None = None) -> list[tuple[GameResult, GameRecord]]:
+    faults = (fault,) if fault else ()
+    forfeits = (Forfeit(1, Fault.CRASH, 7),) if fault else ()
+    return [
+        (GameResult(2 * number + game, "g", (0, 1), (9, 7), (1, 2), forfeits, faults), RECORD)
+        for game in (1, 2)
+    ]
+
+
+RECORD = record_of(played())
+
+
+def filled(folder: Path, blocks: int = 3) -> None:
+    with ComparisonFolder(folder, ASKED) as kept:
+        assert (kept.blocks, kept.next_block) == ([], 0)
+        for number in range(blocks):
+            kept.add(number, block(number, FAULT))
+
+
+def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
+    filled(tmp_path)
+    assert len(list(tmp_path.glob("game-*.json"))) == 6
+    assert kept_seed(tmp_path) == "demo"
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        assert kept.next_block == 3
+        expected = [(n, [result for result, _ in block(n, FAULT)]) for n in range(3)]
+        assert kept.blocks == expected
+        kept.add(4, block(4))  # block 3 was void
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        assert [number for number, _ in kept.blocks] == [0, 1, 2, 4]
+        assert kept.next_block == 5
+
+
+def test_a_torn_line_is_dropped(tmp_path: Path) -> None:
+    filled(tmp_path)
+    path = tmp_path / NAME
+    path.write_bytes(path.read_bytes()[:-10])
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        assert kept.next_block == 2
+        kept.add(2, block(2))
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        assert kept.next_block == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"bot_A": "cautious"}, "bot A was 'greedy' and is 'cautious' now"),
+        ({"field": ["random", "diver"]}, "field was "),
+        ({"rules": {"name": "guide", "air": 25}}, "rules was 'manual' and is 'guide' now"),
+        ({"rules": {"name": "manual", "air": 20}}, "rules, air was 25 and is 20 now"),
+        ({"seed": "other"}, "seed was 'demo' and is 'other' now"),
+        ({"margin": 0.1}, "margin was 0.05 and is 0.1 now"),
+    ],
+)
+def test_another_comparison_is_refused_by_its_difference(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    filled(tmp_path)
+    before = (tmp_path / NAME).read_bytes()
+    with pytest.raises(UserError, match=told):
+        ComparisonFolder(tmp_path, ASKED | change)
+    assert (tmp_path / NAME).read_bytes() == before
+
+
+def test_matches_and_comparisons_do_not_mix(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(UserError, match="earlier match"):
+        ComparisonFolder(tmp_path, ASKED)
+    filled(tmp_path / "comparison", 0)
+    with pytest.raises(UserError, match="earlier match"):
+        ResultsFolder(tmp_path / "comparison")
+
+
+@pytest.mark.parametrize("text", ["nonsense\n", '{"format": "deepsea-comparison/1"}\n', "[]\n"])
+def test_a_damaged_folder_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(UserError, match="comparison"):
+        ComparisonFolder(tmp_path, ASKED)
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write"):
+        ComparisonFolder(tmp_path / "file", ASKED)
+    assert kept_seed(tmp_path / "file") is None
+    assert kept_seed(tmp_path / "nothing") is None
+
+
+def test_the_first_line_says_what_it_is(tmp_path: Path) -> None:
+    filled(tmp_path, 0)
+    assert json.loads((tmp_path / NAME).read_text())["format"] == "deepsea-comparison/1"
