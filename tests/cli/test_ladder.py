@@ -400,6 +400,24 @@ def test_games_records_and_exports(run: Run, played: Path) -> None:
     assert len(run("ladder", "export", "--csv", "--season", "s1").out.splitlines()) == 1 + 8 * 4
 
 
+def test_versions_of_a_bot_that_play_at_one_table_are_told_apart(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairing = PairingSettings(same_author=True, former_versions=True)
+    with Store.create(place) as store:
+        for number in range(2):
+            ladder.submit(store, "anna", f"try {number}")
+        season = store.seasons.open(Season("s1", seats=(2,), pairing=pairing), ladder.SEED)
+        first, second = (version.id for version in store.bots.versions("anna"))
+        store.jobs.add(season, ladder.rotations([first, second], 2))
+        ladder.play_all(store, season)
+    lines = run("ladder", "games").out.splitlines()
+    assert all("anna v1" in line and "anna v2" in line for line in lines[1:])
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run("ladder", "standings").out.splitlines()[2].split()[:3] == ["rank", "bot", "ver"]
+    assert "anna v" in run("ladder", "close", "s1").out.splitlines()[-2]
+
+
 def test_a_refold_agrees_or_says_where_not(run: Run, played: Path) -> None:
     done = run("ladder", "refold", "--check", "--records")
     assert (done.status, done.err) == (0, "")

@@ -12,6 +12,9 @@ import pytest
 
 from deepsea_cli import main
 from deepsea_cli.ladder import command as ladder
+from deepsea_ladder.errors import PairingError
+from deepsea_ladder.scheduling.pairing import Candidate, choose
+from deepsea_ladder.season import Season
 from deepsea_referee.workbench.remedies import REMEDIES, ladder_remedy
 from deepsea_rules.faults import Fault
 from deepsea_rules.view import View
@@ -40,6 +43,7 @@ def options(command: click.Command) -> set[str]:
 TOP, LADDER = commands(main), commands(ladder)
 OPTIONS = {name for command in (*TOP.values(), *LADDER.values()) for name in options(command)}
 OPTIONS |= {"--help", "--version"}
+OPTIONS |= {"--prefix"}  # npm's, in what `new --language node` prints
 
 
 def messages(path: Path) -> Iterator[str]:
@@ -71,6 +75,15 @@ def test_what_a_remedy_names_is_there(text: str) -> None:
     assert set(re.findall(r"--[a-z-]+", text)) <= options(TOP["check"])
     # `check` and `submit` keep no record that these could show.
     assert not re.search(r"`(show|debug)`", text)
+
+
+def test_too_few_authors_name_an_option_of_seasons() -> None:
+    season = Season(name="s1", seats=(2,))
+    same = [Candidate(bot, "anna", season.rating.newcomer) for bot in (1, 2)]
+    with pytest.raises(PairingError) as error:
+        choose(same, season.seats, season.pairing, season.rating, 1, b"")
+    (option,) = re.findall(r"--[a-z-]+", str(error.value))
+    assert option in options(LADDER["season"]) & options(LADDER["init"])
 
 
 @pytest.mark.parametrize("fault", Fault)

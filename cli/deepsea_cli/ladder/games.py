@@ -66,9 +66,12 @@ def games(
 
 def _result(game: GameLine) -> str:
     """The placements of a game, the best first; `!` marks forfeits."""
+    seats = game.by_placement()
+    several = len({seat.bot for seat in seats}) < len(seats)  # versions of a bot
     return ", ".join(
-        f"{seat.placement} {seat.bot} {seat.points}{'!' if seat.forfeit else ''}"
-        for seat in game.by_placement()
+        f"{seat.placement} {seat.bot}{f' v{seat.version}' if several else ''} "
+        f"{seat.points}{'!' if seat.forfeit else ''}"
+        for seat in seats
     )
 
 

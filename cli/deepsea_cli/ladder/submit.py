@@ -38,7 +38,7 @@ def submit(
     from deepsea_arena.submit import admission_games
     from deepsea_arena.submit import submit as submitted
     from deepsea_referee.bots.resolve import bundle_for_ladder
-    from deepsea_referee.workbench.checks import files
+    from deepsea_referee.workbench.file_checks import files
 
     with open_store(store_text) as store:
         bundle = bundle_for_ladder(path, name)

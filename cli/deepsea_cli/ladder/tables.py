@@ -76,10 +76,11 @@ def peculiarities(season: SeasonInfo) -> list[str]:
 
 def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
     """The table; if it is too wide, less important columns are left out."""
+    several = len({line.bot for line in lines}) < len(lines)  # versions of a bot, told by number
     return [
         Column("rank", [whole(line.rank) for line in lines]),
         Column("bot", [line.bot for line in lines], text=True),
-        Column("ver", [str(line.version) for line in lines], spare=7),
+        Column("ver", [str(line.version) for line in lines], spare=0 if several else 7),
         Column("author", [line.author for line in lines], text=True, spare=8),
         Column("rating", [number(line.rating) for line in lines]),
         Column("skill", [skill(line.mu, line.high) for line in lines], spare=3),

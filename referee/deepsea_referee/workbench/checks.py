@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from deepsea_bundle.archive import LIMITS
-from deepsea_bundle.reader import BundleFacts
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
@@ -23,12 +21,8 @@ from deepsea_referee.play_game import play_game
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.timing.decision_timer import OnAnswer
 from deepsea_referee.transport.session import Session
+from deepsea_referee.workbench.file_checks import CheckResult, files, requirements
 from deepsea_referee.workbench.remedies import REMEDIES
-from deepsea_referee.workbench.requirements import (
-    installed_version,
-    missing_here,
-    parse_requirements,
-)
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
@@ -44,25 +38,8 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 SEED: Final = seed_from_text("check")
 OPPONENT: Final = "random"
 """A bot for the other seats, which answers at once."""
-MOST_PATHS: Final = 5
-"""The number of paths in one line."""
 LONGEST_LOG: Final = 20
 """The number of lines of the bot's output that are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The outcome of one check."""
-
-    name: str
-    ok: bool
-    needed: bool
-    """False for advice."""
-    found: str
-    remedy: str = ""
-    """What to do if it is not ok."""
-    error: str = ""
-    """The author's part of a traceback, or the last lines of stderr; safe to print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,40 +94,6 @@ async def examine(
         findings.append(CheckResult("start", False, True, str(error), remedy, error.detail))
     log = "".join(log.text for log in pool.logs if log.bot == 0)
     return CheckReport(findings, log.splitlines()[-LONGEST_LOG:])
-
-
-def files(facts: BundleFacts) -> CheckResult:
-    """The size of a bot's files and their limits; skipped files, and links that were copied."""
-    mib = 1 << 20
-    counts = f"{facts.entries:,} of {LIMITS.entries:,}"
-    sizes = f"{facts.total_bytes / mib:.1f} of {LIMITS.total_bytes // mib} MiB"
-    parts = [f"{counts}, {sizes}, deepest {facts.deepest} of {LIMITS.depth}"]
-    if facts.skipped:
-        parts.append(f"left out {some(facts.skipped)}")
-    if facts.links:
-        parts.append(f"kept as copies, being links: {some(facts.links)}")
-    return CheckResult("files", True, True, "; ".join(parts))
-
-
-def requirements(facts: BundleFacts) -> list[CheckResult]:
-    """The required packages that this environment has; nothing if the bot requires none."""
-    if facts.requirements is None:
-        return []
-    needed = parse_requirements(facts.requirements)
-    missing = missing_here(needed)
-    here = [f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing]
-    found = f"here are {', '.join(here) or 'none of them'}"
-    if missing:
-        found = f"not here: {', '.join(missing)}; {found}"
-    remedy = "install them where deepsea-referee is; a season names those that it offers"
-    return [CheckResult("requirements", not missing, False, found, remedy)]
-
-
-def some(paths: Sequence[str]) -> str:
-    """The first paths, and the number of the others."""
-    shown = ", ".join(paths[:MOST_PATHS])
-    more = len(paths) - MOST_PATHS
-    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def hints(log: str) -> list[CheckResult]:

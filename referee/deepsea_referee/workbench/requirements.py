@@ -19,7 +19,7 @@ ALWAYS_THERE: Final = frozenset({"deepsea-sdk", "deepsea-referee", "grpcio", "pr
 """What a bot may count on everywhere, since the referee does."""
 
 
-def parse_requirements(text: str, where: str = "requirements.txt") -> list[Requirement]:
+def parse_requirements(text: str, where: str = "the requirements") -> list[Requirement]:
     """The requirements that apply to this Python; raises `BundleError` with the line."""
     found = []
     for number, line in _lines(text):
