@@ -12,16 +12,19 @@ from .errors import (
     InvalidPosition,
     InvalidRecord,
     InvalidRules,
+    InvalidTimeControl,
     RulesError,
 )
 from .faults import Fault
 from .game import Decision, Forfeit, Game, Question
 from .notation import format_position, parse_position
 from .position import Position
+from .randomness import NumberSource
 from .record import GameRecord, replay, verify
 from .ruleset import DEFAULT, PRESETS, RuleSet
 from .scoring import Result
 from .state import GameState
+from .time_control import TimeControl
 from .units import BLANK, Unit, level_of
 from .view import Diver, View, view_for
 
@@ -45,11 +48,14 @@ __all__ = [
     "InvalidPosition",
     "InvalidRecord",
     "InvalidRules",
+    "InvalidTimeControl",
+    "NumberSource",
     "Position",
     "Question",
     "Result",
     "RuleSet",
     "RulesError",
+    "TimeControl",
     "Unit",
     "View",
     "drop",

@@ -154,7 +154,9 @@ AnyBot: TypeAlias = Bot | NewBot
 
 def check_new_bot(bot: object) -> None:
     """Raise TypeError for an argument that `run` does not accept, such as a bot object."""
-    if isinstance(bot, Bot) or not callable(bot):
+    if not callable(bot) and not isinstance(bot, Bot):
+        raise TypeError(f"run() takes a class or a function that makes a bot, not {quoted(bot)}")
+    if isinstance(bot, Bot):
         name = type(bot).__name__
         raise TypeError(
             "run() takes a class or a function that makes a bot, not an object: every game gets "
