@@ -1,8 +1,8 @@
-"""Admission: the games that a bot plays before it is taken in.
+"""Admission: the games that a bot plays before it is added to the ladder.
 
-Invariants: it plays as it would on the ladder, from its packed files, in the isolation, rules and
-clock of each open season, against itself and against a sample bot; one fault of its own is enough
-to be refused, and the refusal says which decision it was, what came instead, and what to do.
+Invariants: it plays as it would on the ladder, from its packed files, with the isolation, rules and
+clock of each open season, against itself and against a sample bot; one fault of its own refuses it,
+and the refusal names the decision, what the bot did, and what to do.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 
 LONGEST_LOG: Final = 10
-"""Lines of what the bot printed that are shown."""
+"""The number of lines of the bot's output that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRefusal:
-    """Why a bot is not taken in."""
+    """The reason why a bot is refused."""
 
     found: str
     """The game, the decision, and what the bot did there."""
     remedy: str
-    """What its author can do."""
+    """The remedy for its author."""
     log: tuple[str, ...] = ()
-    """The last of what it printed."""
+    """The end of its output."""
     error: str = ""
     """The author's part of a traceback, or the last lines of stderr; safe to print."""
 
@@ -51,7 +51,7 @@ def play_admission(
     seasons: Sequence[Season],
     on_game: Callable[[], object] = lambda: None,
 ) -> AdmissionRefusal | None:
-    """Let a bot play; the first fault of its own, or None. `RefereeError` if the referee failed."""
+    """Play the admission games; returns the first fault or None. RefereeError if one is void."""
     folder = cleanup.private_folder()
     try:
         unpack(bundle.archive, bundle.digest, folder / "bot")
@@ -62,7 +62,7 @@ def play_admission(
 
 
 def games_of(seasons: Sequence[Season]) -> int:
-    """How many games a bot plays at most."""
+    """The largest number of games that a bot plays."""
     return 3 * len(seasons)
 
 

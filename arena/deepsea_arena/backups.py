@@ -1,4 +1,4 @@
-"""Backups: looked at before they are believed, and made ladders again; upgrades of a ladder."""
+"""Verifies and restores backups; upgrades a ladder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class BackupCheck:
 
     sound: bool
     differences: tuple[str, ...]
-    """Damaged pages, broken references, ratings that do not follow from the games."""
+    """Damaged pages, broken references, ratings that differ from those of the games."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredLadder:
-    """A ladder that was made from a backup."""
+    """A ladder that was restored from a backup."""
 
     store: str
     """Where it is, without a password."""
@@ -39,7 +39,7 @@ class UpgradedLadder:
 
 
 def check_backup(file: Path, *, records: bool = False) -> BackupCheck:
-    """Compare a backup's ratings with its games; `records` plays every record again too."""
+    """Compare a backup's ratings with its games; `records` also re-runs every record."""
     if not file.is_file():
         raise StoreError(f"there is no backup at {file}")
     found = tuple(backup.verify(file, records=records))
@@ -47,14 +47,14 @@ def check_backup(file: Path, *, records: bool = False) -> BackupCheck:
 
 
 def restore_backup(file: Path, target: str) -> RestoredLadder:
-    """Make a ladder at `target`, where none is; raises `StoreDamaged` for a backup not sound."""
+    """Create a ladder at the empty `target`; raises `StoreDamaged` for a damaged backup."""
     games = backup.restore(file, target)
     with Store.open(target) as store:
         return RestoredLadder(str(store.database), games)
 
 
 def upgrade_ladder(target: str) -> UpgradedLadder:
-    """Bring a ladder's tables up to what this program uses, in one transaction."""
+    """Migrate a ladder's tables to the schema of this program, in one transaction."""
     database = Database(target)
     try:
         return UpgradedLadder(str(database), migrate.upgrade(database))

@@ -35,7 +35,7 @@ class CoursePoint:
     """A rating after one game."""
 
     games: int
-    """How many games of the season the version had played then."""
+    """The number of games of the season that the version had played then."""
     seq: Int64
     """The game's place in the order in which games are rated."""
     rating: float
@@ -46,7 +46,7 @@ class CoursePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpponentLine:
-    """How a bot stood to another version in the games that both played."""
+    """A bot's results against another version, in the games that both played."""
 
     bot: str
     version: int
@@ -55,12 +55,12 @@ class OpponentLine:
     level: int
     worse: int
     share: float
-    """How often it was better, level counting half."""
+    """The share of games in which it was better, level counting half."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLine:
-    """The first fault of a bot in a game in which it had one."""
+    """The first fault of a bot in a game."""
 
     game_id: str
     seat: int
@@ -70,14 +70,14 @@ class FaultLine:
     detail: str | None
     """What the bot did instead."""
     faults: int
-    """How many it had in the game."""
+    """The number of its faults in the game."""
     forfeit: str | None
     """The fault that forfeited the seat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotPage:
-    """A bot, and how one of its versions does in a season."""
+    """A bot, and the results of one of its versions in a season."""
 
     bot: str
     author: str
@@ -88,16 +88,16 @@ class BotPage:
     """The oldest first."""
     season: SeasonInfo
     version: int
-    """The version that the rest is about."""
+    """The version of the following fields."""
     standing: StandingLine | None
     """None for a former version that has not played in the season."""
     course: tuple[CoursePoint, ...]
     """The rating after each of its games."""
     opponents: tuple[OpponentLine, ...]
-    """Whom it met most often first."""
+    """Opponents that it met most often first."""
     seats: tuple[SeatLine, ...]
     faulty_games: int
-    """How many games have faults of its own."""
+    """The number of games with faults of its own."""
     faults: tuple[FaultLine, ...]
     """One for each of the newest of these games, the newest first."""
 
@@ -154,7 +154,7 @@ def _version(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
 def _standing(
     store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
 ) -> StandingLine | None:
-    """Its line in the standings; without a rank if it is not listed there."""
+    """Its row of the standings; without a rank if it is not listed there."""
     entry = entries.get(version.id)
     if entry is None:
         return None

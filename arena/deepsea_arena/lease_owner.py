@@ -1,7 +1,7 @@
-"""Who holds leases: a name for this run, and whether another run is still there.
+"""Owners of leases: a name for this run, and a check whether another run still exists.
 
-Invariant: a run counts as gone only if that is certain: it was of this machine and this process
-namespace, and no process with its number began when it did. Of others the lease has to run out.
+Invariant: a run counts as gone only if that is certain: it ran on this machine and in this process
+namespace, and no process with its number started when it did. Other owners' leases must expire.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def own_name() -> str:
-    """A name that no other run has."""
+    """A unique name for this run."""
     pid = os.getpid()
     return f"{_place()}/{pid}/{_began(pid)}"
 
@@ -30,9 +30,9 @@ def is_gone(owner: str) -> bool:
 
 
 def take_back(store: Store, season: StoredSeason) -> int:
-    """Let the games wait again that ended runs were playing; how many there were.
+    """Requeue the games of ended runs; returns their number.
 
-    Without it they would wait until the leases run out.
+    Without this they would wait until their leases expire.
     """
     from deepsea_ladder.model import JobStatus
 

@@ -1,11 +1,11 @@
-"""How a job is played: the ladder's jobs on one side, the referee's games on the other.
+"""Plays a job of the ladder with the referee.
 
-Invariants: a bot is played from the files that were submitted, compared by their digest, and in the
-isolation that the season asks for or not at all; what goes wrong on this side makes the game void;
-a bot that does not start loses its own game and nobody else's.
+Invariants: a bot runs from the files that were submitted, checked by their digest, and with the
+season's isolation or not at all; an error of the referee voids the game; a bot that does not start
+forfeits only its own seat.
 
-The bots of a rotation stay from game to game, as in a match: starting them takes longer than a
-game.
+Bot processes are reused for the games of a rotation, as in a match: starting them takes longer than
+a game.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import RefereedGame
 
 GAMES_OF_A_PROCESS: Final = 200
-"""After so many games bots are started afresh even if the same ones play on."""
+"""The number of games after which bots are restarted even if the same ones play."""
 
 
 @contextmanager
@@ -84,7 +84,7 @@ class RatedGamePlayer:
             signal.signal(signal.SIGTERM, former)
 
     def close(self) -> None:
-        """End the bots."""
+        """Stop the bots."""
         self._runner.run(self._dismiss())
         self._runner.close()
 
@@ -109,7 +109,7 @@ class RatedGamePlayer:
         return FinishedGame(played.record.to_json())
 
     async def _invited(self, job: Job, bots: list[BotSpec]) -> BotPool:
-        """The pool of these bots: the one that is there, or a new one."""
+        """The pool of these bots: the present one, or a new one."""
         season = job.season
         wanted = (season.isolation, season.limits, *bots)
         if self._pool is None or wanted != self._present or self._games >= GAMES_OF_A_PROCESS:
@@ -135,7 +135,7 @@ class RatedGamePlayer:
 
 
 def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
-    """How a season's bots are run. Raises SandboxUnavailable if it asks for one and none works."""
+    """The hosting of a season's bots. Raises SandboxUnavailable if the required sandbox fails."""
     limits = limits or BotLimits()
     return Hosting(
         isolation=choose("process" if isolation == "process" else "sandbox"),

@@ -1,4 +1,4 @@
-"""Ratings made again from the games: compared, replaced, or made with other parameters.
+"""Recomputes ratings from the games: to compare, to replace, or with other parameters.
 
 Invariants: a check compares bit for bit; a what-if changes nothing; only `rewrite` writes.
 """
@@ -29,7 +29,7 @@ class SeasonCheck:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenSeason:
-    """A season with ratings made again."""
+    """A season whose ratings were recomputed."""
 
     season: str
     games: int
@@ -54,7 +54,7 @@ class WhatIfLine:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The standings of a season as they would be with these parameters."""
+    """The standings of a season with other parameters."""
 
     season: str
     parameters: RatingParameters
@@ -64,7 +64,7 @@ class WhatIf:
 def check_ratings(
     store: Store, season_name: str | None = None, *, records: bool = False
 ) -> tuple[SeasonCheck, ...]:
-    """Compare one season or all; `records` plays every record again too."""
+    """Compare one season or all; `records` also re-runs every record."""
     seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
     checks = []
     for season in seasons:
@@ -77,7 +77,7 @@ def check_ratings(
 
 
 def rewrite_ratings(store: Store, season_name: str | None = None) -> RewrittenSeason:
-    """Replace the stored ratings of a season by those that follow from its games."""
+    """Replace the stored ratings of a season by the recomputed ones."""
     season = find_season(store, season_name)
     return RewrittenSeason(season.name, store.ratings.rewrite(season))
 
@@ -85,7 +85,7 @@ def rewrite_ratings(store: Store, season_name: str | None = None) -> RewrittenSe
 def what_if(
     store: Store, season_name: str | None = None, changes: Mapping[str, float] | None = None
 ) -> WhatIf:
-    """The standings as they would be with some parameters of the rating changed."""
+    """The standings with some parameters of the rating changed."""
     season = find_season(store, season_name)
     parameters = replace(season.season.rating, **(changes or {}))
     folded = store.ratings.refold(season, parameters)

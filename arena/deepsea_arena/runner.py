@@ -1,8 +1,8 @@
-"""The runner: claims jobs, lets workers play them, and reports the outcomes.
+"""The runner: leases jobs, gives them to workers, renews leases, and reports the outcomes.
 
-Invariants: whatever dies at whatever moment, a job ends in exactly one result or in quarantine;
-while the store is away results wait and are reported later; a runner that stops hands back what it
-has leased. Several runners may work on one store.
+Invariants: whatever process dies at any moment, a job ends in exactly one result or in quarantine;
+while the store is unavailable results wait and are reported later (retry); a runner that stops
+gives its leases back. Several runners may work on one store.
 """
 
 from __future__ import annotations
@@ -35,47 +35,47 @@ def no_source(number: int, wanted: int) -> Sequence[Rotation]:
 
 
 class RunEnd(StrEnum):
-    """Why a run came to its end."""
+    """The reason for the end of a run."""
 
     GOAL = "goal"
-    """The games that were asked for are played, or the standings are settled."""
+    """The requested games are played, or the standings are settled."""
     NOTHING_LEFT = "nothing left"
     """No job is open, and the source gives no new ones."""
     IN_VAIN = "in vain"
-    """One game after another gave no result; the audit log and the jobs say why."""
+    """Too many games in a row gave no result; see the audit log and the jobs."""
     STOPPED = "stopped"
-    """Somebody asked for it."""
+    """A request to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGoal:
-    """How far to go."""
+    """The goal of a run."""
 
     games: int | None = None
-    """So many results; None is no limit."""
+    """The number of results; None is no limit."""
     settled: Callable[[], bool] | None = None
-    """Asked after every result."""
+    """Called after every result; True ends the run."""
     wait_for_work: bool = False
-    """Whether to go on waiting when there is nothing to play."""
+    """Whether to wait when there is nothing to play."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerSettings:
-    """How patient a run is; times in seconds."""
+    """Timeouts and limits of a run; times in seconds."""
 
     lease: float = 60.0
-    """A runner that is not heard of for so long has lost its jobs."""
+    """The duration of a lease: a runner that does not renew it in this time loses its jobs."""
     game: float = 3600.0
-    """A game that takes longer is void, and its worker is ended."""
+    """Timeout of a game: after it the game is void, and its worker is killed."""
     idle: float = 5.0
-    """How long to wait when there is nothing to play."""
+    """The wait when there is nothing to play."""
     vain: int = 50
-    """A run ends after so many games in a row without a result: something is wrong with it."""
+    """The number of games in a row without a result after which the run ends."""
 
 
 @dataclass(slots=True)
 class RunSummary:
-    """What a run did."""
+    """The report of a run."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -87,16 +87,16 @@ class RunSummary:
 
 
 class RunListener(Protocol):
-    """Somebody who watches a run."""
+    """Callbacks of a run."""
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        """A result was taken in or refused."""
+        """A result was stored or refused."""
 
     def failed(self, job: Job, reason: str) -> None:
         """A game was void."""
 
     def trouble(self, message: str) -> None:
-        """The store is away: what that means."""
+        """The store or the workers are unavailable; `message` says what happens."""
 
 
 class _Nobody:
@@ -111,7 +111,7 @@ class _Nobody:
 
 
 class Runner:
-    """One run. `owner` names its leases and must be no other run's; `clock` counts seconds."""
+    """One run. `owner` names its leases and must be unique; `clock` counts seconds."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Runner:
         self._summary = RunSummary()
 
     def run(self) -> RunSummary:
-        """Play until the goal is reached, nothing is left to play, or somebody asks to stop."""
+        """Play until the goal is reached, nothing is left to play, or `stop` is requested."""
         try:
             self._summary.ended = self._loop()
         finally:
@@ -179,13 +179,13 @@ class Runner:
         return self._settled or self._wanted() == 0
 
     def _wanted(self) -> int | None:
-        """How many more games may be started for the goal; None is no limit."""
+        """The number of games that may still be started for the goal; None is no limit."""
         if self._goal.games is None:
             return None
         return max(0, self._goal.games - self._summary.accepted - len(self._playing))
 
     def _fill(self) -> bool:
-        """Give the workers what there is to play; whether anybody was free."""
+        """Give jobs to free workers; returns whether any was free."""
         workers = self._pool.free()
         free = [] if self._settled else workers[: self._wanted()]
         if not free:
@@ -203,7 +203,7 @@ class Runner:
         return self._insist(lambda: jobs.claim(self._season, self._owner, lease, prefer))
 
     def _pair(self, wanted: int) -> bool:
-        """Ask the source for more jobs; whether it is worth claiming again."""
+        """Get more jobs from the source; returns whether to lease again."""
         number = self._insist(lambda: self._store.queue.last_number(self._season))
         try:
             rotations = self._insist(lambda: self._source(number, wanted))
@@ -248,7 +248,7 @@ class Runner:
         self._listener.failed(job, reason)
 
     def _look_after(self) -> None:
-        """Renew the leases when it is time, and give up games that take too long."""
+        """Heartbeat: renew the leases when it is due, and void games that time out."""
         now, limit = self._clock(), self._settings.game
         for job, since in list(self._playing.values()):
             if now - since >= limit:
@@ -261,14 +261,14 @@ class Runner:
             self._renewed = now
 
     def _until_due(self) -> float:
-        """How long until something has to be looked after."""
+        """The time until the next heartbeat or timeout."""
         now = self._clock()
         due = [since + self._settings.game for _, since in self._playing.values()]
         due.append(self._renewed + self._settings.lease / 3)
         return max(0.0, min(due) - now)
 
     def _wait_for_work(self) -> bool:
-        """Nothing can be played now; whether that may change."""
+        """Handle that nothing can be played now; returns whether that may change."""
         others = self._insist(lambda: self._store.queue.leased(self._season))
         if not others and not self._goal.wait_for_work:
             return False
@@ -276,7 +276,7 @@ class Runner:
         return True
 
     def _insist(self, call: Callable[[], _T]) -> _T:
-        """Do it, if need be again and again; every call here may be repeated without harm."""
+        """Call the store, with retries while it is unavailable; every call may be repeated."""
         pause, told = _FIRST_PAUSE, ""
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Runs: rated games are chosen, played by workers, and taken in, until a goal is reached.
+"""Runs: chooses rated games, plays them on workers, and stores results, until a goal is reached.
 
-Invariants: this process looks after the store and plays nothing, its workers do; whatever dies, the
-store has whole games or nothing, and the next run goes on from there.
+Invariants: this process accesses the store and plays nothing, its workers play; whatever process
+dies, the store has complete games only, and the next run continues from there.
 """
 
 from __future__ import annotations
@@ -28,57 +28,57 @@ from deepsea_referee.timing.clock import SystemClock
 
 
 class RunWatcher(RunListener, Protocol):
-    """Somebody who watches runs from their beginning."""
+    """Callbacks of runs from their start."""
 
     def begins(self, season: str, games: int | None) -> None:
-        """A run begins; it is to play so many games, None if that is open."""
+        """A run starts, with its number of games; None if that is open."""
 
     def expects(self, order: OrderReport) -> None:
         """A run begins that is to go on until the order is settled, which stands like this."""
 
     def taken_back(self, games: int) -> None:
-        """So many games of a run that was killed will be played again."""
+        """Games of a killed run will be played again; their number."""
 
 
 MakePool = Callable[[Isolation, RunWatcher], WorkerPool]
-"""Starts the workers for a season's games; the watcher hears of trouble with them."""
+"""Starts the workers for a season's games; the callback reports problems with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What a run is for; without a number of games, until the order is settled."""
+    """The request of a run; without a number of games, until the order is settled."""
 
     season: str | None = None
     games: int | None = None
     forever: bool = False
-    """Whether to play on, and to wait for bots if there are too few."""
+    """Whether to play without end, and to wait for bots if there are too few."""
     confidence: float = CONFIDENCE
-    """How sure the order of two neighbours has to be."""
+    """The confidence for the order of two neighbours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What a run did."""
+    """The report of a run."""
 
     season: str
     ended: RunEnd
     accepted: int
     """Games with a result."""
     duplicates: int
-    """Results that another run had reported already."""
+    """Results that another run had already reported."""
     refused: int
-    """Results that the store did not believe."""
+    """Results that the store refused."""
     void: int
     handed_back: int
-    """Games that were being played at the end, and wait again."""
+    """Games whose leases were given back at the end."""
     disabled: tuple[str, ...]
-    """Bots that were taken out because they did not come, or did not stay."""
+    """Bots that were disabled because they did not start, or crashed, too often."""
     order: OrderReport | None
-    """At the end of a run until the order is settled."""
+    """The order, for a run until it is settled."""
 
 
 class RunStopped(Exception):
-    """Somebody asked a run to stop that is a part of something larger."""
+    """A run that is part of something larger was stopped."""
 
     def __init__(self, report: RunReport) -> None:
         super().__init__("stopped")
@@ -86,7 +86,7 @@ class RunStopped(Exception):
 
 
 def local_workers(store: Store, workers: int, launch: StartWorker | None = None) -> MakePool:
-    """So many worker processes on this machine, which get bots from this store through here."""
+    """Worker processes on this machine, which get bots from this store through this process."""
 
     def make(isolation: Isolation, watcher: RunWatcher) -> WorkerPool:
         hosting(isolation)  # refused here, in one line, rather than by every worker
@@ -115,7 +115,7 @@ def cluster_workers(store: Store, address: str) -> MakePool:
 def run(
     store: Store, request: RunRequest, make_pool: MakePool, watcher: RunWatcher, stop: Stop
 ) -> RunReport:
-    """Play rated games: who needs one most, against bots of about its strength."""
+    """Play rated games: the bot that needs one most, against bots of about its strength."""
     season = find_season(store, request.season)
     until = UntilSettled(store, season, request.confidence)
     if request.games is not None:
@@ -141,9 +141,9 @@ def play(
     watcher: RunWatcher,
     stop: Stop,
 ) -> RunSummary:
-    """Play what is queued and what the source gives, until the goal is reached or `stop` asks.
+    """Play queued games and those of the source, until the goal is reached or `stop` is requested.
 
-    Meanwhile Ctrl-C and SIGTERM ask to stop, so this is for the main thread.
+    Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
     """
     if games := take_back(store, season):
         watcher.taken_back(games)
@@ -168,7 +168,7 @@ def play(
 def run_report(
     season: StoredSeason, summary: RunSummary, order: OrderReport | None = None
 ) -> RunReport:
-    """What people and programs learn of a run."""
+    """The report of a run for people and programs."""
     return RunReport(
         season=season.name,
         ended=summary.ended,

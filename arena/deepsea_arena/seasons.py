@@ -1,4 +1,4 @@
-"""Seasons: opening and closing them, and which one is meant.
+"""Opens, closes and finds seasons.
 
 Invariants: a season's settings never change, other settings are another season; seat A begins in
 every season, since its games rotate the seats; the clock is one that the referee can read.
@@ -25,32 +25,32 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.entropy import fresh_seed
 
 FreshSeed = Callable[[], bytes]
-"""Draws the 32 bytes that a season's chance follows from."""
+"""Draws the 32 bytes of a season's seed."""
 _T = TypeVar("_T", Season, BotLimits, RatingParameters, PairingSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeasonInfo:
-    """A season as people see it."""
+    """The public facts of a season."""
 
     name: str
     rules: str
     """The name of its rule set."""
     seats: tuple[int, ...]
-    """How many bots sit at a table; several numbers mix them."""
+    """Bots at a table; several numbers mix sizes."""
     clock: str
     isolation: Isolation
     packages: tuple[str, ...]
-    """What bots may count on beside the SDK."""
+    """The packages for bots besides the SDK."""
     missing_packages: tuple[str, ...]
-    """Those that this program's environment lacks."""
+    """The packages that this environment lacks."""
     memory_mib: int
-    """What a bot may take, with all its processes."""
+    """The resource limits of a bot with all its processes."""
     processes: int
     same_author: bool
     """Whether bots of one author may meet."""
     former_versions: bool
-    """Whether the former versions of bots go on playing."""
+    """Whether former versions of bots continue to play."""
     commitment: str
     """SHA-256 of the season's seed, in hex."""
     opened_at: datetime
@@ -59,15 +59,15 @@ class SeasonInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClosedSeason:
-    """A season that gets no more games."""
+    """A closed season."""
 
     season: str
     seed: str
-    """In hex; the seeds of its games follow from it."""
+    """In hex; the seeds of its games are derived from it."""
 
 
 def season_info(stored: StoredSeason) -> SeasonInfo:
-    """What people see of a stored season."""
+    """The public facts of a stored season."""
     season = stored.season
     return SeasonInfo(
         name=season.name,
@@ -112,7 +112,7 @@ def find_season(store: Store, name: str | None) -> StoredSeason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeasonOptions:
-    """The settings that are often chosen; what is None stays as it is."""
+    """Common settings; None keeps the value of the base."""
 
     rules: RuleSet | None = None
     seats: tuple[int, ...] | None = None

@@ -17,7 +17,7 @@ takes too long to do it after every game."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourLine:
-    """Two bots that follow each other in the standings."""
+    """Two adjacent bots of the standings."""
 
     upper: str
     lower: str
@@ -25,21 +25,21 @@ class NeighbourLine:
     certainty: float
     """The probability of the verdict; of an open one, that the upper is the more skilled."""
     games_left: int | None
-    """About how many more games each needs; None if no number is enough."""
+    """Estimate of the games that each still needs; None if no number is enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderReport:
-    """How settled the standings of a season are."""
+    """The verdicts on the order of a season's standings."""
 
     settled: bool
     confidence: float
-    """How sure each two neighbours have to be."""
+    """The confidence for each two neighbours."""
     certainty: float
-    """At least so probable is it that all verdicts are right at once."""
+    """A lower bound of the probability that all verdicts are right at once."""
     neighbours: tuple[NeighbourLine, ...]
     open_pairs: int
-    """Neighbours whose order is not sure."""
+    """Neighbours whose order is open."""
     provisional: tuple[str, ...]
     """Bots that have played too few games; as long as there are any, nothing is settled."""
     least_games: int
@@ -51,7 +51,7 @@ class OrderReport:
 
 
 def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
-    """How settled the order of the bots that get games is now."""
+    """Judge the present order of the active bots."""
     entries = [entry for entry in store.ratings.entries(season) if entry.gets_games(season.season)]
     several = season.season.pairing.former_versions
     names = {
@@ -93,7 +93,7 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
 
 
 class UntilSettled:
-    """A run's goal: asked after every game, it looks at the order now and then."""
+    """The goal of a run: called after every game, judges the order at intervals."""
 
     def __init__(self, store: Store, season: StoredSeason, confidence: float) -> None:
         self._store = store
@@ -111,5 +111,5 @@ class UntilSettled:
         return report.settled
 
     def report(self) -> OrderReport:
-        """How settled it is now."""
+        """The order now."""
         return order_report(self._store, self._season, self._confidence)

@@ -1,7 +1,7 @@
-"""How somebody asks a runner to stop, and how the runner hears it while it waits.
+"""Requests to stop a runner, which wake it while it waits.
 
-Invariants: asking only notes the wish and wakes whoever waits, so that no transaction is torn; once
-is "finish what is being played", twice or SIGTERM is "hand it back".
+Invariants: a request only sets a flag and wakes the runner, so that no transaction is interrupted;
+the first Ctrl-C means "finish the games", a second one or SIGTERM "give the leases back".
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from deepsea_referee.interrupts import WakePipe, on_signals
 
 
 class StopRequest(IntEnum):
-    """What was asked for."""
+    """The kind of request."""
 
     GO_ON = 0
     FINISH = 1
     """Start no more games."""
     HAND_BACK = 2
-    """Give up what is being played."""
+    """Give up the games that are being played."""
 
 
 class Stop(WakePipe):
-    """A wish that several parts of a run look at, and can wait for; hearing it does not end it."""
+    """A request that several parts of a run check and wait for; it stays set."""
 
     def __init__(self) -> None:
         super().__init__()
         self.wish = StopRequest.GO_ON
 
     def ask(self, wish: StopRequest) -> None:
-        """Ask for it; what was asked for before and is more remains."""
+        """Request it; a stronger earlier request remains."""
         self.wish = max(self.wish, wish)
         self.ring()
 

@@ -51,20 +51,20 @@ class StandingLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standings:
-    """Who stands where in a season."""
+    """The standings of a season."""
 
     season: SeasonInfo
     games: int
-    """How many were played in the season."""
+    """The number of games of the season."""
     standings: tuple[StandingLine, ...]
     not_listed: int
-    """Bots that are not listed because they were taken out."""
+    """Withdrawn and disabled bots that are not listed."""
 
 
 def show_standings(
     store: Store, season_name: str | None = None, *, everybody: bool = False
 ) -> Standings:
-    """The standings, of former versions and of bots that were taken out too if `everybody`."""
+    """The standings; with `everybody` also former versions, withdrawn and disabled bots."""
     season = find_season(store, season_name)
     entries = store.ratings.entries(season)
     shown = entries if everybody else listed(store, season, entries)

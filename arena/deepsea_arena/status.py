@@ -1,4 +1,4 @@
-"""How a ladder works at the moment, for whoever keeps it."""
+"""The present state of a ladder, for its operator."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from deepsea_ladder.model import (
 from deepsea_ladder.store import Store
 
 RATE_GAMES: Final = 100
-"""Over how many of the newest games the rate of games is counted."""
+"""The number of newest games for the rate of games."""
 AUDIT_ENTRIES: Final = 10
-"""How many entries of the audit log are shown."""
+"""The number of entries of the audit log that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,16 @@ class SeasonStatus:
     waiting: int
     leased: int
     expired: int
-    """Leases that ran out, and that nobody has taken over yet."""
+    """Expired leases that no run has taken over yet."""
     done: int
     cancelled: int
     oldest_wait_seconds: float
     games_per_second: float | None
-    """Over the newest games; None if there are too few to tell."""
+    """Over the newest games; None if there are too few."""
     last_game_at: datetime | None
     leases: tuple[JobInfo, ...]
     quarantined: tuple[JobInfo, ...]
-    """Games that failed too often; each waits for somebody to look at it."""
+    """Quarantined games: they failed too often and wait for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class LadderStatus:
 
 
 def ladder_status(store: Store) -> LadderStatus:
-    """The queues, leases and troubles of a ladder."""
+    """The queues, leases and problems of a ladder."""
     bots = store.bots.all()
     return LadderStatus(
         store=str(store.database),

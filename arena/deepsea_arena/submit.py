@@ -1,4 +1,4 @@
-"""Submitting: a bot plays its admission games, and gets a version on the ladder.
+"""Submits a bot: plays its admission games, and stores a version on the ladder.
 
 Invariants: what is stored is what was checked and played, to the byte; a bot that is refused
 changes nothing.
@@ -20,7 +20,7 @@ from deepsea_referee.workbench.requirements import not_offered, parse_requiremen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitResult:
-    """A bot that was taken in, or refused after a game."""
+    """A bot that was accepted, or refused after a game."""
 
     bot: str
     author: str
@@ -36,7 +36,7 @@ def submit(
     bundle: BotBundle,
     on_game: Callable[[], object] = lambda: None,
 ) -> SubmitResult:
-    """Let a bot play its admission games, and store it if none shows a fault of its own.
+    """Play a bot's admission games, and store it if it has no fault.
 
     `on_game` is called after each game. Raises an error with one line for an author's bad name,
     somebody else's bot, files that are on the ladder already, or packages that a season lacks.
@@ -69,7 +69,7 @@ def _check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
 
 
 def admission_games(store: Store) -> int:
-    """How many admission games a bot plays at most."""
+    """The largest number of admission games."""
     return games_of(_seasons(store))
 
 

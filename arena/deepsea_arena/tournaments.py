@@ -1,8 +1,8 @@
 """Tournaments: round-robin, gauntlet and elimination, over the ladder's runner.
 
-Invariants: a tournament is a season of its own, so that its games rate nobody elsewhere; what it
-plays follows from its bots and its season, so the same request goes on where it was stopped; at its
-end the season is closed.
+Invariants: a tournament is a season of its own, so that its games change no other rating; what
+it plays follows from its bots and its season, so the same request continues an interrupted one; at
+its end the season is closed.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from deepsea_sdk.entropy import fresh_seed
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
 NO_SHOW: Final = -1.0
-"""The placement score of a bot that was taken out before its games: it stands behind all others."""
+"""The placement score of a bot that was withdrawn or disabled before its games: the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TournamentRequest:
-    """What is to be played."""
+    """The request of a tournament."""
 
     kind: Kind
     name: str
-    """That of the tournament and of its season."""
+    """The name of the tournament and its season."""
     bots: tuple[str, ...] = ()
     """All that get games, if none are named. In a gauntlet the first meets all others, an
     elimination seeds them in this order."""
     seats: int = 2
     meetings: int = 1
-    """How often every two meet, or a table of an elimination plays."""
+    """Meetings of every two bots, or rotations of each table of an elimination."""
     season: str | None = None
-    """Whose rules, clock and isolation it has; the open one, if none is named."""
+    """The season whose rules, clock and isolation it uses; by default the open one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreLine:
-    """How a bot did in a tournament."""
+    """A bot's results in a tournament."""
 
     rank: int
     bot: str
@@ -69,15 +69,15 @@ class TournamentResult:
     kind: Kind
     games: int
     seed: str
-    """That of its season, in hex."""
+    """The seed of its season, in hex."""
     champion: str | None
-    """Who won the last table of an elimination."""
+    """The winner of the last table of an elimination."""
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
 
 
 class TournamentWatcher(RunWatcher, Protocol):
-    """Somebody who watches a tournament."""
+    """Callbacks of a tournament."""
 
     def round_begins(self, number: int, tables: int, bots: int) -> None:
         """A round of an elimination begins, with so many tables and bots that are left."""
@@ -94,9 +94,9 @@ def play_tournament(
     stop: Stop,
     fresh: FreshSeed = fresh_seed,
 ) -> TournamentResult:
-    """Play a tournament, or what is left of it, and close its season.
+    """Play a tournament, or the rest of it, and close its season.
 
-    Raises `RunStopped` when it was asked to stop, `RefereeError` if games came to nothing.
+    Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
     """
     bots = _Bots(store, request.bots)
     season = _begin(store, request, fresh)
@@ -154,7 +154,7 @@ def _begin(store: Store, request: TournamentRequest, fresh: FreshSeed) -> Stored
 
 
 class _Bots:
-    """The bots that take part, in their order."""
+    """The participants, in their order."""
 
     def __init__(self, store: Store, names: Sequence[str]) -> None:
         if names:
@@ -218,15 +218,15 @@ class _Field:
         stuck = store.queue.counts(season).quarantined
         if stuck or report.ended is RunEnd.IN_VAIN:
             raise RefereeError(
-                f"{stuck} of the games of {season.name} came to nothing: `ladder status` says why; "
-                "`ladder requeue` them, and call the tournament again"
+                f"{stuck} of the games of {season.name} failed: `ladder status` has the reasons; "
+                "`ladder requeue` them, and repeat the command"
             )
         if report.ended is RunEnd.STOPPED:
             raise RunStopped(report)
         self._watcher.played(report)
 
     def eliminate(self, seats: int, times: int) -> int:
-        """Play round after round; the champion."""
+        """Play all rounds; returns the champion."""
         bracket, after, number = Elimination(tuple(self._bots.ids), seats), 0, 0
         while bracket.champion is None:
             number += 1
@@ -252,5 +252,5 @@ class _Field:
         return [game for job, game in numbered if after < job and (last is None or job <= last)]
 
     def scores(self, games: Sequence[StoredGame]) -> list[Score]:
-        """What the bots made of these games, best first."""
+        """The bots' scores in these games, best first."""
         return scores([seat.result for seat in game.seats] for game in games)

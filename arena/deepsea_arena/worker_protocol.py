@@ -1,4 +1,4 @@
-"""What a runner and its workers exchange: jobs, outcomes, and the files of bots.
+"""Messages between a runner and its workers: jobs, outcomes, and the files of bots.
 
 Invariants: everything here can be pickled and loads no SQLAlchemy; a worker knows neither the store
 nor other workers.
@@ -25,7 +25,7 @@ class FinishedGame:
 
 @dataclass(frozen=True, slots=True)
 class VoidOutcome:
-    """The game does not count, and no bot is to blame."""
+    """The game is void, and no bot is at fault."""
 
     reason: str
 
@@ -35,30 +35,30 @@ Play = Callable[[Job], Outcome]
 Fetch = Callable[[str], bytes]
 """The packed files of a bot, by their digest. Raises `LadderError`."""
 MakePlay = Callable[[Fetch], AbstractContextManager[Play]]
-"""Sets up a worker, once: what it enters plays the jobs, what it leaves cleans up."""
+"""Sets up a worker: a context manager whose value plays jobs, and whose exit cleans up."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRequest:
-    """A worker's question, in the middle of a job: the packed files of a bot that it lacks."""
+    """A worker's request during a job: the packed files of a bot that it lacks."""
 
     digest: str
 
 
 class WorkerPool(Protocol):
-    """Several workers. Any method raises `WorkerError` once there are none and none will come."""
+    """A pool of workers. Methods raise `WorkerError` once there are none and none will come."""
 
     def free(self) -> Sequence[int | None]:
-        """For each job that can be started now, the rotation that its worker played last."""
+        """The free workers: for each, the rotation that it played last."""
 
     def start(self, job: Job) -> None:
-        """Let a free worker play a job."""
+        """Start a job on a free worker."""
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
-        """What has come of jobs; after `seconds`, or when `stop` wakes it, perhaps nothing."""
+        """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
 
     def abandon(self, job: Job) -> None:
-        """End the worker that plays a job; nothing more is heard of the job."""
+        """Kill the worker of a job; the job has no outcome then."""
 
     def close(self) -> None:
-        """End every worker, whatever it plays."""
+        """Stop every worker, whatever it plays."""

@@ -1,4 +1,4 @@
-"""Backups: taken while the ladder runs, and never believed without looking.
+"""Backups: taken while the ladder runs, and always verified.
 
 Invariants: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any
 other; it gets its name only after it was verified; what is verified is the copy, not the original;
@@ -20,7 +20,7 @@ from deepsea_ladder.store import copy as copying
 
 
 def back_up(store: Store, target: Path) -> int:
-    """Copy a running ladder to a new file, and verify the copy; how many games are in it.
+    """Copy a running ladder to a new file, and verify the copy; returns its number of games.
 
     Raises `StoreDamaged` if what was copied contradicts itself; no file is left then.
     """
@@ -34,7 +34,7 @@ def back_up(store: Store, target: Path) -> int:
 
 
 def restore(backup: Path, target: str) -> int:
-    """Make a ladder at `target` from a backup; how many games are in it.
+    """Create a ladder at `target` from a backup; returns its number of games.
 
     `target` is a path where nothing is yet, or the URL of an empty PostgreSQL database.
     """
@@ -55,7 +55,7 @@ def restore(backup: Path, target: str) -> int:
 
 
 def verify(backup: Path, *, records: bool = False) -> list[str]:
-    """What is wrong with a backup; best nothing. `records` plays every game again too."""
+    """The differences found in a backup; none if it is sound. `records` also re-runs every game."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder, "backup.db")
         _copy_sqlite(backup, scratch)

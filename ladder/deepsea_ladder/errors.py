@@ -1,13 +1,13 @@
-"""What can go wrong on the ladder.
+"""Exceptions of the ladder.
 
     LadderError
-    ├── StoreError             what is asked of the store cannot be done, or it is no store
+    ├── StoreError             a request that the store cannot do, or not a store
     │   ├── StoreUnavailable   not now: locked, full disk, server away; nothing changed, try again
     │   └── StoreDamaged       the store contradicts itself; go back to a backup
     ├── SubmissionError        somebody else's bot, or files that play already
-    ├── SeasonError            a season's settings make no sense
-    ├── PairingError           no games can be made of these bots
-    ├── WorkerError            no worker can play, and it is no bot's fault
+    ├── SeasonError            invalid settings of a season
+    ├── PairingError           no games are possible with these bots
+    ├── WorkerError            no worker can play; not a bot's fault
     └── RatingError            numbers that cannot be rated
 
 Every message is one line for the user: what happened, where, what to do.

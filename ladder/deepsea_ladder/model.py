@@ -1,4 +1,4 @@
-"""The types that travel between the store, workers and front ends.
+"""The types that are exchanged between the store, workers and front ends.
 
 Invariants: plain values, compared by content; nothing here knows a database, so unpickling one in
 a worker loads no SQLAlchemy; times are the database's, in milliseconds since 1970.
@@ -22,7 +22,7 @@ Rotation = Sequence[Seating]
 
 
 class BotState(StrEnum):
-    """Whether a bot gets games."""
+    """Whether games are scheduled for a bot."""
 
     ACTIVE = "active"
     DISABLED = "disabled"
@@ -32,13 +32,13 @@ class BotState(StrEnum):
 
 
 class JobStatus(StrEnum):
-    """Where a job stands."""
+    """The status of a job."""
 
     TODO = "todo"
     LEASED = "leased"
     DONE = "done"
     QUARANTINED = "quarantined"
-    """It failed too often; it waits for somebody to look at it."""
+    """It failed too often; it waits for the operator."""
     CANCELLED = "cancelled"
     """A bot of its line-up was taken out before it was played."""
 
@@ -53,23 +53,23 @@ class AttemptEnd(StrEnum):
     REFUSED = "refused"
     """What it reported was no valid result of this job."""
     EXPIRED = "expired"
-    """Nothing was heard until the lease ran out."""
+    """The lease expired without a report."""
     HANDED_BACK = "handed back"
     """The runner stopped before the game was played."""
 
 
 class ReceiptStatus(StrEnum):
-    """What became of a reported result."""
+    """The verdict on a reported result."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
     """The job has its result already; nothing changed."""
     REFUSED = "refused"
-    """It is no result of this job; nothing but the audit log changed."""
+    """It is not a valid result of this job; only the audit log changed."""
 
 
 class AuditKind(StrEnum):
-    """What an entry of the audit log tells about."""
+    """The kind of an entry of the audit log."""
 
     SUBMITTED = "submitted"
     WITHDRAWN = "withdrawn"
@@ -114,7 +114,7 @@ class LadderBot:
     reason: str | None
     """Why it is not active."""
     strikes: int
-    """Games in a row that it did not come to, or did not see the end of."""
+    """Games in a row in which it did not start, or crashed."""
     changed_at: int
 
 
@@ -197,7 +197,7 @@ class QueueCounts:
     todo: int
     leased: int
     expired: int
-    """Leases that ran out, and that nobody has taken over yet."""
+    """Expired leases that no run has taken over yet."""
     done: int
     quarantined: int
     cancelled: int

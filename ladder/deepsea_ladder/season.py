@@ -1,7 +1,7 @@
-"""A season: everything that decides what its games and ratings are worth.
+"""A season: all settings of its games and ratings.
 
 Invariants: frozen, since games played under different settings are not compared; JSON and TOML
-round trips lose nothing; whatever makes no sense is refused in one line that names the key.
+round trips lose nothing; an invalid setting is refused in one line that names the key.
 
     name = "summer"
     rules = "manual"            # a preset, or a table [rules] with name, base and [rules.options]

@@ -1,7 +1,7 @@
-"""Standings and what they are made of, from plain rows.
+"""Computes standings from plain rows.
 
-Invariants: pure; ranks follow the conservative rating, and nothing but games sets that; faults
-stand beside the skill and are not taken from it; who has not played has no rank.
+Invariants: pure; ranks follow the conservative rating, and only games change it; faults
+are shown beside the skill and do not change it; a bot without games has no rank.
 
 However many games were played, standings read one row per bot: the sums over its games are kept
 up in the transaction that stores a game. The details of one bot read that bot's games alone.
@@ -101,7 +101,7 @@ def _standing(rank: int | None, row: StandingRow) -> Standing:
 
 
 class HeadToHead(NamedTuple):
-    """How a bot stood to another in the games that both played."""
+    """A bot's results against another, in the games that both played."""
 
     games: int = 0
     better: int = 0
@@ -110,7 +110,7 @@ class HeadToHead(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How often it was better, level counting half."""
+        """The share of games in which it was better, level counting half."""
         return (self.better + 0.5 * self.level) / self.games
 
 
@@ -135,7 +135,7 @@ def head_to_head(version: int, games: Iterable[Sequence[SeatResult]]) -> dict[in
 
 
 class SeatLine(NamedTuple):
-    """How a bot did at tables of one size, from one seat or from all."""
+    """A bot's results at tables of one size, from one seat or from all."""
 
     players: int
     seat: int | None

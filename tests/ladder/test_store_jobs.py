@@ -113,7 +113,7 @@ def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
     assert ladder.claim(patient, season).game_id == "s1-2"
     (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
     assert job.game_id == "s1-1"
-    assert job.note == "failed 3 times, last: nothing was heard of dead"
+    assert job.note == "failed 3 times, last: the lease of dead expired"
     (entry,) = store.audit.latest(kind=AuditKind.QUARANTINED)
     assert (entry.subject, entry.note) == ("s1-1", job.note)
 

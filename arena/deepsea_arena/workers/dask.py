@@ -1,8 +1,7 @@
-"""Workers on many machines: each thread of each worker plays a game at a time.
+"""Workers on many machines (Dask): each thread of each worker plays a game at a time.
 
-Invariants: what becomes of a game whose worker dies is the runner's decision, and a game that it
-gave up is never heard of again; everything here belongs to the runner's thread, and hears of the
-cluster by a queue.
+Invariants: the runner decides about a game whose worker dies, and a game that it gave up has no
+outcome; everything here belongs to the runner's thread, and gets news of the cluster by a queue.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from deepsea_ladder.model import Job
 from deepsea_referee.interrupts import WakePipe
 
 END_SECONDS: Final = 10.0
-"""The longest wait for workers to end what they play when a run ends."""
+"""Timeout for workers to stop their games when a run ends."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +44,7 @@ class _Played(NamedTuple):
 
 
 class _Free(NamedTuple):
-    """The game that was given up has been ended."""
+    """A game that was given up has been stopped."""
 
     slot: _Slot
 
@@ -93,7 +92,7 @@ class Cluster:
         slot.game.add_done_callback(lambda game: self._say(_Played(slot, job, game)))
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
-        """What has come of jobs; sooner, and perhaps nothing, when a worker comes or leaves."""
+        """The outcomes of jobs; returns early, maybe without any, when a worker joins or leaves."""
         self._listen()
         if not self._outcomes:
             if stop.fileno() in wait([stop.fileno(), self._bell.fileno()], seconds):
@@ -103,13 +102,13 @@ class Cluster:
         return outcomes
 
     def abandon(self, job: Job) -> None:
-        """Have the job's process ended; its thread is free once that is done."""
+        """Stop the job's process; its thread is free once that is done."""
         for slot in self._slots:
             if slot.job == job and slot.game is not None:
                 self._empty(slot, job)
 
     def close(self) -> None:
-        """End what the workers play for this run, and leave the cluster."""
+        """Stop the games of this run, and leave the cluster."""
         for slot in self._slots:
             _give_up(slot)
         if self._lost is None:

@@ -1,8 +1,8 @@
-"""What runs on the workers of a Dask cluster: it keeps bots there, and lets children play.
+"""Runs on the workers of a Dask cluster: stores bots there, and plays games in child processes.
 
-Invariants: a worker is somebody else's process, with its own threads and signals, so games are
-played by child processes, as on one machine; a child ends with its worker, however that ends; a bot
-is kept only if its files have their digest; nothing here knows a store or decides who plays.
+Invariants: a worker is Dask's process, with its own threads and signals, so games are played by
+child processes, as on one machine; a child is killed with its worker; a bot is stored only if its
+files have their digest; nothing here knows a store or schedules games.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ attend(connection, connection.recv())
 
 @dataclass(frozen=True, slots=True)
 class Lacks:
-    """The answer of a worker that has not all bots of a game."""
+    """The answer of a worker that lacks bots of a game."""
 
     digests: tuple[str, ...]
 
@@ -75,7 +75,7 @@ class Host:
     def __init__(self, make_play: Callable[[Path, Fetch], AbstractContextManager[Play]]) -> None:
         self.make_play = make_play
         self.idle_seconds = 60.0
-        """So long after the last game children wait for the next one."""
+        """The time for which children wait for the next game."""
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._idle: list[_Child] = []
@@ -90,7 +90,7 @@ class Host:
             unpack(archive, digest, folder)
 
     def play(self, run: str, job: Job) -> Outcome | Lacks:
-        """Let a child play a job of a run, if all of its bots are here."""
+        """Play a job of a run in a child, if all of its bots are here."""
         bots = dict.fromkeys(version.digest for version in job.seats)
         if lacking := [digest for digest in bots if not (self._home() / digest).is_dir()]:
             return Lacks(tuple(lacking))
@@ -107,7 +107,7 @@ class Host:
             self._give_back(child)
 
     def end(self, run: str | None = None, game_id: str | None = None) -> None:
-        """End a game, or all games of a run and the run itself; without a run, everything."""
+        """Stop a game, or all games of a run and the run itself; without a run, everything."""
         with self._lock:
             if run is not None and game_id is None:
                 self._over.add(run)
@@ -122,7 +122,7 @@ class Host:
             child.free.wait()
 
     def close(self) -> None:
-        """End everything, and forget the bots."""
+        """Stop everything, and delete the bots."""
         self.end()
         with self._lock:
             folder, self._folder = self._folder, None
@@ -189,11 +189,11 @@ class Program:
 
     @property
     def exitcode(self) -> int | None:
-        """Its exit status, less than 0 for a signal; None while it runs."""
+        """Its exit status, negative for a signal; None while it runs."""
         return self._process.poll()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end, so many seconds at most."""
+        """Wait for its exit, with a timeout in seconds."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
 
@@ -251,7 +251,7 @@ def difference(theirs: dict[str, str], ours: dict[str, str]) -> str | None:
 async def look(
     wanted: dict[str, str], isolation: str, dask_worker: Any | None = None
 ) -> str | None:
-    """Why this worker cannot play; None if it can."""
+    """The reason why this worker cannot play; None if it can."""
     if found := difference(programs(), wanted):
         return found
     try:
@@ -264,7 +264,7 @@ async def look(
 
 
 async def keep(digest: str, archive: bytes) -> None:
-    """Take a bot in."""
+    """Store a bot."""
     await asyncio.to_thread(HOST.keep, digest, archive)
 
 

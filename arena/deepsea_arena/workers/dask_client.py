@@ -1,4 +1,4 @@
-"""The link to a Dask cluster: sends games and bots there, and follows who comes and leaves.
+"""The client of a Dask cluster: sends games and bots, and follows workers that join and leave.
 
 Invariants: a game is sent to one worker and to no other, and Dask repeats none; a bot goes to a
 worker once, when that says that it lacks it; a worker is used only if it has the same programs and
@@ -34,13 +34,13 @@ from deepsea_sdk.entropy import fresh_seed
 _T = TypeVar("_T")
 
 CONNECT_SECONDS: Final = 10.0
-"""The longest wait for the scheduler, and for the first worker."""
+"""Timeout for the scheduler, and for the first worker."""
 MEET_SECONDS: Final = 60.0
-"""A worker that cannot say for so long whether it can play is not used."""
+"""Timeout for a worker's answer whether it can play; without an answer it is not used."""
 LOOK_SECONDS: Final = 5.0
-"""How often the scheduler is asked for its workers, even if it tells of no change."""
+"""Interval of requests for the list of workers, even without news of a change."""
 ALONE_SECONDS: Final = 60.0
-"""So long a run waits for a worker when all have left."""
+"""The time for which a run waits for a worker when all have left."""
 _TOPIC: Final = "all"
 """Where the scheduler tells, among other things, of workers that come and leave."""
 
@@ -60,13 +60,13 @@ class AgentRefusal(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A worker that is gone, or may be another by now; nothing is heard of its games."""
+    """A worker that is gone, or may be a new one by now; its games have no outcome."""
 
     address: str
 
 
 class Lost(NamedTuple):
-    """The cluster is of no use any more."""
+    """The cluster can no longer be used."""
 
     reason: str
 
@@ -180,7 +180,7 @@ class Link:
             raise WorkerError(f"no worker of {self._address} can play; the first: {words}")
 
     async def _watch(self) -> None:
-        """Follow who comes and leaves, until the scheduler or all workers are gone."""
+        """Follow workers that join and leave, until the scheduler or all workers are gone."""
         alone_since: float | None = None
         clock = asyncio.get_running_loop().time
         words = "what was being played will be played again"
@@ -229,7 +229,7 @@ class Link:
             self._say(Left(address))
 
     async def _meet(self, address: str, threads: int) -> str | None:
-        """Ask a worker whether it can play; why not, or None."""
+        """Ask a worker whether it can play; returns the reason why not, or None."""
         reason: str | None
         try:
             async with asyncio.timeout(MEET_SECONDS):

@@ -1,8 +1,8 @@
-"""Workers, which take a job and return its outcome: in this thread or in processes of their own.
+"""Local workers, in this thread or in processes of their own.
 
 Invariants: a worker knows neither the store nor other workers, and asks the runner for the files of
 bots that it lacks; whatever happens to it (an exception, a signal, a hang) is an outcome like any
-other; a pool never loses a job that it was given.
+other; a pool never loses a job.
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ class Running(Protocol):
 
     @property
     def exitcode(self) -> int | None:
-        """Its exit status, less than 0 for a signal; None while it runs."""
+        """Its exit status, negative for a signal; None while it runs."""
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
 
     def kill(self) -> None:
         """End it."""
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end, so many seconds at most."""
+        """Wait for its exit, with a timeout in seconds."""
 
     def close(self) -> None:
         """Free what is left of it."""
@@ -117,7 +117,7 @@ class LocalWorkers:
     """
 
     GRACE_SECONDS: Final = 5.0
-    """How long a worker may take to clean up when it is ended."""
+    """Timeout for a worker to clean up when it is stopped."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class LocalWorkers:
         worker.job, worker.rotation = job, job.rotation
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
-        """What the workers have to say."""
+        """Receive the workers' messages."""
         busy = [worker for worker in self._workers if worker.job]
         ready = wait([stop.fileno(), *(worker.connection for worker in busy)], seconds)
         if stop.fileno() in ready:
@@ -164,7 +164,7 @@ class LocalWorkers:
         return [finished for finished in heard if finished is not None]
 
     def _hear(self, worker: _Worker) -> tuple[Job, Outcome] | None:
-        """The outcome of the worker's job; None if it asked for something and goes on."""
+        """The outcome of the worker's job; None if it requested files and continues."""
         try:
             message: Outcome | ArchiveRequest = worker.connection.recv()
             if isinstance(message, ArchiveRequest):
@@ -192,7 +192,7 @@ class LocalWorkers:
             self._dismiss(worker)
 
     def close(self) -> None:
-        """Let idle workers go, end the others."""
+        """Dismiss idle workers, stop the others."""
         workers, self._workers = self._workers, []
         for worker in workers:
             worker.connection.close()
@@ -236,8 +236,8 @@ def start_in(
 
 
 def attend(connection: Connection, make_play: MakePlay) -> None:
-    """What a worker's process does, in its main thread: play what comes until nobody is there."""
-    # Who stops when is the runner's decision. A handler, unlike ignoring, is not passed on to bots.
+    """Run a worker in its process's main thread: play jobs until the connection is closed."""
+    # The runner decides when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, lambda *_: _leave())
@@ -291,7 +291,7 @@ def _outcome(play: Play, job: Job) -> Outcome:
 
 
 def failure(error: BaseException) -> VoidOutcome:
-    """What an exception is to a game."""
+    """The outcome of a game that raised."""
     return VoidOutcome(one_line(f"{type(error).__name__}: {error}"))
 
 

@@ -1,7 +1,7 @@
-"""The ladder's memory: everything that is SQL is in this package.
+"""The ladder's store: all SQL is in this package.
 
-Invariants: `Store` is the only thing that others use; nothing is stored that cannot be read back as
-it was; every change is one transaction, so a crash leaves what was before or what was to be.
+Invariants: others use `Store` only; everything that is stored can be read back unchanged; every
+change is one transaction, so a crash leaves the state before or after it.
 
 Start reading at `games.py` (how a result comes in), then `jobs.py` (leases), `database.py`
 (transactions), `schema.py` (tables).
@@ -57,7 +57,7 @@ class Store:
 
     @classmethod
     def create(cls, target: str | os.PathLike[str], policy: RetryPolicy | None = None) -> Store:
-        """Make a ladder in a new file or an empty database; `StoreError` if something is there."""
+        """Create a ladder in a new file or an empty database; `StoreError` if it is not empty."""
         database = Database(target, create=True)
         try:
             if migrate.upgrade(database) is not None:

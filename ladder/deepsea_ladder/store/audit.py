@@ -1,6 +1,6 @@
-"""The audit log: what was refused, taken out or brought back, and why.
+"""The audit log: what was refused, withdrawn, disabled or enabled, and why.
 
-Invariant: an entry is written in the transaction of what it tells about, so that neither is without
+Invariant: an entry is written in the transaction of its change, so that neither is stored without
 the other; entries are only added.
 """
 

@@ -85,11 +85,11 @@ class Bots:
             return _get(connection, name).current
 
     def withdraw(self, name: str, reason: str = "withdrawn by its author") -> LadderBot:
-        """Take a bot out for its author."""
+        """Withdraw a bot, for its author."""
         return self._take_out(name, BotState.WITHDRAWN, reason)
 
     def disable(self, name: str, reason: str) -> LadderBot:
-        """Take a bot out for the ladder."""
+        """Disable a bot, for the ladder."""
         return self._take_out(name, BotState.DISABLED, reason)
 
     def _take_out(self, name: str, state: BotState, reason: str) -> LadderBot:
@@ -99,7 +99,7 @@ class Bots:
             return _get(connection, name)
 
     def enable(self, name: str) -> LadderBot:
-        """Give a bot games again; its strikes are forgotten."""
+        """Schedule games for a bot again; its strikes are reset."""
         with self._database.write() as connection:
             row = _row(connection, name)
             at = now(connection)
@@ -143,7 +143,7 @@ class Bots:
 def take_out(
     connection: Connection, bot_id: int, name: str, state: BotState, reason: str, at: int
 ) -> None:
-    """Give a bot no more games, in the running transaction."""
+    """Schedule no more games for a bot, in the running transaction."""
     connection.execute(
         update(schema.bots)
         .where(schema.bots.c.id == bot_id)

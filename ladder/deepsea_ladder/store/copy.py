@@ -1,4 +1,4 @@
-"""A whole ladder from one database to another, and whether a database is sound in itself.
+"""Copies a whole ladder from one database to another, and checks a database for damage.
 
 Invariant: what is copied is one snapshot, and it arrives in one transaction.
 """

@@ -1,8 +1,8 @@
-"""The way to the database: SQLite in one file, or PostgreSQL by URL.
+"""The database: SQLite in one file, or PostgreSQL by URL.
 
 Invariants: a write is one transaction under the one writer's lock, so that the order of commits is
 the order of sequence numbers; a read is one snapshot; time is the database's, so that the clocks of
-workers do not matter; what a driver raises leaves this module as a `StoreError`.
+workers do not matter; drivers' exceptions leave this module as a `StoreError`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from sqlalchemy.sql.functions import FunctionElement
 from deepsea_ladder.errors import StoreDamaged, StoreError, StoreUnavailable
 
 BUSY_SECONDS: Final = 30.0
-"""How long a write waits for another writer before it is refused."""
+"""Timeout of a write that waits for another writer."""
 STILL_SECONDS: Final = 30.0
-"""How long a transaction may stand still on PostgreSQL before the server undoes it."""
+"""Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
 
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:key)")
 _LOCK_KEY: Final = int.from_bytes(b"deepsea", "big")
@@ -89,7 +89,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction as the only writer; an exception undoes all of it."""
+        """One transaction as the only writer; an exception rolls it back."""
         with self._translated(), self.engine.connect() as connection:
             connection.execution_options(deepsea_writer=True)
             with connection.begin():
@@ -101,7 +101,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One snapshot of the database; nobody is kept waiting."""
+        """One snapshot of the database; blocks no writer."""
         with self._translated(), self.engine.connect() as connection:
             if self.path is None:
                 connection.execution_options(

@@ -1,8 +1,8 @@
-"""Games: how a result comes in, and what was played.
+"""Games: stores reported results, and reads played games.
 
-Invariants: the store plays a record again before it accepts it, and keeps the record as it would
+Invariants: the store re-runs a record before it accepts it, and stores the record as it would
 write it; the game, its ratings and the end of its job are one transaction; the first valid result
-of a job is its result, every other one changes nothing; what is refused is in the audit log.
+of a job is its result, every other one changes nothing; refusals are in the audit log.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LONGEST_RECORD: Final = 1 << 20
 
 
 class InvalidResult(Exception):
-    """This is no result of the job."""
+    """A report that is not a valid result of the job."""
 
 
 class Games:
@@ -55,9 +55,9 @@ class Games:
         self._policy = policy
 
     def report(self, job: Job, text: str) -> Receipt:
-        """Take in the record of a job's game; may be repeated when the answer did not come.
+        """Store the record of a job's game; retry it if there was no answer.
 
-        What `job` says of the game is not trusted: the store's own job is what counts.
+        The game in `job` is not trusted: the store's own job is what counts.
         """
         with self._database.read() as connection:
             row = _job(connection, job.id)
@@ -133,7 +133,7 @@ class Games:
     def _count_strikes(
         self, connection: Connection, game_id: str, seats: Sequence[SeatResult], at: int
     ) -> tuple[str, ...]:
-        """Take out bots that were not there too often in a row; their names."""
+        """Disable bots that did not start or crashed too often in a row; returns their names."""
         bots, versions = schema.bots, schema.bot_versions
         absent = {seat.version_id: seat.forfeit for seat in seats if seat.absent}
         playing = connection.execute(
@@ -187,7 +187,7 @@ def _was_leased(connection: Connection, job: Job) -> bool:
 def _accepted(
     text: str, job: Row[Any], season: StoredSeason, lineup: Sequence[BotVersion]
 ) -> GameRecord:
-    """The record, if it is that of this job's game and its re-run gives what it says."""
+    """The record, if it is of this job's game and its re-run gives the same result."""
     if len(text) > LONGEST_RECORD:
         raise InvalidResult(f"the record has {len(text)} characters, more than {LONGEST_RECORD}")
     try:

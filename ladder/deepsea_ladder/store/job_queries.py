@@ -1,7 +1,7 @@
-"""Looking at the queue of jobs.
+"""Queries of the job queue.
 
-Invariants: nothing here changes anything; what a run asks (`owners`, `leased`, `waiting`,
-`for_pairing`) does not read the jobs that are done.
+Invariants: read-only; the queries of a run (`owners`, `leased`, `waiting`, `for_pairing`) do not
+read the jobs that are done.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _jobs, _seats = schema.jobs, schema.job_seats
 
 
 class Queue:
-    """The jobs of a ladder, as people and runners look at them."""
+    """The queries of a ladder's jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def counts(self, season: StoredSeason) -> QueueCounts:
-        """How the season's jobs stand."""
+        """The counts of the season's jobs by status."""
         with self._database.read() as connection:
             at = now(connection)
             ours = _jobs.c.season_id == season.id
@@ -67,7 +67,7 @@ class Queue:
         )
 
     def waiting(self, season: StoredSeason) -> int:
-        """How many jobs nobody plays yet; quick however many were played."""
+        """The number of jobs that are not played yet; quick however many were played."""
         query = select(func.count()).where(
             _jobs.c.status == JobStatus.TODO, _jobs.c.season_id == season.id
         )
@@ -75,7 +75,7 @@ class Queue:
             return connection.execute(query).scalar_one()
 
     def leased(self, season: StoredSeason) -> int:
-        """How many jobs are being played, by this or other runners."""
+        """The number of jobs that are being played, by this or other runners."""
         query = select(func.count()).where(
             _jobs.c.status == JobStatus.LEASED, _jobs.c.season_id == season.id
         )
@@ -125,7 +125,7 @@ class Queue:
             )
 
     def owners(self, season: StoredSeason) -> list[str]:
-        """Who holds leases of the season's jobs."""
+        """The owners of leases of the season's jobs."""
         query = select(_jobs.c.owner).where(
             _jobs.c.status == JobStatus.LEASED, _jobs.c.season_id == season.id
         )

@@ -1,7 +1,7 @@
-"""What several parts of the store do to the queue of jobs, in a transaction that they have begun.
+"""Changes of the job queue for several parts of the store, in the caller's transaction.
 
-Invariants: a job that is not played because of a bot that was taken out says so; a job that failed
-too often is set aside, and the others go on.
+Invariants: a job that is cancelled because of a withdrawn or disabled bot says so; a job that
+failed too often is quarantined, and the others continue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEASON_CLOSED: Final = "the season was closed"
 
 
 def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
-    """Cancel what waits with any version of a bot; what is being played is played."""
+    """Cancel waiting jobs with any version of a bot; games that are being played are finished."""
     versions, jobs = schema.bot_versions, schema.jobs
     query = select(versions.c.id).where(versions.c.bot_id == bot_id)
     ours = connection.execute(query).scalars().all()
@@ -46,7 +46,7 @@ def end_attempt(
 def count_failure(
     connection: Connection, job: Row[Any], words: str, patience: int, at: int
 ) -> JobStatus:
-    """A leased job's attempt came to nothing: it waits again, or is set aside."""
+    """Note a failed attempt at a leased job: it waits again, or is quarantined."""
     failures, words = job.failures + 1, printable(words, schema.LONGEST_NOTE)
     status = JobStatus.QUARANTINED if failures >= patience else JobStatus.TODO
     if status is JobStatus.QUARANTINED:
@@ -57,7 +57,7 @@ def count_failure(
 
 
 def give_back(connection: Connection, job: Row[Any]) -> JobStatus:
-    """Let a job wait again, unless a bot of its line-up was taken out or the season closed."""
+    """Requeue a job, unless a bot of its line-up was taken out or the season closed."""
     versions, bots, seasons = schema.bot_versions, schema.bots, schema.seasons
     values: dict[str, Any] = {"status": JobStatus.TODO, "owner": None, "until": None}
     out = connection.execute(

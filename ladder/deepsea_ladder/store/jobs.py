@@ -1,8 +1,8 @@
-"""Jobs: games that are to be played, and the leases of those who play them.
+"""Jobs: the queue of scheduled games, and the leases of the runners that play them.
 
 Invariants: a job has its game id, seed and line-up from the start and keeps them; a lease runs by
-the database's clock and has a number, its attempt; a lease that ran out may be taken over, and the
-former owner's result still counts if it is the first.
+the database's clock and has a number, its attempt; another runner may take over an expired lease,
+and the former owner's result still counts if it is the first.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Jobs:
     def _take_over(
         self, connection: Connection, season: StoredSeason, at: int, count: int
     ) -> list[Row[Any]]:
-        """Leases that ran out and whose jobs may be tried again."""
+        """End expired leases; returns the jobs that may be retried."""
         expired = connection.execute(
             select(_jobs)
             .where(
@@ -132,7 +132,7 @@ class Jobs:
         ).all()
         again = []
         for row in expired:
-            words = f"nothing was heard of {row.owner}"
+            words = f"the lease of {row.owner} expired"
             end_attempt(connection, row.id, row.attempt, AttemptEnd.EXPIRED, words, at)
             status = count_failure(connection, row, words, self._policy.failures, at)
             if status is JobStatus.TODO:
@@ -159,7 +159,7 @@ class Jobs:
         ]
 
     def renew(self, held: Iterable[Job], seconds: float) -> int:
-        """Lengthen leases to `seconds` from now; how many were still the jobs' own."""
+        """Renew leases until `seconds` from now (heartbeat); returns how many were still valid."""
         with self._database.write() as connection:
             until = now(connection) + round(seconds * 1000)
             return sum(
@@ -189,7 +189,7 @@ class Jobs:
             return len(held)
 
     def fail(self, job: Job, reason: str) -> JobStatus:
-        """A void game: the job is tried again, or set aside. A former lease changes nothing."""
+        """Report a void game: retry or quarantine the job. A former lease changes nothing."""
         with self._database.write() as connection:
             at = now(connection)
             row = connection.execute(select(_jobs).where(_jobs.c.id == job.id)).one()
@@ -200,7 +200,7 @@ class Jobs:
             return count_failure(connection, row, reason, self._policy.failures, at)
 
     def requeue(self, game_id: str) -> JobStatus:
-        """Try a quarantined job again from the start."""
+        """Retry a quarantined job from the start."""
         with self._database.write() as connection:
             row = connection.execute(select(_jobs).where(_jobs.c.game_id == game_id)).first()
             if row is None or row.status != JobStatus.QUARANTINED:
@@ -212,7 +212,7 @@ class Jobs:
 
 
 def _seed_of_open(connection: Connection, season: StoredSeason) -> bytes:
-    """The seed of a season that still gets games."""
+    """The seed of a season that is not closed."""
     table = schema.seasons
     row = connection.execute(select(table).where(table.c.id == season.id)).one()
     if row.closed_at is not None:

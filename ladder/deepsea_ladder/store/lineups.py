@@ -1,4 +1,4 @@
-"""Who sits where in a job's game.
+"""The line-ups of jobs.
 
 Invariant: a job's seats are written with it and never changed.
 """

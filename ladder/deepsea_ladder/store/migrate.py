@@ -1,7 +1,7 @@
-"""Which schema a database has, and how it gets the one that this program knows.
+"""Checks and migrates the schema of a database.
 
-Invariants: a database is used with exactly the schema of `schema.REVISION`; an older one is brought
-up by the scripts in `migrations/`, all in one transaction; an unknown one is left alone.
+Invariants: a database is used only with exactly the schema of `schema.REVISION`; the scripts in
+`migrations/` upgrade an older one, all in one transaction; an unknown one is not changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def revision(connection: Connection) -> str | None:
 
 
 def check(database: Database) -> None:
-    """Refuse a database that this program cannot use as it is."""
+    """Refuse a database with another schema."""
     with database.read() as connection:
         found = _revision_at(database, connection)
     if found is None:
@@ -50,7 +50,7 @@ def check(database: Database) -> None:
 
 
 def upgrade(database: Database, scripts: Path = SCRIPTS) -> str | None:
-    """Bring an empty or older database up to the newest schema; the revision it had."""
+    """Migrate an empty or older database to the newest schema; returns its former revision."""
     config = _config(scripts)
     with database.write() as connection:
         found = _revision_at(database, connection)

@@ -1,4 +1,4 @@
-"""Ratings: reading them, and making them again from the games.
+"""Reads ratings, and recomputes them from the games.
 
 Invariants: ratings and sums are a fold over a season's games in sequence order, and `differences`
 compares what is stored with that fold bit for bit; a what-if changes nothing in the store.
@@ -116,9 +116,9 @@ class Ratings:
     def differences(
         self, season: StoredSeason, *, records: bool = False, limit: int = 20
     ) -> list[str]:
-        """What is stored of a season otherwise than it follows from its games; best nothing.
+        """The differences of a season's stored ratings and results from those of its games.
 
-        `records` plays every record again too, which takes milliseconds for each.
+        `records` also re-runs every record, which takes milliseconds for each.
         """
         found: list[str] = []
         tallies: dict[int, RatingTotals] = {}
@@ -137,9 +137,9 @@ class Ratings:
         return found[:limit]
 
     def rewrite(self, season: StoredSeason) -> int:
-        """Replace everything that follows from the season's games; how many games there are.
+        """Replace everything that is computed from the season's games; returns their number.
 
-        For a new arithmetic, or after `differences` that somebody has understood.
+        For a new arithmetic, or after `differences` that are understood.
         """
         table, seats = schema.ratings, schema.game_seats
         tallies: dict[int, RatingTotals] = {}

@@ -1,7 +1,7 @@
-"""How patient the store is.
+"""The store's limits of retries.
 
-Invariant: what is counted here never touches a rating; it decides what is tried again, and when
-somebody has to look.
+Invariant: these counts never change a rating; they decide what is retried, and when the operator
+must look.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ class RetryPolicy:
     """Numbers that an operator may choose."""
 
     failures: int = 5
-    """A job that failed so often is quarantined: void games, refused results, dead workers."""
+    """Failures after which a job is quarantined: void games, refused results, dead workers."""
     strikes: int = 3
-    """A bot that did not come, or crashed, in so many games in a row is disabled."""
+    """Games in a row in which a bot did not start or crashed, after which it is disabled."""

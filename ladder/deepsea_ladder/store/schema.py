@@ -1,4 +1,4 @@
-"""The tables. `migrations/` makes them; a test compares the two.
+"""The tables of the store. `migrations/` creates them; a test compares the two.
 
 Invariants: what was submitted and what was played is written once and never changed (archives,
 bot_versions, games, game_seats); floats are stored as `float.hex()`, so that a comparison is of

@@ -1,8 +1,8 @@
-"""Seasons: settings that never change, and the secret that their games' seeds come from.
+"""Seasons: their settings, which never change, and their secret seeds.
 
-Invariants: game number n of a season has the seed `game_seed(season's seed, n)`; the season's seed
-is committed to when it opens and shown when it is closed, so that nobody can have chosen the games'
-chance; a closed season gets no new games.
+Invariants: game number n of a season has the seed `game_seed(season's seed, n)`; the commitment
+to the season's seed is shown when it opens and the seed when it is closed, so that the games'
+seeds cannot have been chosen later; a closed season gets no new games.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Seasons:
             return _get(connection, season.name)
 
     def close(self, name: str) -> str:
-        """Give a season no more games; its seed in hex. Games that are played now still count."""
+        """Close a season; returns its seed in hex. Games that are being played still count."""
         table = schema.seasons
         with self._database.write() as connection:
             stored = _get(connection, name)

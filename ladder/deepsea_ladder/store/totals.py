@@ -1,4 +1,4 @@
-"""Reading and writing tallies in a transaction that somebody has begun.
+"""Reads and writes rating totals in the caller's transaction.
 
 Invariant: a rating goes through `float.hex()` both ways, so no bit of it is lost.
 """
