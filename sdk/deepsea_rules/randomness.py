@@ -17,7 +17,7 @@ SEED_BYTES: Final = 32
 
 
 class NumberSource(Protocol):
-    """Somebody else's chance, such as a bot's `random.Random`."""
+    """A source of random numbers, such as a `random.Random`."""
 
     def random(self) -> float:
         """A number from 0 up to, but not including, 1."""
