@@ -21,6 +21,9 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.match import MatchSettings, OnGame, OnVoid
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.sandbox.probe import IsolationLevel
@@ -88,6 +91,12 @@ if TYPE_CHECKING:
 @click.option(
     "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
 )
+@click.option(
+    "--show-output",
+    metavar="BOT",
+    multiple=True,
+    help="Show what this bot prints as it comes; may be given several times.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.pass_context
@@ -107,6 +116,7 @@ def command(
     freeze: bool,
     tcp: bool,
     in_process: bool,
+    show_output: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -127,6 +137,7 @@ def command(
     specs = [resolve(bot) for bot in bots]
     # A child process tests the sandbox while this one imports gRPC.
     with probe.look(level) as begun:
+        from deepsea_referee.bots.bot_output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results.folder import ResultsFolder
@@ -151,6 +162,7 @@ def command(
         seed=seed_from_text(seed_text),
         seating=seating,
         tables=tables,
+        output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs)),
     )
     with ExitStack() as opened:
         folder = opened.enter_context(ResultsFolder(out)) if out else None
@@ -158,7 +170,7 @@ def command(
         if as_json and document is None:
             document = opened.enter_context(ResultsJson())
 
-        with Progress(games, wanted=not quiet and games > 1) as progress:
+        with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:
 
             def on_game(outcome: GameResult, record: GameRecord) -> object:
                 progress.advance()
@@ -212,6 +224,22 @@ def _play(
     from deepsea_referee.match import run_match
 
     return run_match(settings, on_game, on_void)
+
+
+def _shown(
+    wanted: tuple[str, ...], words: tuple[str, ...], specs: Sequence[BotSpec]
+) -> frozenset[int]:
+    """The bots with output to show, named as on the command line or as in the table."""
+    from deepsea_referee.bots.resolve import with_unique_names
+
+    names = [bot.name for bot in with_unique_names(specs)]
+    found: set[int] = set()
+    for name in wanted:
+        bots = {i for i, known in enumerate(zip(words, names, strict=True)) if name in known}
+        if not bots:
+            raise UserError(f"--show-output {name!r} is none of the bots: {', '.join(names)}")
+        found |= bots
+    return frozenset(found)
 
 
 def _level(level: IsolationLevel, tcp: bool) -> IsolationLevel:

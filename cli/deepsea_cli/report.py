@@ -14,19 +14,21 @@ import click
 
 from deepsea_cli.output import say, say_lines
 from deepsea_cli.text_table import Column, grid
+from deepsea_referee.bots.bot_output import log_name
 from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.summary import (
     EXPLAINED,
     BotSummary,
     GameResult,
     MatchResult,
-    log_name,
     record_name,
 )
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import printable
 from deepsea_rules.time_control import duration_text
 
+OUTPUT_LINES: Final = 20
+"""How much of a bot's output is shown with a fault."""
 SHORT_SEED: Final = 24
 """A longer seed, such as a random one, is printed at the end only."""
 
@@ -50,6 +52,8 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     for name in result.computing_off_turn():
         say(f"{name} computes on others' turns (results.json has its share); --freeze stops that")
     explain_faults(result.faults, [bot.name for bot in result.bots])
+    if out is None:
+        _show_outputs(result)
     voids = [f"game {void.game}: {void.reason}" for void in result.voids]
     _explain("void game", result.voids.count, voids)
     _say_where(result, seed, out, again)
@@ -117,6 +121,16 @@ def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
         say(f"  and {len(kinds) - EXPLAINED} other kinds")
 
 
+def _show_outputs(result: MatchResult) -> None:
+    """The last lines that bots at fault printed; stderr only where no error has shown it."""
+    explained = {kind.bot for kind in result.faults if kind.first.error}
+    for bot, last in {log.bot: log for log in result.logs if log.text}.items():
+        text = last.stdout if bot in explained else last.text
+        if text:
+            say(f"the last output of {result.bots[bot].name} (--show-output has all of it):")
+            say_lines("\n".join(text.splitlines()[-OUTPUT_LINES:]), "    ")
+
+
 def _say_where(
     result: MatchResult, seed: str, out: Path | None, again: Sequence[str] | None
 ) -> None:
@@ -136,8 +150,12 @@ def _say_where(
     if len(seed) > SHORT_SEED:
         say(f"seed: {shlex.quote(seed)}")
     if out is not None:
-        for log in result.logs:
-            say(f"output of {result.bots[log.bot].name}: {out / log_name(log)}")
+        for log in result.logs[:EXPLAINED]:
+            if log.in_file:
+                name = result.bots[log.bot].name
+                say(f"output of {name}: {out / log_name(log.bot, log.start, log.worker)}")
+        if len(result.logs) > EXPLAINED:
+            say(f"and {len(result.logs) - EXPLAINED} other outputs there")
 
 
 def _say_how_to_explain(result: MatchResult, out: Path) -> None:

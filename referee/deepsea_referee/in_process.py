@@ -11,12 +11,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from deepsea_referee.bots.author_error import author_error
+from deepsea_referee.bots.bot_output import OutputPlan
+from deepsea_referee.bots.in_process_output import InProcessOutput
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import with_unique_names
 from deepsea_referee.errors import UserError
@@ -46,17 +47,25 @@ def run_match(
     Raises UserError for a bot that cannot be imported or does not return.
     """
     now_us = now_us or ThreadClock().now_us
-    players = [load(bot) for bot in settings.bots]
     result = settings.result(ISOLATION)
+    output = InProcessOutput(result.bots, settings.output)
+    players: list[AnyBot] = []
+    for number, bot in enumerate(settings.bots):
+        with output.redirected(number):
+            players.append(load(bot))
+    troubled: set[int] = set()
     try:
         with watch or HangWatch.of(settings.time_control) as watch:
             for number in settings.numbers():
-                outcome, record = play_number(settings, number, players, now_us, watch)
+                outcome, record = play_number(settings, number, players, now_us, watch, output)
+                troubled |= {outcome.seats[fault.seat] for fault in outcome.faults}
                 result.add(outcome, record.decisions)
                 if on_game is not None and isinstance(room := on_game(outcome, record), Future):
                     room.result()
     except KeyboardInterrupt:
         result.interrupted = True
+    finally:
+        result.logs += output.logs(troubled)
     return result
 
 
@@ -66,24 +75,28 @@ def play_number(
     players: Sequence[AnyBot],
     now_us: Callable[[], int],
     watch: HangWatch,
-    output: TextIO | None = None,
+    output: InProcessOutput | None = None,
 ) -> tuple[GameResult, GameRecord]:
     """Play one game of a match; `number` counts from 0.
 
     now_us  the clock that bots are charged by
     watch   a watch that is running
-    output  where goes what bots print, to stdout as to stderr; stderr by default
+    output  takes what bots print; without it that is lost
     Raises UserError for a bot that does not return; its stack is written to stderr.
     """
-    output = output or sys.stderr
     line_up = settings.line_up(number)
+    output = output or InProcessOutput(settings.bots, OutputPlan())
+
+    def on_seat(seat: int) -> None:
+        output.bot = line_up[seat]
+
     game = settings.game(number)
     hung: Hanging | None = None
     watch.game = game.game
     try:
-        with redirect_stdout(output), redirect_stderr(output):
+        with output.redirected():
             seated = [players[bot] for bot in line_up]
-            play_to_end(game, seated, on_error="forfeit", now_us=now_us)
+            play_to_end(game, seated, on_error="forfeit", now_us=now_us, on_seat=on_seat)
     except Hanging as hanging:
         hung = hanging
     finally:

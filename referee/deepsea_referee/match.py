@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
+from deepsea_referee.bots.bot_output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
@@ -62,6 +63,9 @@ class MatchSettings:
     """`fixed`: seat s has bot s in every game; `rotate`: bot s + i in game i."""
     tables: int = 1
     """Games at once over the same streams."""
+
+    output: OutputPlan = field(default_factory=OutputPlan)
+    """What is done with what bots print beside keeping its end in memory."""
 
     def __post_init__(self) -> None:
         if not MIN_PLAYERS <= len(self.bots) <= MAX_PLAYERS:
@@ -171,7 +175,7 @@ class _Match:
 
     async def play(self) -> None:
         settings = self._settings
-        pool = BotPool(self.result.bots, settings.hosting, self._clock)
+        pool = BotPool(self.result.bots, settings.hosting, self._clock, settings.output)
         self.result.logs = pool.logs
         self.result.off_turn = pool.off_turn
         numbers = iter(settings.numbers())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from multiprocessing.connection import Connection
 from typing import Final, Self, TypeAlias
 
-from deepsea_referee.bots.output_capture import BotLog
+from deepsea_referee.bots.bot_output import BotLog
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.in_process import run_match as run_in_process
 from deepsea_referee.match import MatchSettings, play_match

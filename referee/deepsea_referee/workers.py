@@ -164,7 +164,8 @@ class _Team:
 
     def _hire(self, share: MatchShare, deaths: int = 0) -> None:
         self._hired += 1
-        worker = _Worker(share, self._hired, deaths)
+        output = replace(share.output, worker=self._hired)
+        worker = _Worker(replace(share, output=output), self._hired, deaths)
         worker.start(self._context, self._in_process)
         self._workers.append(worker)
         # The process too, because a bot's child may hold the connection open.
@@ -226,7 +227,7 @@ class _Team:
         ending = self._dismiss(worker)
         if last.error is not None:
             raise last.error
-        self.result.logs += [replace(log, worker=worker.number) for log in last.logs]
+        self.result.logs += last.logs
         for ours, theirs in zip(self.result.off_turn, last.off_turn, strict=True):
             ours.add(theirs)
         self._replace(worker, ending)

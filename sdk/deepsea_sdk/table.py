@@ -124,18 +124,21 @@ def play_to_end(
     on_error: OnError = "raise",
     now_us: Callable[[], int] | None = None,
     opening: Sequence[Decision] = (),
+    on_seat: Callable[[int], object] = lambda seat: None,
 ) -> None:
     """Play a game to its end, as `play` does.
 
     opening  decisions that are played as they are: bots are asked, but their answers are dropped
+    on_seat  called with the seat before its bot's code runs
     """
-    _Table(refereed, bots, on_error, now_us, opening).play()
+    _Table(refereed, bots, on_error, now_us, opening, on_seat).play()
 
 
 class _Chair:
     """One seat: the bot in it and what it has been told."""
 
-    def __init__(self, bot: AnyBot, *, raises: bool) -> None:
+    def __init__(self, seat: int, bot: AnyBot, *, raises: bool) -> None:
+        self.seat = seat
         self.bot = SeatedBot(bot, raises=raises)
         self.seen = 0
         self.crash: str | None = None
@@ -152,6 +155,7 @@ class _Table:
         on_error: OnError,
         now_us: Callable[[], int] | None,
         opening: Sequence[Decision],
+        on_seat: Callable[[int], object],
     ) -> None:
         self.refereed = refereed
         self.game = refereed.game
@@ -159,7 +163,11 @@ class _Table:
         self.now_us = now_us
         self.now: Callable[[], float] = (lambda: now_us() / 1e6) if now_us else (lambda: 0.0)
         self.opening = opening
-        self.chairs = [_Chair(bot, raises=self.raises) for bot in bots]
+        self.on_seat = on_seat
+        self.chairs: list[_Chair] = []
+        for seat, bot in enumerate(bots):
+            on_seat(seat)
+            self.chairs.append(_Chair(seat, bot, raises=self.raises))
 
     def play(self) -> None:
         game, refereed = self.game, self.refereed
@@ -206,6 +214,7 @@ class _Table:
         """Run the bot's code, unless it has ended its program before."""
         if chair.crash is not None:
             return None
+        self.on_seat(chair.seat)
         try:
             return call()
         except SystemExit as error:

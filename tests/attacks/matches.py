@@ -28,6 +28,7 @@ from attacks import guard, raw
 from attacks.harness import Arena, _belongings
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
+from deepsea_referee.bots.bot_output import joined
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.game_loop import play_to_end
@@ -209,7 +210,7 @@ async def _play(
             session.close("the test is over")
         await asyncio.gather(*serving, return_exceptions=True)
         played.said = _reports_in(process)
-        played.log = process.log()
+        played.log = joined(*process.log())
         played.off_turn = process.session.off_turn
     assert "refuses to run outside" not in played.log
     return process._token

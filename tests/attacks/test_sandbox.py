@@ -22,7 +22,8 @@ import pytest
 
 from attacks import guard
 from attacks.harness import SMALL, Arena, Result, readable
-from deepsea_referee.bots.output_capture import KEPT_BYTES, OutputCapture
+from deepsea_referee.bots.bot_output import KEPT_BYTES
+from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.sandbox import run_once
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 

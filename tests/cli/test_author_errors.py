@@ -104,3 +104,22 @@ def test_of_other_languages_the_end_of_stderr_is_shown(run: Run, tmp_path: Path)
     done = run("match", written(tmp_path / "other", script), "greedy", *PLAIN)
     told_once(done, *(f"line {n}" for n in range(20, 40)))
     assert "line 19\n" not in done.err
+
+
+def test_what_a_bot_printed_is_shown_with_its_fault_and_live_on_request(
+    run: Run, tmp_path: Path
+) -> None:
+    text = BOOM.replace(
+        "raise KeyError", "print('\x1b[31mhere', view.dive)\n        raise KeyError"
+    )
+    bot = written(tmp_path / "loud", text)
+    done = run("match", bot, "greedy", "--in-process")
+    assert "the last output of loud (--show-output has all of it):\n" in done.out
+    assert "\n    \\x1b[31mhere 1\n" in done.out
+    assert done.err == ""
+    for name in ("loud", str(bot)):
+        done = run("match", bot, "greedy", *PLAIN, "--show-output", name)
+        assert done.err.count("loud| \\x1b[31mhere 1\n") == 3
+    done = run("match", bot, "greedy", "--show-output", "nobody")
+    assert done.status == 2
+    assert "'nobody' is none of the bots: loud, greedy" in done.err

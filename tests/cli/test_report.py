@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from deepsea_cli.report import report
-from deepsea_referee.bots.output_capture import BotLog
+from deepsea_referee.bots.bot_output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault, FaultReport
@@ -151,7 +151,7 @@ def test_void_games_are_reported_and_not_counted(capsys: pytest.CaptureFixture[s
 
 
 def test_logs_are_pointed_to(capsys: pytest.CaptureFixture[str]) -> None:
-    match = result(game(), logs=[BotLog(2, 1, "Traceback")])
+    match = result(game(), logs=[BotLog(2, 1, "Traceback", in_file=True)])
     assert "output of random: runs/bot-3-start-1.log\n" in said(capsys, match, Path("runs"))
 
 

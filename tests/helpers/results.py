@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepsea_referee.bots.output_capture import BotLog
+from deepsea_referee.bots.bot_output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault, FaultReport
@@ -80,5 +80,5 @@ def match() -> MatchResult:
     it.add(SHARED, decisions((0, 30), (1, 40)))
     it.add(FORFEITED, decisions((0, 10), (1, 90), (0, 20)))
     it.add_void(VOID)
-    it.logs.append(BotLog(1, 2, "--- stderr of b\nhelp\n"))
+    it.logs.append(BotLog(1, 2, stderr="help\n", in_file=True))
     return it

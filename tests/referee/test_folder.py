@@ -14,14 +14,14 @@ from deepsea_rules.record import GameRecord
 from helpers.results import FORFEITED, SHARED, VOID, match, record
 
 
-def test_a_folder_holds_records_logs_and_results(tmp_path: Path) -> None:
+def test_a_folder_holds_records_and_results(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     with ResultsFolder(folder) as files:
         for game in (SHARED, FORFEITED):
             files.add(game, record())
         files.add_void(VOID)
         files.finish(match())
-    names = ["bot-2-start-2.log", "game-0001.json", "game-0002.json", "results.json"]
+    names = ["game-0001.json", "game-0002.json", "results.json"]
     assert sorted(path.name for path in folder.iterdir()) == names
     assert GameRecord.from_json((folder / "game-0001.json").read_text()) == record()
     data = json.loads((folder / "results.json").read_text())

@@ -110,13 +110,11 @@ def test_a_bot_that_ends_its_program_forfeits_as_it_does_for_a_process(tmp_path:
         assert ours.faults[0].forfeit
 
 
-def test_what_bots_print_stays_off_stdout(
+def test_what_bots_print_stays_off_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here(settings(program(tmp_path, "loud", "print('aha')"), resolve("greedy"), games=1))
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "aha" in err
+    assert capsys.readouterr() == ("", "")
 
 
 def test_an_interrupt_keeps_the_games_that_are_complete() -> None:

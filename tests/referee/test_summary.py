@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deepsea_referee.bots.output_capture import BotLog
-from deepsea_referee.results.summary import EXPLAINED, log_name
+from deepsea_referee.bots.bot_output import log_name
+from deepsea_referee.results.summary import EXPLAINED
 from helpers.results import FAULT, FORFEITED, VOID, empty, match
 
 
@@ -67,5 +67,5 @@ def test_of_many_void_games_the_first_ones_are_kept() -> None:
 
 
 def test_logs_of_several_workers_have_different_names() -> None:
-    assert log_name(BotLog(1, 2, "")) == "bot-2-start-2.log"
-    assert log_name(BotLog(1, 2, "", worker=3)) == "bot-2-worker-3-start-2.log"
+    assert log_name(1, 2) == "bot-2-start-2.log"
+    assert log_name(1, 2, 3) == "bot-2-worker-3-start-2.log"

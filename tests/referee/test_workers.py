@@ -20,7 +20,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.results_json import ResultsJson
-from deepsea_referee.results.summary import GameResult, log_name
+from deepsea_referee.results.summary import GameResult
 from deepsea_referee.worker import MatchShare
 from deepsea_referee.workers import run_match
 from deepsea_rules.randomness import seed_from_text
@@ -135,7 +135,8 @@ def test_bots_as_processes_play_the_same_games_and_what_they_print_is_kept(tmp_p
     assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
     assert [game.forfeits for game in shared.games] == [game.forfeits for game in alone.games]
     assert {log.worker for log in shared.result.logs} == {1, 2}
-    assert len({log_name(log) for log in shared.result.logs}) == len(shared.result.logs)
+    places = {(log.bot, log.worker, log.start) for log in shared.result.logs}
+    assert len(places) == len(shared.result.logs)
     assert all("I go" in log.text for log in shared.result.logs)
     assert shared.result.isolation == "process"
     assert [row.off_turn is None for row in shared.result.summaries()] == [False, False]

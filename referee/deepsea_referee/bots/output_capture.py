@@ -1,8 +1,7 @@
-"""Captures a bot's output: limited in size and safe to print.
+"""Captures what a process prints to one of its streams.
 
-Invariants: the beginning and the end are kept, 64 KiB together, with a marker where bytes are left
-out. The output of a bot that prints without end is read slowly, so that the bot waits and not the
-referee. Every control character is escaped.
+Invariants: the end of it is kept; the output of a bot that prints without end is read slowly, so
+that the bot waits and not the referee.
 """
 
 from __future__ import annotations
@@ -10,37 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Final
 
-from deepsea_rules.printable import printable
+from deepsea_referee.bots.bot_output import KEPT_BYTES, OutputTail
 
-KEPT_BYTES: Final = 64 * 1024
 _CHUNK: Final = 16 * 1024
 _PAUSE_S: Final = 0.02
 _LAST_READS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class BotLog:
-    """What a bot printed; kept where something went wrong."""
-
-    bot: int
-    start: int
-    """Which start of its process it was, from 1."""
-    text: str
-    worker: int = 0
-    """Which of several workers started it, from 1; 0 if there are none."""
-
-
 class OutputCapture:
     """A pipe whose write end a bot inherits and whose read end the event loop reads."""
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        self._half = kept_bytes // 2
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._left_out = 0
+    def __init__(
+        self, sink: Callable[[bytes], None] | None = None, kept_bytes: int = KEPT_BYTES // 2
+    ) -> None:
+        """`sink` gets all that is read, as it comes."""
+        self._sink = sink
+        self.tail = OutputTail(kept_bytes)
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._reading, self.writing = os.pipe()
@@ -64,11 +51,8 @@ class OutputCapture:
         self._close()
 
     def text(self) -> str:
-        """The output that was kept, safe to print."""
-        if not self._left_out:
-            return escaped(bytes(self._head + self._tail))
-        marker = f"\n[... {self._left_out} bytes left out ...]\n"
-        return escaped(bytes(self._head)) + marker + escaped(bytes(self._tail))
+        """The end of what was read, safe to print."""
+        return self.tail.text()
 
     def _read(self) -> None:
         try:
@@ -77,7 +61,7 @@ class OutputCapture:
             return
         if not more:
             self._close()
-        elif self._left_out:
+        elif self.tail.left_out:
             self._loop.remove_reader(self._reading)
             self._pause = self._loop.call_later(_PAUSE_S, self._resume)
 
@@ -88,13 +72,9 @@ class OutputCapture:
     def _take(self) -> bool:
         """Read once; False at the end of the pipe."""
         data = os.read(self._reading, _CHUNK)
-        room = max(0, self._half - len(self._head))
-        self._head += data[:room]
-        self._tail += data[room:]
-        surplus = len(self._tail) - self._half
-        if surplus > 0:
-            del self._tail[:surplus]
-            self._left_out += surplus
+        self.tail.take(data)
+        if self._sink is not None:
+            self._sink(data)
         return bool(data)
 
     def _close(self) -> None:
@@ -105,9 +85,3 @@ class OutputCapture:
             self._pause.cancel()
         self._loop.remove_reader(self._reading)
         os.close(self._reading)
-
-
-def escaped(data: bytes) -> str:
-    """Text without control characters except line ends and tabs."""
-    text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-    return printable(text, keep="\n\t")

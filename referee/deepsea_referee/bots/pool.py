@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from deepsea_referee.bots.output_capture import BotLog
+from deepsea_referee.bots.bot_output import BotLog, OutputPlan
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, RefereeError
@@ -32,7 +32,15 @@ LOGS_KEPT: Final = 10
 class BotPool:
     """The running bots of a match: an async context manager that starts and stops them."""
 
-    def __init__(self, bots: Sequence[BotSpec], hosting: Hosting, clock: Clock) -> None:
+    def __init__(
+        self,
+        bots: Sequence[BotSpec],
+        hosting: Hosting,
+        clock: Clock,
+        output: OutputPlan | None = None,
+    ) -> None:
+        """`output` is what is done with what they print beside keeping its end."""
+        self._output = output or OutputPlan()
         self._hosting = hosting
         self._clock = clock
         self._folder = cleanup.private_folder()
@@ -119,7 +127,8 @@ class BotPool:
 
     async def _start(self, place: _Place) -> None:
         place.starts += 1
-        process = place.process = BotProcess(place.bot, self._hosting, self._clock)
+        output = self._output.open(place.number, place.bot.name, place.starts)
+        process = place.process = BotProcess(place.bot, self._hosting, self._clock, output)
         try:
             await process.start(self._folder / f"{place.number}-{place.starts}")
         except (EarlyEnd, RefereeError) as error:
@@ -133,9 +142,12 @@ class BotPool:
             return
         await process.stop()
         self.off_turn[place.number].add(process.session.off_turn)
-        if process.troubled and place.logs < LOGS_KEPT and (text := process.log()):
+        texts = ("", "")
+        if process.troubled and place.logs < LOGS_KEPT and any(texts := process.log()):
             place.logs += 1
-            self.logs.append(BotLog(place.number, place.starts, text))
+        if any(texts) or process.output.in_file:
+            by, in_file = self._output.worker, process.output.in_file
+            self.logs.append(BotLog(place.number, place.starts, *texts, by, in_file))
 
     async def _stop_all(self) -> None:
         await asyncio.gather(*(self._end(place) for place in self._places))

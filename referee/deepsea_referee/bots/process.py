@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from deepsea_referee.bots.author_error import author_error, last_words
+from deepsea_referee.bots.bot_output import BotOutput
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, RefereeError
@@ -90,7 +91,9 @@ class _Gauge:
 class BotProcess:
     """A bot's process. `session` is usable once `start` has returned, unless start-up timed out."""
 
-    def __init__(self, bot: BotSpec, hosting: Hosting, clock: Clock) -> None:
+    def __init__(
+        self, bot: BotSpec, hosting: Hosting, clock: Clock, output: BotOutput | None = None
+    ) -> None:
         self.bot = bot
         self.session = Session(clock)
         self.troubled = False
@@ -102,8 +105,10 @@ class BotProcess:
         self._token = fresh_token()
         self._server = SeatServer(self.session, self._token, clock)
         self._loop = asyncio.get_running_loop()
-        self._stdout = OutputCapture()
-        self._stderr = OutputCapture()
+        self.output = output or BotOutput()
+        to_stdout, to_stderr = self.output.sinks() or (None, None)
+        self._stdout = OutputCapture(to_stdout)
+        self._stderr = OutputCapture(to_stderr)
         self._contained: IsolatedProcess | None = None
         self._pidfd: int | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
@@ -154,6 +159,7 @@ class BotProcess:
         self._forget_pidfd()
         self._stdout.finish()
         self._stderr.finish()
+        self.output.close()
         if self._contained is not None:
             # In a thread: it may take a moment while other games' clocks run.
             await asyncio.to_thread(self._contained.close)
@@ -185,12 +191,9 @@ class BotProcess:
         """The last error that it wrote to stderr, as its author needs it."""
         return author_error(self._stderr.text(), self.bot.folder)
 
-    def log(self) -> str:
-        """Its output, as text that is safe to show; "" if it printed nothing."""
-        parts = (("stderr", self._stderr.text()), ("stdout", self._stdout.text()))
-        return "".join(
-            f"--- {name} of {self.bot.name}\n{text.rstrip()}\n" for name, text in parts if text
-        )
+    def log(self) -> tuple[str, str]:
+        """The end of its stdout and of its stderr, as text that is safe to show."""
+        return self._stdout.text(), self._stderr.text()
 
     def _spawn(self, socket: Path | None, address: str) -> None:
         launch = LaunchSpec(

@@ -15,7 +15,7 @@ from typing import Final, Self
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.results_json import ResultsJson
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, log_name, record_name
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, record_name
 from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_rules.record import GameRecord
 
@@ -73,10 +73,8 @@ class ResultsFolder:
         return self._thread.do(self.document.add_void, void)
 
     def finish(self, match: MatchResult) -> None:
-        """Write the logs, then results.json."""
+        """Write results.json, once everything that it names is there."""
         self._thread.finish()
-        for log in match.logs:
-            write_atomically(self._folder / log_name(log), log.text)
         write_atomically(self._folder / RESULTS, self.document.pieces(match))
 
     def _write_game(self, result: GameResult, record: str) -> None:

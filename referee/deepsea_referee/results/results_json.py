@@ -10,12 +10,13 @@ import json
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, log_name, record_name
+from deepsea_referee.bots.bot_output import BotLog, log_name
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, record_name
 
 FORMAT: Final = "deepsea-results/1"
 _PLACE: Final = struct.Struct("=QQ")
@@ -114,7 +115,12 @@ class ResultsJson:
                 yield f"{gap}\n  {row}"
                 gap = ","
             yield "\n ],\n" if gap else "],\n"
-        yield f' "logs": {_indented([log_name(log) for log in match.logs])}\n}}\n'
+        yield f' "logs": {_indented(log_names(match.logs))}\n}}\n'
+
+
+def log_names(logs: Iterable[BotLog]) -> list[str]:
+    """The files with the output of bots."""
+    return sorted(log_name(log.bot, log.start, log.worker) for log in logs if log.in_file)
 
 
 def _line(value: object) -> str:

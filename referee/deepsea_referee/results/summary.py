@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Self, TypeVar
 
-from deepsea_referee.bots.output_capture import BotLog
+from deepsea_referee.bots.bot_output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.latency_histogram import LatencyHistogram
@@ -203,9 +203,3 @@ class MatchResult:
 def record_name(game: int) -> str:
     """The file of a game's record; `game` counts from 1."""
     return f"game-{game:04}.json"
-
-
-def log_name(log: BotLog) -> str:
-    """The file of a bot's output."""
-    worker = f"-worker-{log.worker}" if log.worker else ""
-    return f"bot-{log.bot + 1}{worker}-start-{log.start}.log"

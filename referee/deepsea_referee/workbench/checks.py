@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from deepsea_referee.bots.bot_output import joined
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
@@ -83,7 +84,7 @@ async def examine(
                 findings += [await examination.preset(rules) for rules in PRESETS.values()]
                 findings += examination.clock()
                 findings += examination.play()
-                findings += hints(process.log())
+                findings += hints(joined(*process.log()))
                 findings += [
                     await examination.late_answer(),
                     await examination.dropped(),

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from deepsea_referee.bots.loading import load
@@ -124,13 +122,8 @@ def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) 
     size, now_us = len(settings.line_ups), ThreadClock().now_us
     numbers = range(block * size, (block + 1) * size)
     # What bots print in hundreds of games is nobody's reading.
-    with (
-        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
-        HangWatch.of(settings.time_control) as watch,
-    ):
-        return [
-            play_number(settings, number, players, now_us, watch, nowhere) for number in numbers
-        ]
+    with HangWatch.of(settings.time_control) as watch:
+        return [play_number(settings, number, players, now_us, watch) for number in numbers]
 
 
 # Several processes, each with its own bots
