@@ -114,16 +114,16 @@ def _print_losses(reports: Reports, names: Sequence[str]) -> None:
 
 
 def _print_draws(reports: Reports) -> None:
-    print("\nPairs that shared a placement, and how often these defaults foretold it.\n")
-    print("| seats | happened | foretold |")
+    print("\nPairs that shared a placement, and how often these defaults predicted it.\n")
+    print("| seats | happened | predicted |")
     print("|---|---|---|")
     for seats in SEATS:
         report = reports[OURS, seats]
-        print(f"| {seats} | {report.draws_happened:.1%} | {report.draws_foretold:.1%} |")
+        print(f"| {seats} | {report.draws_happened:.1%} | {report.draws_predicted:.1%} |")
 
 
 def _print_bins(reports: Reports) -> None:
-    print("\nHow often the favourite of a pair was better, in %, by how often it was foretold.\n")
+    print("\nHow often the favourite of a pair was better, in %, by how often it was predicted.\n")
     heads = [f"{50 + 5 * slot}-{55 + 5 * slot}" for slot in range(10)]
     print(f"| parameters | seats | {' | '.join(heads)} |")
     print("|---" * 12 + "|")
@@ -131,7 +131,7 @@ def _print_bins(reports: Reports) -> None:
         for seats in SEATS:
             cells = ["-"] * 10
             for found in reports[name, seats].bins:
-                slot = min(int((2.0 * found.foretold - 1.0) * 10), 9)
+                slot = min(int((2.0 * found.predicted - 1.0) * 10), 9)
                 cells[slot] = f"{100 * found.happened:.0f}"
             print(f"| {name} | {seats} | {' | '.join(cells)} |")
 

@@ -1,8 +1,8 @@
-"""How well ratings foretell placings, and which parameters foretell them best.
+"""How well ratings predict placings, and which parameters predict them best.
 
-Laws: every game is foretold from the games before it, then folded in; the measure is log-loss, the
-mean of -ln(the probability that was given to what happened), so less is better and certainty that
-fails is punished; bots of one ladder never meet those of another.
+Invariants: every game is predicted from the games before it, then folded in; the measure is
+log-loss, the mean of -ln(the probability that was given to what happened), so less is better and
+certainty that fails is punished; bots of one ladder never meet those of another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Bin(NamedTuple):
     """Forecasts of about the same chance, and what came of them."""
 
     forecasts: int
-    foretold: float
+    predicted: float
     """Their mean chance of placing better than the other, a draw counting half."""
     happened: float
     """How often it did."""
@@ -47,7 +47,7 @@ class Calibration(NamedTuple):
     """Log-loss per pair of players: better, level or worse."""
     placement_loss: float
     """Log-loss per player: its placement among all at the table."""
-    draws_foretold: float
+    draws_predicted: float
     draws_happened: float
     bins: tuple[Bin, ...]
 
@@ -71,17 +71,17 @@ def calibrate(
 ) -> Calibration:
     """All figures for some ladders; slower than `pair_loss`."""
     games = pairs = players = 0
-    loss = placement_loss = draws_foretold = draws_happened = 0.0
+    loss = placement_loss = draws_predicted = draws_happened = 0.0
     counts = [0] * bins
-    foretold, happened = [0.0] * bins, [0.0] * bins
+    predicted, happened = [0.0] * bins, [0.0] * bins
 
     def see(game: GameOutcome, ratings: list[Rating]) -> None:
-        nonlocal games, pairs, players, loss, placement_loss, draws_foretold, draws_happened
+        nonlocal games, pairs, players, loss, placement_loss, draws_predicted, draws_happened
         games += 1
         for chances, one, other in _pairs(parameters, game, ratings):
             pairs += 1
             loss -= math.log(max(_chance_of(chances, one, other), _LEAST))
-            draws_foretold += chances.draw
+            draws_predicted += chances.draw
             draws_happened += one == other
             # Seen from the favourite, so that every pair counts once and is never cut in half.
             share = chances.better + 0.5 * chances.draw
@@ -90,7 +90,7 @@ def calibrate(
                 share, points = 1.0 - share, 1.0 - points
             slot = min(int((2.0 * share - 1.0) * bins), bins - 1)
             counts[slot] += 1
-            foretold[slot] += share
+            predicted[slot] += share
             happened[slot] += points
         rows = placement_chances(parameters, ratings)
         for row, placement in zip(rows, game.placements, strict=True):
@@ -104,11 +104,11 @@ def calibrate(
         pairs,
         loss / max(pairs, 1),
         placement_loss / max(players, 1),
-        draws_foretold / max(pairs, 1),
+        draws_predicted / max(pairs, 1),
         draws_happened / max(pairs, 1),
         tuple(
             Bin(count, f / count, h / count)
-            for count, f, h in zip(counts, foretold, happened, strict=True)
+            for count, f, h in zip(counts, predicted, happened, strict=True)
             if count
         ),
     )
@@ -117,7 +117,7 @@ def calibrate(
 def fit(
     ladders: Sequence[Ladder], start: RatingParameters, smallest_step: float = 0.02
 ) -> RatingParameters:
-    """The beta, tau and draw probability that foretell these games best; mu and sigma stay.
+    """The beta, tau and draw probability that predict these games best; mu and sigma stay.
 
     Only ratios matter, so sigma sets the scale. Each parameter in turn is multiplied or divided by
     a factor as long as that helps; then the factors shrink, down to `smallest_step`.

@@ -1,7 +1,7 @@
 """From the shell prompt to the result, against the import that cannot be avoided.
 
-Laws: whole programs are started, in turns with the bare import, and medians compared; once before
-that, so that compiled code is on the disk, as it is for whoever has run the program before.
+Invariants: whole programs are started, in turns with the bare import, and medians compared; once
+before that, so that compiled code is on the disk, as it is for whoever has run the program before.
 """
 
 from __future__ import annotations

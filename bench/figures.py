@@ -1,7 +1,7 @@
 """What a benchmark of the goals says: rows with a figure, a goal, and whether it is met.
 
-Law: a figure that has a goal is a ratio of two things that were measured in the same run, or a rate
-that the goal names as a number; rows without a goal are there to be compared with.
+Invariant: a figure that has a goal is a ratio of two things that were measured in the same run, or
+a rate that the goal names as a number; rows without a goal are there to be compared with.
 """
 
 from __future__ import annotations

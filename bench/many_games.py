@@ -1,8 +1,8 @@
 """Many games at once between the same processes, over the same streams.
 
-Laws: real processes that answer at once; decisions a second from the time when all tables are taken
-until the first ones stay empty; the bare ping-pong is measured before and after each number of
-tables, with messages as long as those of one game at a time.
+Invariants: real processes that answer at once; decisions a second from the time when all tables are
+taken until the first ones stay empty; the bare ping-pong is measured before and after each number
+of tables, with messages as long as those of one game at a time.
 """
 
 from __future__ import annotations

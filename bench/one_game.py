@@ -1,10 +1,10 @@
 """One game at a time: what the referee and the SDK add to the messages themselves.
 
-Laws: bots are real processes that answer at once, over the real referee; between two games the bare
-ping-pong is measured by the same process, with messages as long as the match's, once with one
-process at the other end and once with two in turn as in a game; medians are compared. A game's time
-is all that passes between two ping-pongs. What a decision is made of comes from the same run; what
-is left over is what sessions, clocks and event loops take.
+Invariants: bots are real processes that answer at once, over the real referee; between two games
+the bare ping-pong is measured by the same process, with messages as long as the match's, once with
+one process at the other end and once with two in turn as in a game; medians are compared. A game's
+time is all that passes between two ping-pongs. What a decision is made of comes from the same run;
+what is left over is what sessions, clocks and event loops take.
 """
 
 from __future__ import annotations

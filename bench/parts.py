@@ -1,8 +1,8 @@
 """What one decision is made of, apart from the messages' way: rules, bytes, and the bot's SDK.
 
-Laws: the referee's and the SDK's own functions are called one after the other for whole games, as
-`match` and `client` call them; each part has the median of all its times, so that what the machine
-does meanwhile does not count.
+Invariants: the referee's and the SDK's own functions are called one after the other for whole
+games, as `match` and `client` call them; each part has the median of all its times, so that what
+the machine does meanwhile does not count.
 """
 
 from __future__ import annotations

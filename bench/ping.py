@@ -1,7 +1,7 @@
 """A bare ping-pong between two Python processes: what a decision cannot cost less than.
 
-Laws: a bidirectional gRPC stream on a Unix socket, raw bytes both ways, the server in this process
-as the referee's are, each client a process of its own as a bot is, and nothing else done.
+Invariants: a bidirectional gRPC stream on a Unix socket, raw bytes both ways, the server in this
+process as the referee's are, each client a process of its own as a bot is, and nothing else done.
 Run as a program this module is the client: `python ping.py ADDRESS BYTES`.
 """
 

@@ -1,8 +1,8 @@
 """Tables in this process, and roll-outs, beside other programs that play games.
 
-Laws: one thread; CPU time, so that others on the machine do not count; bots and roll-outs choose by
-chance among the legal actions. The other programs choose alike, play their own games, and are left
-out where they are not installed; what they call a step is one player's action.
+Invariants: one thread; CPU time, so that others on the machine do not count; bots and roll-outs
+choose by chance among the legal actions. The other programs choose alike, play their own games, and
+are left out where they are not installed; what they call a step is one player's action.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python bench/variance.py [BLOCKS] [PAIR...]     such as  400 heuristic/greedy
 
-Laws: the same number of games is spent in three ways: on independent games with seats by lot, on
-games with seats swapped but a seed each, and on blocks; everything follows from the seed in here.
+Invariants: the same number of games is spent in three ways: on independent games with seats by lot,
+on games with seats swapped but a seed each, and on blocks; everything follows from the seed in
+here.
 """
 
 from __future__ import annotations

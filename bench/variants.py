@@ -1,7 +1,7 @@
 """Bots of many strengths, made of the sample bots, for measurements of the ladder.
 
-Laws: a variant decides by its view and the game's commitment alone, so a game is its line-up and
-its seed; the sample bot that searches is left out, since it thinks for as long as it is let.
+Invariants: a variant decides by its view and the game's commitment alone, so a game is its line-up
+and its seed; the sample bot that searches is left out, since it thinks for as long as it is let.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`match --workers N`: does the throughput grow with the cores?
 
-Laws: trusted bots in the workers' own processes, so that a job keeps one core busy; the rate is
-that of games as they reach the process that counts them. With bots as processes one job keeps two
-cores busy and more: those rates are only there to be seen.
+Invariants: trusted bots in the workers' own processes, so that a job keeps one core busy; the rate
+is that of games as they reach the process that counts them. With bots as processes one job keeps
+two cores busy and more: those rates are only there to be seen.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python tools/gen_proto.py            write the folder anew
     python tools/gen_proto.py --check    exit 1 if the folder is not what the proto gives
 
-Laws: the folder holds nothing but what this program writes; generated code is never edited. It
-needs grpcio-tools and mypy-protobuf in the environment of the interpreter that runs it.
+Invariants: the folder holds nothing but what this program writes; generated code is never edited.
+It needs grpcio-tools and mypy-protobuf in the environment of the interpreter that runs it.
 """
 
 from __future__ import annotations

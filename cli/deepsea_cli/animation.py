@@ -1,6 +1,6 @@
-"""A game that plays itself in the terminal.
+"""Animates a game in the terminal.
 
-Laws: the terminal is given back as it was, whatever happens; a key works at any moment; time
+Invariants: the terminal's state is restored, whatever happens; a key works at any moment; time
 passes only while waiting for one.
 """
 

@@ -1,7 +1,7 @@
-"""One position, drawn: air, submarine, trail, divers.
+"""Draws one position: air, submarine, trail, divers.
 
-Laws: a drawing fits the width it is given, from 60 columns on; a steady one keeps its height while
-the trail shrinks, so that an animation stands still; colours only repeat what characters say.
+Invariants: a drawing fits the given width, from 60 columns on; a steady one keeps its height while
+the trail shrinks, so that an animation does not move; colours only repeat what characters say.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`deepsea-referee debug`: what would my bot do now, in a game that was played?
+"""`deepsea-referee debug`: shows what a bot would do now in a recorded game.
 
-Laws: the bot runs in this thread and gets exactly what its seat got; nothing of what it raises is
-caught, so that a debugger stops where it happened.
+Invariants: the bot runs in this thread and gets exactly what its seat received; its exceptions are
+not caught, so that a debugger stops where they are raised.
 """
 
 from __future__ import annotations

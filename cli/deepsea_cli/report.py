@@ -1,6 +1,6 @@
 """Prints the results of a match.
 
-Law: the numbers are `MatchResult`'s, nothing is computed here.
+Invariant: the numbers are `MatchResult`'s, nothing is computed here.
 """
 
 from __future__ import annotations

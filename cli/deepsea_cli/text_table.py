@@ -1,8 +1,8 @@
-"""Tables that fit.
+"""Tables that fit the width of the output.
 
-Laws: a table never wraps: it leaves out what it can do without, the last to go first named, and
-shortens names before it cuts anything else; numbers are never cut. It is made without rich's
-tables, which take longer to import than a table of results should take to appear.
+Invariants: a table never wraps: it leaves out the least important columns, and shortens names
+before it cuts anything else; numbers are never cut. It does not use rich's tables, which take
+longer to import than a table of results should take to appear.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A match of trusted bots in this process: the same games without processes and gRPC.
 
-Laws: bots that decide by what they are told alone make the records that their processes make,
-times aside; a bot is charged the time in which its thread ran or slept, not that in which a busy
-host gave it no CPU; a bot that does not return ends the run; nothing keeps bots apart.
+Invariants: bots whose decisions depend only on the game give the same records as in processes,
+except for times; a bot is charged the time in which its thread ran or slept, not that in which a
+busy host gave it no CPU; a bot that does not return ends the run; bots are not isolated.
 """
 
 from __future__ import annotations

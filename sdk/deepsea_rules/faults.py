@@ -1,7 +1,7 @@
-"""What a bot can do wrong, and what it costs.
+"""Faults: what a bot can do wrong, and the cost.
 
-Laws: a fault is always the bot's; trouble of the referee's own side is no fault and voids the game.
-Each fault is answered with the default action, so that the others' game stays whole.
+Invariants: a fault is always the bot's; an error of the referee is not a fault and voids the game.
+After a fault the default action is played, so that the game of the others stays complete.
 """
 
 from __future__ import annotations

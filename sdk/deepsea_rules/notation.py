@@ -2,16 +2,16 @@
 
     TRAIL | DIVERS | CLOCK          1 1 x 2 [12] {34} | A5v:1,[23] *B0v Ch1/4=12,1 | d2 a17 search
 
-Laws: `format_position(parse_position(text))` is the canonical form of `text`, and canonical text
-comes back to the letter; a value is written only where the writer may know it; what is not written
-is dealt from a seed, consistently with what is.
+Invariants: `format_position(parse_position(text))` is the canonical form of `text`, and canonical
+text comes back unchanged; a value is written only where the writer may know it; values that are not
+written are dealt from a seed, consistently with the others.
 
 The parts:
     TRAIL   from the submarine outward: 3 = a level-3 chip, x = a blank, [12] = a stack, {12} = a
             pile laid by stranded divers and not carried since; 3=9 gives a value, [1=0,2] in stacks
     DIVERS  [*]SEAT PLACE FACING [!] [:cargo] [/bank]; * = to move; PLACE 0 aboard, n = space n,
             h1 = first one home; FACING v down or ^ homeward; ! = barred for the rest of the dive
-    CLOCK   d1 a25 [s2] [turn|roll|search|order|over]: dive, true air, quiet turns, phase
+    CLOCK   d1 a25 [s2] [declare|roll|search|order|over]: dive, true air, quiet turns, phase
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The position of a game and its moves, checked: the engine's face.
+"""The engine: a position of a game, and its moves with checks.
 
-Laws: it moves by explicit actions and explicit dice and draws no number itself; whatever it refuses
-raises and changes nothing.
+Invariants: it moves by explicit actions and explicit dice and draws no number itself; a refused
+move raises and changes nothing.
 
-A state is mutable, because roll-outs copy and play thousands of them; `clone` is the way to look
-ahead. What a position holds is in `position.py`, its moves without checks are in `moves.py`.
+A state is mutable, because roll-outs copy and play thousands of them; use `clone` to look ahead.
+What a position has is in `position.py`, its moves without checks are in `moves.py`.
 """
 
 from __future__ import annotations

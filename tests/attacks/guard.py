@@ -1,7 +1,7 @@
 """Keeps a hostile program from running anywhere but in a sandbox.
 
-Laws: every hostile program begins with `run`, which refuses (exit status 86) unless this process
-has a pid, network, user, mount and ipc namespace of its own, is not uid 0 outside, has no
+Invariants: every hostile program begins with `run`, which refuses (exit status 86) unless this
+process has a pid, network, user, mount and ipc namespace of its own, is not uid 0 outside, has no
 capability, no network interface but lo and no gain of rights ahead. It believes nothing that it is
 told: the numbers of the host's namespaces come from the test, but each other sign is looked at too
 and one missing is enough to refuse. Time is bounded by an alarm. Standard library only.

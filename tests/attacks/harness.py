@@ -1,6 +1,6 @@
 """Runs hostile programs in a sandbox that was just verified, and looks for what they left.
 
-Laws: a program is copied with the guard into a folder of its own; it gets the numbers of the
+Invariants: a program is copied with the guard into a folder of its own; it gets the numbers of the
 host's namespaces and must find itself elsewhere. After every run: no process, control group,
 folder, mount or descriptor more than before, and the bot's folder as it was.
 """

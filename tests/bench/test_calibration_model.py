@@ -45,7 +45,7 @@ def test_of_the_first_game_nothing_is_known() -> None:
     assert calibrate(parameters, [[game]]).placement_loss == pytest.approx(math.log(2.0), abs=0.01)
 
 
-def test_what_was_foretold_costs_less_the_more_often_it_happens() -> None:
+def test_what_was_predicted_costs_less_the_more_often_it_happens() -> None:
     games = [GameOutcome(number, (1, 2), (1, 2)) for number in range(1, 30)]
     losses = [pair_loss(PARAMETERS, [games[:count]]) for count in (1, 5, 15, 29)]
     assert losses == sorted(losses, reverse=True)
@@ -56,7 +56,7 @@ def test_ladders_do_not_know_of_each_other() -> None:
     assert pair_loss(PARAMETERS, [games, games]) == pytest.approx(pair_loss(PARAMETERS, [games]))
 
 
-def test_void_games_are_not_foretold() -> None:
+def test_void_games_are_not_predicted() -> None:
     games = [GameOutcome(1, (1, 2), (1, 2)), GameOutcome(2, (1, 2), (2, 1), void=True)]
     assert calibrate(PARAMETERS, [games]) == calibrate(PARAMETERS, [games[:1]])
 
@@ -74,7 +74,7 @@ def test_the_parameters_that_made_the_games_are_calibrated() -> None:
     ladders = [made_ladder(PARAMETERS, 150, str(seed)) for seed in range(3)]
     report = calibrate(PARAMETERS, ladders, bins=4)
     for bin_ in report.bins:
-        assert bin_.happened == pytest.approx(bin_.foretold, abs=4.0 * 0.5 / bin_.forecasts**0.5)
+        assert bin_.happened == pytest.approx(bin_.predicted, abs=4.0 * 0.5 / bin_.forecasts**0.5)
     assert report.pair_loss < pair_loss(PACKAGE_DEFAULTS, ladders)
 
 

@@ -1,4 +1,4 @@
-"""Laws that hold for every game, under presets and under any rule set that makes sense.
+"""Properties that hold for every game, under presets and under any rule set that makes sense.
 
 The strongest of them: a second engine, written from the rules page alone, sees the same game.
 """
