@@ -133,7 +133,7 @@ def command(
     rules = load_rules(rules_text)
     from deepsea_cli.compare_report import document, report
     from deepsea_referee.bots.process import Hosting
-    from deepsea_referee.bots.resolve import resolve, with_unique_names
+    from deepsea_referee.bots.resolve import resolve, split_list, with_unique_names
     from deepsea_referee.sandbox.probe import choose
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.comparison_folder import ComparisonFolder, kept_seed
@@ -146,7 +146,7 @@ def command(
     seed_text = fresh_seed().hex()[:16] if seed is None else seed
     pair = [resolve(a), resolve(b)]
     names = [bot.name for bot in with_unique_names(pair)]
-    others = [resolve(name.strip()) for name in field.split(",") if name.strip()]
+    others = [resolve(bot) for bot in split_list(field)]
     bots, line_ups, ours, theirs = seated(pair[0], pair[1], others, seats)
     most = blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS)
     settings = BlockSettings(

@@ -36,7 +36,11 @@ def report(
     )
     click.echo()
     wide = [max(8, min(len(name), 16)) for name in (a, b)]
-    heads = [f"{name[:w]:>{w}}" for name, w in zip((a, b), wide, strict=True)]
+    # The end of a long name has its parameters, in which A and B may differ alone.
+    heads = [
+        f"{name if len(name) <= w else '…' + name[1 - w :]:>{w}}"
+        for name, w in zip((a, b), wide, strict=True)
+    ]
     click.echo(f"{'':15}  {'  '.join(heads)}  difference  {_percent(alpha)} interval")
     rows: tuple[tuple[str, int, int, ConfidenceSequence], ...] = (
         ("placement score", 0, 3, comparison.placement),

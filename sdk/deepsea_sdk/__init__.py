@@ -33,6 +33,8 @@ from .chances import MANY_TURNS, ROLLS, home_chance, turns_left
 from .clock import Clock
 from .errors import ConnectionRejected, IllegalAnswer, NotInMatch, SdkError, WireError
 from .launch import ADDRESS as _ADDRESS
+from .parameters import VARIABLE as _PARAMETERS
+from .parameters import apply as _apply_parameters
 from .rollout import Policy, roll_out
 from .sensible import sensible
 from .table import LocalGame, play
@@ -93,6 +95,11 @@ def run(bot: NewBot) -> None:
     # At the end the system takes everything back at once; looking for garbage first takes longer
     # than what it frees is worth.
     atexit.register(gc.freeze)
+    if text := os.environ.get(_PARAMETERS, ""):
+        try:
+            bot = _apply_parameters(text, bot, sys.modules["__main__"])
+        except (TypeError, ValueError) as error:
+            raise SystemExit(f"parameters {text!r}: {error}") from None
     # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
     from .client import run as run_client
     from .hints import with_hints

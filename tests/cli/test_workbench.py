@@ -100,6 +100,18 @@ def test_faults_are_told_apart(run: Run, tmp_path: Path) -> None:
     assert "blocks without a fault of either: 0" in done.out
 
 
+def test_a_sweep_names_bots_with_parameters(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(BOT.format(deed="self.most").replace("    def", "    most = 3\n    def", 1))
+    one, two = f"{file},most=1", f"{file},most=2"
+    words = ("--in-process", "--blocks", 1, "--seed", "x", "--field", f"{one},greedy")
+    done = run("compare", one, two, *words, "--json")
+    document = json.loads(done.out)
+    assert (document["a"], document["b"]) == ("mine,most=1", "mine,most=2")
+    assert (document["seats"], document["same_program"]) == (4, False)
+    assert " mine,most=1  mine,most=2  difference" in run("compare", one, two, *words).out
+
+
 def test_a_comparison_goes_on_from_its_folder(run: Run, tmp_path: Path) -> None:
     words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks")
     whole = run(*words, 12)

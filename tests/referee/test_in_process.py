@@ -110,6 +110,48 @@ def test_a_bot_that_ends_its_program_forfeits_as_it_does_for_a_process(tmp_path:
         assert ours.faults[0].forfeit
 
 
+PARAMETERS = """
+from deepsea_sdk import Bot, run
+
+class Mine(Bot):
+    most = 9
+
+    def search(self, view):
+        return "take" if view.can_take and view.me.load < self.most else "leave"
+
+class Other(Mine):
+    most = 8
+
+{guard}run(Mine)
+"""
+
+
+@pytest.mark.parametrize("guard", ["", "if __name__ == '__main__': "])
+def test_parameters_reach_bots_here_and_in_processes(tmp_path: Path, guard: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(PARAMETERS.format(guard=guard), encoding="utf-8")
+    records = {}
+    for more in (":Mine", ",most=1", ":Other,most=1") if not guard else (":Other,most=1",):
+        what = settings(resolve(f"{file}{more}"), resolve("greedy"), games=1)
+        ours, theirs = here(what), with_processes(what)
+        assert without_times(ours.records[0]) == without_times(theirs.records[0])
+        seat = ours.records[0].seats[0]
+        assert seat.name == f"mine{more}"
+        records[more] = ours.records[0].decisions
+    if not guard:
+        actions = {more: [d.action for d in made] for more, made in records.items()}
+        assert actions[",most=1"] == actions[":Other,most=1"] != actions[":Mine"]
+
+
+def test_parameters_that_a_bot_does_not_have_end_the_match(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(PARAMETERS.format(guard=""), encoding="utf-8")
+    what = settings(resolve(f"{file},least=1"), resolve("greedy"), games=1)
+    for play in (here, with_processes):
+        with pytest.raises(UserError, match="class Mine has no attribute least"):
+            play(what)
+
+
 def test_what_bots_print_stays_off_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

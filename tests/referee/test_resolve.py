@@ -14,9 +14,11 @@ from deepsea_bundle.archive import digest
 from deepsea_bundle.errors import BundleError
 from deepsea_referee.bots.resolve import (
     BotSpec,
+    _exists,
     bundle_for_ladder,
     resolve,
     sample_bots,
+    split_list,
     unpacked_bot,
     with_unique_names,
 )
@@ -78,6 +80,37 @@ def test_the_nearest_bot_is_proposed(
     with pytest.raises(UserError, match="there is no bot") as caught:
         resolve(text.format(tmp=tmp_path))
     assert f"did you mean {meant.format(tmp=tmp_path)!r}?" in str(caught.value)
+
+
+def test_parameters_are_part_of_name_and_digest(tmp_path: Path) -> None:
+    file = write(tmp_path / "my_bot.py")
+    plain = resolve(str(file))
+    with_them = resolve(f"{file}:Fast,safe=0.90,deep=3")
+    assert with_them.name == "my_bot:Fast,deep=3,safe=0.9"
+    assert with_them.parameters == ":Fast,deep=3,safe=0.9"
+    assert with_them.command == plain.command
+    assert with_them == resolve(f"{file}:Fast,deep=3,safe=.9")
+    digests = {resolve(f"{file}{more}").digest for more in ("", ",deep=3", ",deep=4", ":deep")}
+    assert len(digests) == 4
+    assert resolve("greedy,depth=3").name == "greedy,depth=3"
+    odd = write(tmp_path / "odd,a=1")
+    assert _exists(str(odd))
+    with pytest.raises(BundleError, match="neither"):
+        resolve(str(odd))  # a file of that name is no bot with parameters
+
+
+def test_parameters_are_for_python_bots(tmp_path: Path) -> None:
+    write(tmp_path / "js" / "bot.toml", 'command = "node bot.js"')
+    write(tmp_path / "js" / "bot.js")
+    with pytest.raises(UserError, match="Python bots"):
+        resolve(f"{tmp_path / 'js'},deep=3")
+    with pytest.raises(UserError, match="given twice"):
+        resolve("greedy,a=1,a=2")
+
+
+def test_a_list_of_bots_may_have_parameters() -> None:
+    text = "greedy, a.py:Fast,deep=3,safe=1,b.py,x=2,,cautious"
+    assert split_list(text) == ["greedy", "a.py:Fast,deep=3,safe=1", "b.py,x=2", "cautious"]
 
 
 def test_a_command_line_runs_where_the_user_stands(tmp_path: Path) -> None:

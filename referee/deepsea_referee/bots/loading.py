@@ -22,6 +22,7 @@ from deepsea_referee.bots.author_error import author_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot
+from deepsea_sdk.parameters import apply, parse
 
 _numbers: Final = itertools.count(1)
 
@@ -35,6 +36,8 @@ def load(bot: BotSpec) -> NewBot:
     file = python_file(bot)
     given: list[NewBot] = []
     module = _import(bot, file, given)
+    if bot.parameters and (given or parse(bot.parameters).class_name):
+        return _with_parameters(bot, given[0] if given else Bot, module)
     if given:
         return given[0]
     classes = [
@@ -59,7 +62,14 @@ def load(bot: BotSpec) -> NewBot:
             f"bot {bot.name!r}: {file.name} defines class {name}(Bot) but never calls run({name}), "
             "so as a program it would not play"
         )
-    return player
+    return _with_parameters(bot, player, module) if bot.parameters else player
+
+
+def _with_parameters(bot: BotSpec, new_bot: NewBot, module: ModuleType) -> NewBot:
+    try:
+        return apply(bot.parameters, new_bot, module)
+    except TypeError as error:
+        raise UserError(f"bot {bot.name!r}: {error}") from None
 
 
 def _calls_run(file: Path) -> bool:

@@ -38,6 +38,7 @@ from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
 from deepsea_sdk.entropy import fresh_token
 from deepsea_sdk.hints import PREFIX as HINT
+from deepsea_sdk.parameters import VARIABLE as PARAMETERS_VARIABLE
 
 TOKEN_VARIABLE: Final = "DEEPSEA_TOKEN"
 _KILL_LIMIT_US: Final = 5_000_000
@@ -228,6 +229,7 @@ class BotProcess:
             # Its output is complete even if it is killed, and the order of its sets is repeatable.
             "PYTHONUNBUFFERED": "1",
             "PYTHONHASHSEED": "0",
+            **({PARAMETERS_VARIABLE: self.bot.parameters} if self.bot.parameters else {}),
         }
 
     def _on_exit(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
 from deepsea_bundle.single_file import program_of
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import unique_names
+from deepsea_sdk.parameters import parse, split
 
 COMMAND_PREFIX: Final = "cmd:"
 
@@ -43,6 +45,8 @@ class BotSpec:
     """SHA-256 of the program in hex."""
     facts: BundleFacts | None = field(default=None, compare=False)
     """Facts about its files; None for a command line and on the ladder."""
+    parameters: str = ""
+    """What its program gets in the environment variable of `deepsea_sdk.parameters`."""
     program: bytes | None = field(default=None, compare=False, repr=False)
     """The content of a bot that is a single Python file: it is played without what lies beside."""
 
@@ -50,10 +54,32 @@ class BotSpec:
 def resolve(text: str) -> BotSpec:
     """Resolve a bot; raises UserError or BundleError if it cannot be started.
 
-    A zip is unpacked into a folder that goes with this process.
+    A zip is unpacked into a folder that goes with this process. A Python bot may have parameters
+    (deepsea_sdk.parameters), which then are part of its name and digest.
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
+    bot, parameters = ("", "") if _exists(text) else split(text)
+    return _with_parameters(_resolve(bot), parameters) if parameters else _resolve(text)
+
+
+def _with_parameters(bot: BotSpec, text: str) -> BotSpec:
+    if bot.command[0] != sys.executable:
+        raise UserError(f"bot {bot.name!r}: parameters ({text[1:]}) are for Python bots")
+    try:
+        text = parse(text).format()
+    except ValueError as error:
+        raise UserError(f"bot {bot.name!r}: {error}") from None
+    total = hashlib.sha256(_length_first((bot.digest.encode(), text.encode())))
+    return replace(bot, name=f"{bot.name}{text}", digest=total.hexdigest(), parameters=text)
+
+
+def split_list(text: str) -> list[str]:
+    """The bots of a list with commas, which may have parameters."""
+    return [bot.strip() for bot in re.split(r",(?!\s*\w+=)", text) if bot.strip()]
+
+
+def _resolve(text: str) -> BotSpec:
     path, name = _find(text)
     if path.is_dir():
         return _in_folder(read_bot(path), path.resolve())
@@ -63,7 +89,7 @@ def resolve(text: str) -> BotSpec:
     file = path.resolve()
     command = (sys.executable, str(file))
     program = program_of(bundle.files)
-    return BotSpec(bundle.name, command, file.parent, bundle.digest, bundle.facts, program)
+    return BotSpec(bundle.name, command, file.parent, bundle.digest, bundle.facts, program=program)
 
 
 def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
