@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -11,7 +11,14 @@ from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.standings import StandingLine, listed, standing_lines
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model import BotState, BotVersion, RatedVersion, StoredGame, StoredSeason
+from deepsea_ladder.model import (
+    BotState,
+    BotVersion,
+    RatedVersion,
+    SeatLog,
+    StoredGame,
+    StoredSeason,
+)
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import HeadToHead, SeatLine, by_seat, head_to_head
 from deepsea_ladder.store import Store
@@ -73,6 +80,8 @@ class FaultLine:
     """The number of its faults in the game."""
     forfeit: str | None
     """The fault that forfeited the seat."""
+    error: str | None
+    """Its faults with their tracebacks, as `ladder log` shows them; None if that is not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +126,7 @@ def bot_page(
     chosen = bot.current if version is None else _version(versions, version)
     entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
     games = list(store.history.results_of(season, chosen.id))
+    logs = store.logs.of_bot(bot.name)
     faulty, newest = store.history.faulty(season, chosen.id, faults)
     return BotPage(
         bot=bot.name,
@@ -133,7 +143,7 @@ def bot_page(
         opponents=_opponents(head_to_head(chosen.id, games), entries),
         seats=tuple(by_seat(chosen.id, games)),
         faulty_games=faulty,
-        faults=tuple(_fault(game, chosen) for game in newest),
+        faults=tuple(_fault(game, chosen, logs) for game in newest),
     )
 
 
@@ -197,14 +207,16 @@ def _opponents(
     return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
 
 
-def _fault(game: StoredGame, version: BotVersion) -> FaultLine:
+def _fault(
+    game: StoredGame, version: BotVersion, logs: Mapping[tuple[int, int], SeatLog]
+) -> FaultLine:
     (seat,) = (seat for seat, played in enumerate(game.seats) if played.version.id == version.id)
     index, first = next(
         (index, decision)
         for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
         if decision.seat == seat and decision.fault is not None
     )
-    result = game.seats[seat].result
+    result, log = game.seats[seat].result, logs.get((game.seq, seat))
     return FaultLine(
         game_id=game.game_id,
         seat=seat,
@@ -213,4 +225,5 @@ def _fault(game: StoredGame, version: BotVersion) -> FaultLine:
         detail=first.came,
         faults=result.faults,
         forfeit=result.forfeit,
+        error=None if log is None else log.error,
     )

@@ -18,6 +18,7 @@ from deepsea_arena.wire.json import Int64, Json, to_object, utc_time
 from deepsea_ladder.model import GameFilter, StoredGame, StoredSeat
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from deepsea_rules.record import GameRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +140,24 @@ def _csv(row: Mapping[str, Json], *, head: bool = False) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS if head else [row[column] for column in CSV_COLUMNS])
     return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotLogLine:
+    """What a bot at fault left of a game; a stranger's text, to be escaped."""
+
+    seat: int
+    bot: str
+    """Its name and version."""
+    error: str
+    output: str
+
+
+def game_logs(store: Store, game_id: str) -> list[BotLogLine]:
+    """The logs of a game, by seat. Raises StoreError if there is no such game."""
+    logs = store.logs.of_game(game_id)
+    seats = GameRecord.from_json(store.games.record(game_id)).seats
+    return [
+        BotLogLine(seat=log.seat, bot=seats[log.seat].name, error=log.error, output=log.output)
+        for log in logs
+    ]

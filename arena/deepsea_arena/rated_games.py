@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from deepsea_arena.worker_protocol import Fetch, FinishedGame, Outcome, Play, Vo
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.bot_limits import BotLimits
-from deepsea_ladder.model import Job
+from deepsea_ladder.model import Job, SeatLog
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
@@ -31,6 +31,7 @@ from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.timing.clock import SystemClock
+from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import RefereedGame
@@ -106,7 +107,13 @@ class RatedGamePlayer:
             await self._dismiss()
             return VoidOutcome(str(error))
         self._games += 1
-        return FinishedGame(played.record.to_json())
+        logs = {
+            report.seat: SeatLog(
+                report.seat, _told(played.faults, report.seat), pool.output(seating[report.seat])
+            )
+            for report in played.faults
+        }
+        return FinishedGame(played.record.to_json(), tuple(logs.values()))
 
     async def _invited(self, job: Job, bots: list[BotSpec]) -> BotPool:
         """The pool of these bots: the present one, or a new one."""
@@ -132,6 +139,16 @@ class RatedGamePlayer:
         if bot.digest != digest:
             raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
         return bot
+
+
+def _told(faults: Sequence[FaultReport], seat: int) -> str:
+    """A seat's faults in a game, each error once."""
+    lines: dict[str, None] = {}
+    for report in faults:
+        if report.seat == seat:
+            lines[f"decision {report.decision}: {report.explanation()}"] = None
+            lines[report.error] = None
+    return "\n".join(filter(None, lines))
 
 
 def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:

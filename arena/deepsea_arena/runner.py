@@ -14,8 +14,8 @@ from typing import Final, Protocol, TypeVar
 
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.worker_protocol import FinishedGame, Outcome, WorkerPool
-from deepsea_ladder.errors import PairingError, StoreUnavailable
-from deepsea_ladder.model import Job, Receipt, ReceiptStatus, Rotation, StoredSeason
+from deepsea_ladder.errors import LadderError, PairingError, StoreUnavailable
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, Rotation, SeatLog, StoredSeason
 from deepsea_ladder.store import Store
 
 _T = TypeVar("_T")
@@ -219,19 +219,21 @@ class Runner:
     def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
         for job, outcome in outcomes:
             if isinstance(outcome, FinishedGame):
-                self._report(job, outcome.record)
+                self._report(job, outcome)
             else:
                 self._fail(job, outcome.reason)
             # Only now: whatever is left here is handed back at the end.
             self._playing.pop(job.game_id, None)
 
-    def _report(self, job: Job, record: str) -> None:
-        receipt = self._insist(lambda: self._store.games.report(job, record))
+    def _report(self, job: Job, played: FinishedGame) -> None:
+        receipt = self._insist(lambda: self._store.games.report(job, played.record))
         match receipt.verdict:
             case ReceiptStatus.ACCEPTED:
                 self._in_vain = 0
                 self._summary.accepted += 1
                 self._summary.disabled += receipt.disabled
+                if played.logs and receipt.seq is not None:
+                    self._keep_logs(receipt.seq, played.logs)
                 if self._goal.settled is not None:
                     self._settled = self._goal.settled()
             case ReceiptStatus.DUPLICATE:
@@ -240,6 +242,12 @@ class Runner:
                 self._in_vain += 1
                 self._summary.refused += 1
         self._listener.finished(job, receipt)
+
+    def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
+        try:
+            self._store.logs.add(seq, logs)
+        except LadderError as error:  # the result is stored, and counts for more
+            self._listener.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
     def _fail(self, job: Job, reason: str) -> None:
         self._insist(lambda: self._store.jobs.fail(job, reason))

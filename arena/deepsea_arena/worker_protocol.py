@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from deepsea_arena.shutdown import Stop
-from deepsea_ladder.model import Job
+from deepsea_ladder.model import Job, SeatLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class FinishedGame:
 
     record: str
     """One line of JSON in the format of `deepsea_rules.record`."""
+    logs: tuple[SeatLog, ...] = ()
+    """Of the seats that were at fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,17 @@ class StoredGame:
     record: str
 
 
+@dataclass(frozen=True, slots=True)
+class SeatLog:
+    """What a bot left of a game with a fault of its own; a stranger's text, to be escaped."""
+
+    seat: int
+    error: str
+    """Its faults, with the author's part of tracebacks."""
+    output: str
+    """The end of what its process printed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameFilter:
     """Which games somebody wants to see: those to which all of this applies. Bots by name, any

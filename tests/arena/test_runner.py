@@ -11,7 +11,7 @@ from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
 from deepsea_arena.workers.local import InlineWorker
 from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
-from deepsea_ladder.model import Job, JobStatus, Receipt, StoredSeason
+from deepsea_ladder.model import Job, JobStatus, Receipt, SeatLog, StoredSeason
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.store import Store
 from helpers import ladder
@@ -85,6 +85,32 @@ def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) ->
     assert [receipt.seq for receipt in watcher.receipts] == [1, 2, 3, 4, 5, 6]
     assert store.queue.counts(season).done == 6
     assert store.ratings.differences(season) == []
+
+
+def crashes(job: Job) -> Outcome:
+    """Play a game in which the bot in seat A crashes."""
+    log = SeatLog(0, f"error of {job.game_id}", "printed")
+    return FinishedGame(ladder.play(job, [job.seats[0].bot]), (log,))
+
+
+def test_what_bots_at_fault_left_is_kept_with_the_result(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    run(store, season, stop, crashes, goal=RunGoal(games=1))
+    assert store.logs.of_game("s1-1") == (SeatLog(0, "error of s1-1", "printed"),)
+
+
+def test_a_log_that_cannot_be_kept_costs_no_result(
+    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(seq: int, logs: Sequence[SeatLog]) -> None:
+        raise StoreUnavailable("the store is away")
+
+    monkeypatch.setattr(store.logs, "add", away)
+    watcher = Watcher()
+    summary = run(store, season, stop, crashes, listener=watcher, goal=RunGoal(games=1))
+    assert summary.accepted == 1
+    assert watcher.troubles == ["the store is away; the output of bots in game 1 is not kept"]
 
 
 def test_a_number_of_games_is_exact(store: Store, season: StoredSeason, stop: Stop) -> None:

@@ -162,6 +162,38 @@ def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Pat
     assert record.seats[forfeit.seat].name == "ben v1"
     assert record.placements[forfeit.seat] == 2
     assert "no licence" in outcome.record
+    (log,) = outcome.logs
+    assert log.seat == forfeit.seat
+    assert "no licence" in log.output
+    assert "asked to" not in log.error
+
+
+def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path) -> None:
+    boom = "print('\\x1b[2Jhere')\n        raise KeyError(view.dive)"
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "anna"))
+        enter(store, bot(tmp_path, "ben", boom))
+    (job,) = claimed(place, 1)
+    with worker(partial(stored, place)) as play:
+        outcome = play(job)
+    assert isinstance(outcome, FinishedGame)
+    with Store.open(place) as store:
+        receipt = store.games.report(job, outcome.record)
+        assert receipt.seq is not None
+        store.logs.add(receipt.seq, outcome.logs)
+    seat = "AB"[outcome.logs[0].seat]
+    out = run("ladder", "log", job.game_id).out
+    assert out.startswith(f"seat {seat}, ben v1:\n  decision ")
+    assert "raise KeyError(view.dive)\n  KeyError: 1\n" in out
+    assert "\n  \\x1b[2Jhere\n" in out
+    assert run("ladder", "log", job.game_id, "--seat", seat.lower()).out == out
+    other = run("ladder", "log", job.game_id, "--seat", "BA"[outcome.logs[0].seat])
+    assert other.status == 1
+    assert run("ladder", "log", job.game_id, "--seat", "x").status == 2
+    assert run("ladder", "log", "nothing").status == 2
+    page = run("ladder", "bot", "ben").out
+    assert f"the error in {job.game_id}; `ladder log GAME` has it with the output" in page
+    assert "\n    KeyError: 1\n" in page
 
 
 def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -> None:

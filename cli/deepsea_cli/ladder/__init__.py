@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "bot": ("bot", "Show everything about a bot."),
     "games": ("games", "List the newest games."),
     "record": ("games", "Print the record of a game."),
+    "log": ("log", "Print what bots at fault left of a game."),
     "export": ("games", "Print all results."),
     "refold": ("refold", "Recompute the ratings from the games, and compare."),
     "status": ("status", "Show the queue, running games and problems."),

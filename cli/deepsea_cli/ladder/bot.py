@@ -8,7 +8,7 @@ import click
 
 from deepsea_cli.ladder.options import open_store, season_option, store_option
 from deepsea_cli.ladder.tables import count, minute, number, percent, standing_columns
-from deepsea_cli.output import print_json, say
+from deepsea_cli.output import print_json, say, say_lines
 from deepsea_cli.text_table import Column, grid
 from deepsea_rules.constants import SEAT_LETTERS
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 POINTS: Final = 8
 """Points of a rating's history that are shown."""
+ERROR_LINES: Final = 12
+"""How much of the newest error is shown."""
 FAULTY: Final = 10
 """Games with faults that are listed, the newest first; JSON has more."""
 
@@ -132,3 +134,14 @@ def _show_faults(page: BotPage) -> None:
             f"  {fault.game_id} seat {SEAT_LETTERS[fault.seat]}, decision "
             f"{fault.decision}: {fault.fault}{detail}{end}"
         )
+    _show_errors(page)
+
+
+def _show_errors(page: BotPage) -> None:
+    """The error of the newest game with one, and how to see the others."""
+    logged = [fault for fault in page.faults if fault.error is not None]
+    if not logged:
+        return
+    newest = logged[0]
+    say(f"the error in {newest.game_id}; `ladder log GAME` has it with the output of the bot:")
+    say_lines("\n".join((newest.error or "").splitlines()[-ERROR_LINES:]), "    ")

@@ -21,6 +21,7 @@ from deepsea_ladder.store.games import Games
 from deepsea_ladder.store.history import History
 from deepsea_ladder.store.job_queries import Queue
 from deepsea_ladder.store.jobs import Jobs
+from deepsea_ladder.store.logs import Logs
 from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.seasons import Seasons
@@ -32,6 +33,7 @@ __all__ = [
     "Games",
     "History",
     "Jobs",
+    "Logs",
     "Queue",
     "Ratings",
     "RetryPolicy",
@@ -51,6 +53,7 @@ class Store:
         self.jobs = Jobs(database, policy)
         self.queue = Queue(database)
         self.games = Games(database, policy)
+        self.logs = Logs(database)
         self.ratings = Ratings(database)
         self.history = History(database)
         self.audit = Audit(database)

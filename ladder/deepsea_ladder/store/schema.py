@@ -175,6 +175,17 @@ game_seats = Table(
     Index(None, "version_id", "season_id", "seq"),
 )
 
+# What bots left of games with faults of their own; only of the newest ones of each bot.
+game_logs = Table(
+    "game_logs",
+    metadata,
+    Column("seq", _Id, ForeignKey("games.seq"), primary_key=True, autoincrement=False),
+    Column("seat", Integer, primary_key=True, autoincrement=False),
+    Column("bot_id", _Id, ForeignKey("bots.id"), nullable=False),
+    Column("content", LargeBinary, nullable=False),  # zlib of JSON: error and output
+    Index(None, "bot_id", "seq"),
+)
+
 ratings = Table(
     "ratings",
     metadata,

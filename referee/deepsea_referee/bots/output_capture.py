@@ -44,11 +44,15 @@ class OutputCapture:
     def finish(self) -> None:
         """Read what is still in the pipe, without waiting for more, and close it."""
         self.close_writing()
+        self.drain()
+        self._close()
+
+    def drain(self) -> None:
+        """Read what is in the pipe now, without waiting for more."""
         with contextlib.suppress(BlockingIOError):
             for _ in range(_LAST_READS):
                 if not self._is_open or not self._take():
                     break
-        self._close()
 
     def text(self) -> str:
         """The end of what was read, safe to print."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from deepsea_referee.bots.bot_output import BotLog, OutputPlan
+from deepsea_referee.bots.bot_output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, RefereeError
@@ -96,6 +96,11 @@ class BotPool:
     def given_up(self, bot: int) -> str:
         """Why the bot is not started any more; "" if it is."""
         return self._places[bot].given_up
+
+    def output(self, bot: int) -> str:
+        """The end of what the bot's present process printed, safe to show."""
+        process = self._places[bot].process
+        return "" if process is None else joined(*process.log())
 
     def finished_game(self, bot: int) -> None:
         """Reset the count of failures of a bot that still runs at the end of a game."""

@@ -194,6 +194,8 @@ class BotProcess:
 
     def log(self) -> tuple[str, str]:
         """The end of its stdout and of its stderr, as text that is safe to show."""
+        self._stdout.drain()
+        self._stderr.drain()
         return self._stdout.text(), self._stderr.text()
 
     def _spawn(self, socket: Path | None, address: str) -> None:

@@ -173,6 +173,17 @@ def upgrade() -> None:
         "ix_game_seats_version_id_season_id_seq", "game_seats", ["version_id", "season_id", "seq"]
     )
     op.create_table(
+        "game_logs",
+        sa.Column("seq", _ID, autoincrement=False, nullable=False),
+        sa.Column("seat", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("bot_id", _ID, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("seq", "seat", name="pk_game_logs"),
+        sa.ForeignKeyConstraint(["seq"], ["games.seq"], name="fk_game_logs_seq"),
+        sa.ForeignKeyConstraint(["bot_id"], ["bots.id"], name="fk_game_logs_bot_id"),
+    )
+    op.create_index("ix_game_logs_bot_id_seq", "game_logs", ["bot_id", "seq"])
+    op.create_table(
         "ratings",
         sa.Column("season_id", _ID, autoincrement=False, nullable=False),
         sa.Column("version_id", _ID, autoincrement=False, nullable=False),
