@@ -55,7 +55,7 @@ host-load: .venv-dev/installed
 bench: .venv-dev/installed
 	.venv-dev/bin/python bench/goals.py
 
-# What CI runs beside the tests. `make format` mends what the first two find.
+# What CI runs beside the tests. `make format` fixes what the first two find.
 .PHONY: check
 check: .venv-dev/installed
 	$(DEV) ruff check

@@ -62,7 +62,7 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
     provisional = tuple(
         names[entry.version.id] for entry in entries if is_provisional(season, entry)
     )
-    # What each bot needs: to be provisional no longer, and to be told from both of its neighbours.
+    # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
     asked = season.season.pairing.provisional_games
     fewest = {entry.version.id: max(0, asked - entry.tally.games) for entry in entries}
     most = max(fewest.values(), default=0)

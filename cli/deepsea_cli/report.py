@@ -38,7 +38,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
 
     seed   the text that repeats the match
     out    where the records are
-    again  the words of the command that repeats it, without seed and folder; None: not to be told
+    again  the words of the command that repeats it, without seed and folder; None: not printed
     """
     games = "1 game" if result.games == 1 else f"{result.games} games"
     rules, clock = result.rules.name, result.time_control.format()

@@ -33,7 +33,7 @@ def report_seat(path: Path, record: GameRecord, seat: int) -> None:
     faults = 0
     for moment in course.moments():
         faults += moment.decision.fault is not None
-        _tell(moment, control, faults)
+        _print_decision(moment, control, faults)
     click.echo()
     for forfeit in record.forfeits:
         if forfeit.seat == seat:
@@ -46,7 +46,7 @@ def report_seat(path: Path, record: GameRecord, seat: int) -> None:
         say(f"  {line}")
 
 
-def _tell(moment: ReplayedDecision, control: TimeControl | None, faults: int) -> None:
+def _print_decision(moment: ReplayedDecision, control: TimeControl | None, faults: int) -> None:
     view, decision = moment.view, moment.decision
     click.echo()
     say(f"decision {moment.number}, dive {view.dive}, to {view.kind}")

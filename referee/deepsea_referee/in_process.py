@@ -129,5 +129,5 @@ def _hangs(
     where = f"{Path(stack[-1].filename).name}, line {stack[-1].lineno}, in {stack[-1].name}"
     return UserError(
         f"{who} did not return for {limit:g} s in game {number + 1} ({where}): nothing can end it "
-        "in this process; mend it, or play it without --in-process, where that is a timeout"
+        "in this process; fix it, or play it without --in-process, where that is a timeout"
     )

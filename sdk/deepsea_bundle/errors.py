@@ -1,6 +1,6 @@
 """What can be wrong with a bot's files.
 
-    BundleError       a bot that is not accepted: bad input, its author can mend it
+    BundleError       a bot that is not accepted: bad input, its author can fix it
     BundleDamaged     files that were accepted once are no longer those of their digest
 
 Every message is one line: what is wrong, where, what to do.

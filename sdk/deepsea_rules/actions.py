@@ -1,7 +1,7 @@
 """Actions in step notation.
 
 Invariants: an action *is* its step notation, the same text in the engine, on the wire, in records
-and in bots; equal names mean units that cannot be told apart, and the first such unit is meant.
+and in bots; equal names mean units that look the same, and the first such unit is meant.
 """
 
 from __future__ import annotations

@@ -239,13 +239,14 @@ class UncheckedMoves(Position):
         cleanup.lay_and_close_gaps(self, laid)
         last = self.dive == DIVES or len(self.trail) == 1
         if self.log is not None:
+            banks = zip(self.bank, self.banked_earlier, strict=True)
             self.log.append(
                 CleanedUp(
                     self.dive,
                     self._ending,
                     tuple(self.trail),
                     self.laid,
-                    tuple([bank[old:] for bank, old in zip(self.bank, self.hauled, strict=True)]),
+                    tuple([bank[earlier:] for bank, earlier in banks]),
                     None if last else starter,
                 )
             )

@@ -68,7 +68,7 @@ def take(
     state.log = news
     step(state)
     state.log = None
-    return news, [line for item in news for line in _tell(item, before, step, known)]
+    return news, [line for item in news for line in _turn_lines(item, before, step, known)]
 
 
 def moments(game: Game) -> Iterator[NarratedPosition]:
@@ -126,7 +126,7 @@ class _Orders:
 # Words
 
 
-def _tell(
+def _turn_lines(
     item: Happening, before: GameState, step: Step, known: Mapping[int, int]
 ) -> Iterator[str]:
     """What happened, line by line, when `step` was made in the position `before`."""

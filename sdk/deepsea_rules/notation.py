@@ -94,7 +94,9 @@ def read_position(
     _read_clock(parts[2], state)
     _place_divers(state, divers)
     state.values = chips.deal(seed)
-    state.hauled = tuple(_hauled(state, seat, chips.written) for seat in range(state.players))
+    state.banked_earlier = tuple(
+        _banked_earlier(state, seat, chips.written) for seat in range(state.players)
+    )
     _refuse_impossible(state)
     state.refresh()
     return state, chips.written
@@ -271,7 +273,7 @@ def _home_order(divers: list[_Diver]) -> tuple[int, ...]:
     )
 
 
-def _hauled(state: GameState, seat: int, written: Mapping[int, int]) -> int:
+def _banked_earlier(state: GameState, seat: int, written: Mapping[int, int]) -> int:
     """How many banked chips are from earlier dives, as far as a text can tell.
 
     A diver who is out has banked nothing in this dive. For one at home, a value that everybody

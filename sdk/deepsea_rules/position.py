@@ -41,7 +41,7 @@ class Position:
     barred      who was stopped outside the submarine and stays out for this dive
     cargo       units in pick-up order
     bank        chips brought home, in order of return
-    hauled      how many chips of `bank` are from earlier dives
+    banked_earlier      how many chips of `bank` are from earlier dives
     home_order  seats that got home in this dive, first one first
     values      the secret value of each chip, indexed by chip id
     log         where finished turns and dives are noted, or None
@@ -55,10 +55,10 @@ class Position:
         "_revealed",
         "air",
         "bank",
+        "banked_earlier",
         "barred",
         "cargo",
         "dive",
-        "hauled",
         "home_order",
         "homeward",
         "laid",
@@ -81,7 +81,7 @@ class Position:
     barred: list[bool]
     cargo: list[tuple[Unit, ...]]
     home_order: tuple[int, ...]
-    hauled: tuple[int, ...]
+    banked_earlier: tuple[int, ...]
     legal: tuple[str, ...]
     # How the turn in hand began, for the log, and why the dive in hand ended.
     _declared: str | None
@@ -127,7 +127,7 @@ class Position:
         self.barred = [False] * players
         self.cargo = [()] * players
         self.home_order = ()
-        self.hauled = tuple(map(len, self.bank))
+        self.banked_earlier = tuple(map(len, self.bank))
         self.quiet = 0
 
     def revealed(self) -> dict[int, int]:
@@ -137,7 +137,9 @@ class Position:
             if self.phase == "over" or (self.phase == "order" and self.rules.reveal == "dive_end"):
                 shown: Iterable[tuple[int, ...]] = self.bank
             elif self.rules.reveal == "dive_end":
-                shown = [bank[:old] for bank, old in zip(self.bank, self.hauled, strict=True)]
+                shown = [
+                    bank[:old] for bank, old in zip(self.bank, self.banked_earlier, strict=True)
+                ]
             else:
                 shown = ()
             self._revealed = {chip: self.values[chip] for bank in shown for chip in bank}
@@ -162,7 +164,7 @@ class Position:
         new.barred = self.barred.copy()
         new.cargo = self.cargo.copy()
         new.bank = self.bank.copy()
-        new.hauled = self.hauled
+        new.banked_earlier = self.banked_earlier
         new.home_order = self.home_order
         new.log = None
         new._ending = self._ending

@@ -55,10 +55,10 @@ class View:
     __slots__ = (
         "air",
         "bank",
+        "banked_earlier",
         "barred",
         "cargo",
         "dive",
-        "hauled",
         "home_order",
         "homeward",
         "known",
@@ -92,7 +92,7 @@ class View:
         barred: tuple[bool, ...],
         cargo: tuple[tuple[Unit, ...], ...],
         bank: tuple[tuple[int, ...], ...],
-        hauled: tuple[int, ...],
+        banked_earlier: tuple[int, ...],
         home_order: tuple[int, ...],
         known: Mapping[int, int],
         legal: tuple[str, ...],
@@ -112,7 +112,7 @@ class View:
         self.barred = barred
         self.cargo = cargo
         self.bank = bank
-        self.hauled = hauled
+        self.banked_earlier = banked_earlier
         self.home_order = home_order
         self.known = known
         self.legal = legal
@@ -246,7 +246,7 @@ class View:
         state.barred = list(self.barred)
         state.cargo = list(self.cargo)
         state.bank = list(self.bank)
-        state.hauled = self.hauled
+        state.banked_earlier = self.banked_earlier
         state.home_order = self.home_order
         state.legal = self.legal
         return state
@@ -298,7 +298,7 @@ def view_for(state: GameState, seat: int | None) -> View:
     view.barred = tuple(state.barred)
     view.cargo = tuple(state.cargo)
     view.bank = tuple(state.bank)
-    view.hauled = state.hauled
+    view.banked_earlier = state.banked_earlier
     view.home_order = state.home_order
     view.known = known_values(state, seat)
     view.legal = state.legal

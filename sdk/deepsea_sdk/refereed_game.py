@@ -54,7 +54,7 @@ class RefereedGame:
         self._seats = seats
 
     def info(self, seat: int) -> GameInfo:
-        """What a bot is told when the game begins."""
+        """What a bot gets when the game begins."""
         game = self.game
         return GameInfo(
             game_id=self.game_id,
@@ -133,13 +133,13 @@ class RefereedGame:
         self._time_left[seat] = TimeLeft(self._limits.budget_us, bank.left_us)
 
     def notice(self, report: FaultReport, request_id: int) -> FaultNotice:
-        """What a bot is told of its fault."""
+        """The notice of a fault for the bot."""
         return FaultNotice(
             self.game_id, request_id, report.fault, report.explanation(), report.forfeit
         )
 
     def end(self, seat: int) -> GameEnd:
-        """What a bot is told when the game is over."""
+        """What a bot gets when the game is over."""
         game = self.game
         result = game.result()
         return GameEnd(

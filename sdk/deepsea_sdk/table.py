@@ -135,7 +135,7 @@ def play_to_end(
 
 
 class _Chair:
-    """One seat: the bot in it and what it has been told."""
+    """One seat: the bot in it and the events that it has got."""
 
     def __init__(self, seat: int, bot: AnyBot, *, raises: bool) -> None:
         self.seat = seat
@@ -224,7 +224,7 @@ class _Table:
             return None
 
     def _events(self, chair: _Chair, seat: int) -> list[Event]:
-        """What the bot has not been told yet."""
+        """The events that the bot has not got yet."""
         if not chair.bot.hears_events:
             return []
         events = self.game.events_for(seat, chair.seen)

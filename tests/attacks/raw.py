@@ -309,7 +309,7 @@ def connect(address: str | None = None) -> socket.socket:
 
 
 class Bot(Connection):
-    """A bot that says hello on stream 1; it plays default actions unless told otherwise."""
+    """A bot that connects on stream 1; it plays default actions unless a test says otherwise."""
 
     def __init__(self, window: int = WIDE, said: bytes | None = None, **more: str) -> None:
         """`said` is its first message, a plain hello by default."""

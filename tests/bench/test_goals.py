@@ -30,7 +30,7 @@ TOPICS = {
         "peak memory of 4 games (out), against 2",
         "peak memory of 4 games (processes), against 2",
     ],
-    "workers": ["match --in-process --jobs 2: decisions, for each core in use, against one job"],
+    "workers": ["match --in-process --workers 2: decisions for each core, against one worker"],
 }
 """Their rows that have a goal."""
 QUICK = ("one-game", "tables")

@@ -95,7 +95,7 @@ def punctual(folder: Path, pipe: Path) -> BotSpec:
 
 
 def never_ready(folder: Path) -> BotSpec:
-    """A bot that never says hello."""
+    """A bot that never connects."""
     return _written(folder, "never_ready", "import signal\nsignal.pause()\n")
 
 

@@ -217,7 +217,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
     dan = store.bots.get("dan")
     assert dan.state is BotState.DISABLED
     assert dan.reason == (
-        "3 games in a row without it, the last s1-6 (crash); mend it and submit it again, "
+        "3 games in a row without it, the last s1-6 (crash); fix it and submit it again, "
         "or enable it"
     )
     assert store.bots.get("cleo").strikes == 1

@@ -68,8 +68,8 @@ def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_order() 
         for seat, stream in enumerate(table.streams):
             starts = [start for message in stream.messages() for start in message.starts]
             requests = [request for message in stream.messages() for request in message.requests]
-            overs = [over for message in stream.messages() for over in message.results]
-            (start,), (over,) = starts, overs
+            results = [one for message in stream.messages() for one in message.results]
+            (start,), (over,) = starts, results
             assert (start.game_id, start.seat, start.seats) == ("g", seat, 3)
             assert start.commitment == game.commitment
             assert (start.clock.budget_us, start.clock.bank_us) == (100_000, 2_000_000)

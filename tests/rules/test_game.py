@@ -441,7 +441,8 @@ def test_a_fault_plays_the_default(fault: Fault) -> None:
 
 def test_fault_names() -> None:
     assert {fault.value for fault in Fault} == {
-        "start_timeout", "crash", "timeout", "illegal_action", "protocol_error", "resource_limit",
+        "start_timeout", "crash", "timeout", "exception", "illegal_action", "protocol_error",
+        "resource_limit",
     }  # fmt: skip
     assert FAULTS_TO_FORFEIT == 3
 

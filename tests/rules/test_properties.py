@@ -323,7 +323,7 @@ def test_states_are_equal_if_all_they_hold_is() -> None:
         "rules": PRESETS["guide"], "players": 2, "dive": 3, "air": 16, "phase": "declare",
         "to_move": 0, "quiet": 0, "trail": state.trail[:-1], "laid": frozenset(),
         "place": [1, 2, HOME], "homeward": [True, True, False], "barred": [True, False, False],
-        "cargo": [(), (), ()], "bank": [(), (), ()], "hauled": (0, 0, 0), "home_order": (),
+        "cargo": [(), (), ()], "bank": [(), (), ()], "banked_earlier": (0, 0, 0), "home_order": (),
         "values": (0, *reversed(state.values[1:])),
     }  # fmt: skip
     for name, value in changed.items():

@@ -173,7 +173,8 @@ def test_a_watcher_has_no_diver_of_its_own() -> None:
 
 FIELDS = (
     "seat", "players", "rules", "dive", "air", "phase", "to_move", "quiet", "trail", "laid",
-    "place", "homeward", "barred", "cargo", "bank", "hauled", "home_order", "known", "legal",
+    "place", "homeward", "barred", "cargo", "bank", "banked_earlier", "home_order", "known",
+    "legal",
 )  # fmt: skip
 
 
@@ -189,7 +190,7 @@ def test_views_are_equal_if_all_their_fields_are() -> None:
         "seat": 1, "players": 3, "rules": PRESETS["guide"], "dive": 3, "air": 24, "phase": "roll",
         "to_move": 1, "quiet": 1, "trail": view.trail[:-1], "laid": frozenset(), "place": (0, 1),
         "homeward": (True, False), "barred": (True, False), "cargo": ((), ()), "bank": ((), ()),
-        "hauled": (0, 1), "home_order": (1,), "known": {}, "legal": (),
+        "banked_earlier": (0, 1), "home_order": (1,), "known": {}, "legal": (),
     }  # fmt: skip
     assert set(changed) == set(FIELDS)
     for name, value in changed.items():

@@ -125,7 +125,7 @@ def test_a_view_by_rules_of_a_newer_referee_is_read_but_not_simulated(
     for simulate in (
         lambda: read.sample(games.rng("a")),
         lambda: Game(rules, 2, bytes(32)),
-        lambda: GameState(rules, view_for(at("1 | *A0v B0v"), 0).hauled, 2),
+        lambda: GameState(rules, view_for(at("1 | *A0v B0v"), 0).banked_earlier, 2),
     ):
         with pytest.raises(InvalidRules, match=name):
             simulate()

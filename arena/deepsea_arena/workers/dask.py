@@ -62,7 +62,7 @@ class Cluster:
         isolation: str,
         tell: Callable[[str], None],
     ) -> None:
-        self._tell = tell
+        self._report = tell
         self._slots: list[_Slot] = []
         self._outcomes: list[tuple[Job, Outcome]] = []
         self._lost: str | None = None
@@ -133,11 +133,11 @@ class Cluster:
         self._bell.clear()
         with suppress(Empty):
             while True:
-                self._hear(self._news.get_nowait())
+                self._on_news(self._news.get_nowait())
         if self._lost is not None and not self._outcomes:
             raise WorkerError(self._lost)
 
-    def _hear(self, news: News | _Played | _Free) -> None:
+    def _on_news(self, news: News | _Played | _Free) -> None:
         match news:
             case Came(address, threads):
                 self._slots += [_Slot(address) for _ in range(threads)]
@@ -151,7 +151,7 @@ class Cluster:
                             (slot.job, VoidOutcome(f"the worker {address} ended"))
                         )
             case AgentRefusal(address, reason):
-                self._tell(f"the worker {address} is not used: {reason}")
+                self._report(f"the worker {address} is not used: {reason}")
             case Lost(reason):
                 self._lost = reason
             case _Free(slot):

@@ -2,7 +2,7 @@
 
 Invariants: a game is sent to one worker and to no other, and Dask repeats none; a bot goes to a
 worker once, when that says that it lacks it; a worker is used only if it has the same programs and
-the isolation that the season asks for; what cannot be mended here is said once, in one line.
+the isolation that the season asks for; what cannot be fixed here is reported once, in one line.
 
 It has an event loop in a thread of its own; only `play`, `end` and `close` are called from others.
 """

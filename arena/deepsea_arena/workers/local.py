@@ -160,10 +160,10 @@ class LocalWorkers:
         ready = wait([stop.fileno(), *(worker.connection for worker in busy)], seconds)
         if stop.fileno() in ready:
             stop.clear()
-        heard = [self._hear(worker) for worker in busy if worker.connection in ready]
-        return [finished for finished in heard if finished is not None]
+        received = [self._receive(worker) for worker in busy if worker.connection in ready]
+        return [finished for finished in received if finished is not None]
 
-    def _hear(self, worker: _Worker) -> tuple[Job, Outcome] | None:
+    def _receive(self, worker: _Worker) -> tuple[Job, Outcome] | None:
         """The outcome of the worker's job; None if it requested files and continues."""
         try:
             message: Outcome | ArchiveRequest = worker.connection.recv()

@@ -101,7 +101,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One snapshot of the database; blocks no writer."""
+        """One snapshot of the database; keeps no writer waiting."""
         with self._translated(), self.engine.connect() as connection:
             if self.path is None:
                 connection.execution_options(

@@ -154,7 +154,7 @@ class Games:
             if strikes >= self._policy.strikes:
                 reason = (
                     f"{strikes} games in a row without it, the last {game_id} "
-                    f"({absent[bot.version_id]}); mend it and submit it again, or enable it"
+                    f"({absent[bot.version_id]}); fix it and submit it again, or enable it"
                 )
                 take_out(connection, bot.id, bot.name, BotState.DISABLED, reason, at)
                 disabled.append(str(bot.name))

@@ -1,7 +1,7 @@
 """Reads played games.
 
-Invariant: games are read in portions, each a snapshot of its own, so that a slow reader blocks
-no writer; games never change, so the portions fit together.
+Invariant: games are read in portions, each a snapshot of its own, so that a slow reader keeps
+no writer waiting; games never change, so the portions fit together.
 """
 
 from __future__ import annotations

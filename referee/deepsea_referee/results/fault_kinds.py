@@ -18,7 +18,7 @@ from deepsea_rules.printable import one_line
 from deepsea_rules.time_control import duration_text
 
 MOST: Final = 100
-"""Kinds that are told apart; what else there is counts as one more kind of its fault."""
+"""Kinds that are kept apart; what else there is counts as one more kind of its fault."""
 _LONGEST: Final = 160
 
 

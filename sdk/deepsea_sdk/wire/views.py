@@ -27,7 +27,7 @@ from .units import (
 )
 
 _Diver: TypeAlias = tuple[int, bool, bool, tuple[Unit, ...], tuple[int, ...], int]
-"""What `View` has of a diver: place, homeward, barred, cargo, bank, hauled."""
+"""What `View` has of a diver: place, homeward, barred, cargo, bank, banked_earlier."""
 
 _DIVERS, _HOME_ORDER, _KNOWN, _TRAIL, _STACKS = (
     tag(pb.View.DESCRIPTOR, name) for name in ("divers", "home_order", "known", "trail", "stacks")
@@ -87,7 +87,7 @@ class ViewWriter:
                 view.barred,
                 view.cargo,
                 view.bank,
-                view.hauled,
+                view.banked_earlier,
                 strict=True,
             )
         ):
@@ -108,7 +108,7 @@ class ViewWriter:
 
 
 def _write_diver(diver: _Diver, first_stack: int) -> _Written:
-    place, homeward, barred, cargo, bank, hauled = diver
+    place, homeward, barred, cargo, bank, banked_earlier = diver
     if place == HOME:
         data = small_fields(_LOCATION, pb.LOCATION_HOME)
     elif place == ABOARD:
@@ -119,8 +119,8 @@ def _write_diver(diver: _Diver, first_stack: int) -> _Written:
         data += small_fields(_HOMEWARD, True)
     if barred:
         data += small_fields(_BARRED, True)
-    if hauled:
-        data += small_fields(_BANKED_EARLIER, hauled)
+    if banked_earlier:
+        data += small_fields(_BANKED_EARLIER, banked_earlier)
     stacks: list[bytes] = []
     if cargo:
         numbers, stacks = units_to_wire(cargo, first=first_stack)
@@ -154,7 +154,7 @@ def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> Vi
     view.quiet = message.quiet
     view.trail = trail_from_wire(message.trail, stacks)
     view.laid = laid
-    view.place, view.homeward, view.barred, view.cargo, view.bank, view.hauled = columns
+    view.place, view.homeward, view.barred, view.cargo, view.bank, view.banked_earlier = columns
     view.home_order = tuple(message.home_order[:])
     known = message.known
     view.known = {pair.chip: pair.value for pair in known} if known else {}
