@@ -118,6 +118,7 @@ def run(
     """Play rated games: the bot that needs one most, against bots of about its strength."""
     season = find_season(store, request.season)
     until = UntilSettled(store, season, request.confidence)
+    expected = None
     if request.games is not None:
         goal = RunGoal(games=request.games)
     elif request.forever:
@@ -125,9 +126,9 @@ def run(
     elif (order := until.report()).settled:
         goal = RunGoal(games=0)
     else:
-        watcher.expects(order)
-        goal = RunGoal(settled=until)
-    summary = play(store, season, Matchmaker(store, season), goal, make_pool, watcher, stop)
+        goal, expected = RunGoal(settled=until), order
+    source = Matchmaker(store, season)
+    summary = play(store, season, source, goal, make_pool, watcher, stop, expected)
     open_end = request.games is None and not request.forever
     return run_report(season, summary, until.report() if open_end else None)
 
@@ -140,6 +141,7 @@ def play(
     make_pool: MakePool,
     watcher: RunWatcher,
     stop: Stop,
+    expected: OrderReport | None = None,
 ) -> RunSummary:
     """Play queued games and those of the source, until the goal is reached or `stop` is requested.
 
@@ -149,6 +151,8 @@ def play(
         watcher.taken_back(games)
     pool = make_pool(season.season.isolation, watcher)
     clock = SystemClock()
+    if expected is not None:
+        watcher.expects(expected)
     watcher.begins(season.name, goal.games)
     runner = Runner(
         store,
