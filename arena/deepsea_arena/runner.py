@@ -285,14 +285,14 @@ class Runner:
 
     def _insist(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
-        pause, told = _FIRST_PAUSE, ""
+        pause, reported = _FIRST_PAUSE, ""
         while True:
             try:
                 return call()
             except StoreUnavailable as error:
                 if self._stop.wish is StopRequest.HAND_BACK:
                     raise
-                if told != (told := str(error)):
+                if reported != (reported := str(error)):
                     self._listener.trouble(f"{error}; trying again")
                 self._stop.pause(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

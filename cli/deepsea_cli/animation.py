@@ -69,21 +69,21 @@ def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise
 
 def _scenes(record: GameRecord, game: Game) -> Iterator[Callable[[bool], Text]]:
     """What is drawn, one after the other; each is drawn only when it is shown."""
-    told: list[str] = []
+    captions: list[str] = []
     moments = list(narration.moments(game))
     for moment in moments:
-        told += moment.lines
-        yield _scene(record, moment, tuple(told[-MOST_LINES:]))
-    told.append("the game is over")
-    told += [
+        captions += moment.lines
+        yield _scene(record, moment, tuple(captions[-MOST_LINES:]))
+    captions.append("the game is over")
+    captions += [
         *narration.tell_end(game.result(), narration.names(record)),
         *narration.tell_faults(game),
     ]
-    yield _scene(record, moments[-1], tuple(told[-MOST_LINES:]))
+    yield _scene(record, moments[-1], tuple(captions[-MOST_LINES:]))
 
 
 def _scene(
-    record: GameRecord, moment: narration.NarratedPosition, told: tuple[str, ...]
+    record: GameRecord, moment: narration.NarratedPosition, captions: tuple[str, ...]
 ) -> Callable[[bool], Text]:
     def draw(stepwise: bool) -> Text:
         columns = width()
@@ -95,7 +95,7 @@ def _scene(
         # One line stays free for the cursor and one for the keys.
         free = shutil.get_terminal_size().lines - len(lines) - 2
         room = max(FEWEST_LINES, min(MOST_LINES, free))
-        recent = [*told[-room:], *[""] * (room - len(told))]
+        recent = [*captions[-room:], *[""] * (room - len(captions))]
         lines += [Text(fit(text, columns)) for text in recent]
         keys = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
         lines.append(Text(keys, "dim"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from deepsea_cli.options import load_record
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
@@ -59,13 +59,13 @@ def command(
         raise UserError(f"name one bot for all seats, or {seats}, one for each; not {len(bots)}")
     specs = [resolve(bot) for bot in bots] * (seats if len(bots) == 1 else 1)
     done = branch(original, at, specs or original_bots(original), action)
-    say(f"{narration.title(original)}, played on from decision {at}")
+    echo(f"{narration.title(original)}, played on from decision {at}")
     first = done.first_other
     if first is None:
-        say("every decision is the same")
+        echo("every decision is the same")
     else:
         old, new = original.decisions[first], done.record.decisions[first]
-        say(
+        echo(
             f"first other decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}"
             f" where {SEAT_LETTERS[old.seat]} played {old.action}"
             if old.seat != new.seat
@@ -77,14 +77,14 @@ def command(
     if lines := narration.tell_faults(done.game):
         click.echo()
         for line in lines:
-            say(line)
+            echo(line)
     if out is not None:
         try:
             write_atomically(out, done.record.to_json())
         except OSError as error:
             raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
         click.echo()
-        say(f"record of the new game: {out}")
+        echo(f"record of the new game: {out}")
 
 
 def _table(original: GameRecord, new: GameRecord) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
-from deepsea_cli.output import print_json, say, say_lines
+from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -63,15 +63,15 @@ def command(
         shown: set[str] = set()
         for finding in report.findings:
             word = "ok" if finding.ok else "FAIL" if finding.needed else "note"
-            say(f"{word:<5}{finding.name}: {finding.found}")
+            echo(f"{word:<5}{finding.name}: {finding.found}")
             if finding.error not in shown:  # once, even if many checks meet it
                 shown.add(finding.error)
-                say_lines(finding.error, "     ")
+                echo_lines(finding.error, "     ")
             if not finding.ok:
-                say(f"     to do: {finding.remedy}")
+                echo(f"     to do: {finding.remedy}")
         if report.log and shown <= {""}:
-            say("what it printed:")
+            echo("what it printed:")
             for line in report.log:
-                say(f"  {line}")
-        say(f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready")
+                echo(f"  {line}")
+        echo(f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready")
     ctx.exit(DONE if report.fine else NEGATIVE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_cli.report import explain_faults
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_referee.workbench.confidence import ConfidenceSequence
@@ -29,7 +29,7 @@ def report(
     """Print the figures, faults and verdict; `sequential` is whether a verdict ended the run."""
     a, b = (printable(name) for name in names)
     size, players = len(settings.line_ups), len(settings.line_ups[0])
-    say(
+    echo(
         f"{a} against {b}: {comparison.blocks} blocks of {size} games, {players} seats, "
         f"{settings.rules.name} rules, clock {settings.time_control.format()}, "
         f"seed {shlex.quote(seed)}"
@@ -61,12 +61,12 @@ def report(
     click.echo()
     _explain_faults(comparison, (a, b))
     if _same_program(settings):
-        say("A and B are the same program")
+        echo("A and B are the same program")
     if sequential and comparison.verdict in ("A", "B"):
-        say("a bound just beside 0 is how a run ends that stops at its verdict; it is no less sure")
+        echo("a run that stops at its verdict has a bound near 0: the verdict is no less certain")
     if comparison.blocks_needed is not None:
-        say(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all")
-    say(_verdict(comparison, (a, b), margin))
+        echo(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all")
+    echo(_verdict(comparison, (a, b), margin))
 
 
 def _explain_faults(comparison: Comparison, names: Sequence[str]) -> None:
@@ -74,9 +74,9 @@ def _explain_faults(comparison: Comparison, names: Sequence[str]) -> None:
         explain_faults(kinds, names)
     if comparison.clean_blocks < comparison.blocks:
         mean = comparison.clean_mean
-        told = f", where the difference is {mean:+.3f}" if mean is not None else ""
-        say(f"blocks without a fault of either: {comparison.clean_blocks}{told}")
-        say("the figures above count all games as they were ranked, forfeited ones too")
+        suffix = f", where the difference is {mean:+.3f}" if mean is not None else ""
+        echo(f"blocks without a fault of either: {comparison.clean_blocks}{suffix}")
+        echo("the figures above count all games as they were ranked, forfeited ones too")
         click.echo()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from deepsea_cli.options import SEAT, load_record
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, RulesError
@@ -47,7 +47,7 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
     except InvalidRecord as error:
         raise InvalidRecord(f"{record}: {error}") from None
     player = load(spec)
-    say(
+    echo(
         f"{spec.name} in seat {seat} of game {source.game_id}, for {source.seats[course.seat].name}"
     )
     decisions = others = 0
@@ -59,13 +59,13 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
             if differs or show_all:
                 fault = moment.decision.fault
                 click.echo()
-                say(f"decision {moment.number}, dive {moment.view.dive}, to {moment.view.kind}")
+                echo(f"decision {moment.number}, dive {moment.view.dive}, to {moment.view.kind}")
                 click.echo(f"  {moment.view}")
-                say(f"  options  {', '.join(moment.view.legal)}")
-                say(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
-                say(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")
+                echo(f"  options  {', '.join(moment.view.legal)}")
+                echo(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
+                echo(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")
     click.echo()
-    say(f"{others} of {decisions} decisions of seat {seat} differ now")
+    echo(f"{others} of {decisions} decisions of seat {seat} differ now")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
-from deepsea_cli.output import print_json, say
+from deepsea_cli.output import echo, print_json
 
 
 @click.command("doctor")
@@ -29,10 +29,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
         for check in found:
             word = "ok" if check.ok else "FAIL" if check.needed else "note"
             seen = f" ({check.found})" if check.found else ""
-            say(f"{word:<5}{check.name}: {check.meaning}{seen}")
+            echo(f"{word:<5}{check.name}: {check.meaning}{seen}")
             if not check.ok:
-                say(f"     to do: {check.remedy}")
-        say(
+                echo(f"     to do: {check.remedy}")
+        echo(
             "the sandbox is complete: --isolation sandbox"
             if complete
             else "no complete sandbox: run only bots that you trust, with --isolation process"

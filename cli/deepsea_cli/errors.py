@@ -32,23 +32,23 @@ def exit_status(run: Callable[[], object]) -> int:
         sys.stdout.flush()
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return _say(f"{_one_line(error.format_message()).removesuffix('.')}{hint}", BAD_INPUT)
+        return _fail(f"{_one_line(error.format_message()).removesuffix('.')}{hint}", BAD_INPUT)
     except click.ClickException as error:
-        return _say(_one_line(error.format_message()), BAD_INPUT)
+        return _fail(_one_line(error.format_message()), BAD_INPUT)
     except (Interrupted, KeyboardInterrupt, click.Abort) as error:
-        return _say(f"interrupted {error}".rstrip(), INTERRUPTED)
+        return _fail(f"interrupted {error}".rstrip(), INTERRUPTED)
     except (ClosedPipe, BrokenPipeError):
         return _drop_output(CLOSED_PIPE)
     except OSError as error:
         _drop_output(NEGATIVE)
         where = f" {error.filename!r}" if error.filename else ""
-        return _say(f"system error{where}: {error.strerror or error}", NEGATIVE)
+        return _fail(f"system error{where}: {error.strerror or error}", NEGATIVE)
     except Exception as error:
         known = _ours(error)
         if known is None:
             raise
         detail = str(getattr(error, "detail", ""))
-        return _say(known[0], known[1], detail)
+        return _fail(known[0], known[1], detail)
     return status if isinstance(status, int) else DONE
 
 
@@ -87,7 +87,7 @@ def _one_line(message: str) -> str:
     return one_line(message)
 
 
-def _say(message: str, status: int, detail: str = "") -> int:
+def _fail(message: str, status: int, detail: str = "") -> int:
     with contextlib.suppress(OSError):
         click.echo(f"deepsea-referee: {message}", err=True)
         for line in detail.splitlines():

@@ -52,9 +52,9 @@ def command(
     if not as_json:
         _print_position(table)
     for word in words:
-        told = "\n".join(table.make(word))
+        text = "\n".join(table.make(word))
         if not as_json:
-            click.echo(f"{word:8}  {textwrap.indent(told, ' ' * 10).lstrip()}")
+            click.echo(f"{word:8}  {textwrap.indent(text, ' ' * 10).lstrip()}")
     if as_json:
         print_json(_document(table, dealt_from))
     elif words:

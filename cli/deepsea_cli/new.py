@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_referee.workbench.scaffold import Language, create
 from deepsea_rules.printable import printable
 
@@ -26,13 +26,13 @@ def command(name: str, language: Language) -> None:
     Existing files are not overwritten.
     """
     for file in create(name, language):
-        say(str(file))
+        echo(str(file))
     click.echo()
     if language == "node":
-        _say_command("npm", "install", "--prefix", name)
+        _print_command("npm", "install", "--prefix", name)
     for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
-        _say_command("deepsea-referee", *words)
+        _print_command("deepsea-referee", *words)
 
 
-def _say_command(*words: str) -> None:
+def _print_command(*words: str) -> None:
     click.echo(f"  {printable(shlex.join(words))}")

@@ -62,7 +62,7 @@ def draw(renderable: RenderableType) -> None:
         click.echo(line.rstrip(), color=True)
 
 
-def say(line: str) -> None:
+def echo(line: str) -> None:
     """Write one line to stdout, wrapped between words on a terminal."""
     line = printable(line)
     if sys.stdout.isatty():
@@ -70,7 +70,7 @@ def say(line: str) -> None:
     click.echo(line)
 
 
-def say_lines(text: str, indent: str = "") -> None:
+def echo_lines(text: str, indent: str = "") -> None:
     """Lines of text on stdout as they are, such as a traceback: not wrapped."""
     for line in text.splitlines():
         click.echo(f"{indent}{printable(line, keep=TAB)}".rstrip())

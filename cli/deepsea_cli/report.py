@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from deepsea_cli.output import say, say_lines
+from deepsea_cli.output import echo, echo_lines
 from deepsea_cli.text_table import Column, grid
 from deepsea_referee.bots.bot_output import log_name
 from deepsea_referee.results.fault_kinds import FaultKinds
@@ -42,21 +42,21 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     """
     games = "1 game" if result.games == 1 else f"{result.games} games"
     rules, clock = result.rules.name, result.time_control.format()
-    told = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
-    say(f"{games}, {rules} rules, clock {clock}, {result.isolation}{told}")
+    suffix = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
+    echo(f"{games}, {rules} rules, clock {clock}, {result.isolation}{suffix}")
     click.echo()
     grid(columns(result.summaries()))
     click.echo()
     if result.games_asked == 1 and result.first_game:
-        say(_winner(result, result.first_game))
+        echo(_winner(result, result.first_game))
     for name in result.computing_off_turn():
-        say(f"{name} computes on others' turns (results.json has its share); --freeze stops that")
+        echo(f"{name} computes on others' turns (results.json has its share); --freeze stops that")
     explain_faults(result.faults, [bot.name for bot in result.bots])
     if out is None:
         _show_outputs(result)
     voids = [f"game {void.game}: {void.reason}" for void in result.voids]
     _explain("void game", result.voids.count, voids)
-    _say_where(result, seed, out, again)
+    _print_where(result, seed, out, again)
 
 
 def columns(rows: Sequence[BotSummary]) -> list[Column]:
@@ -98,11 +98,11 @@ def _explain(what: str, count: int, lines: Sequence[str]) -> None:
     """Print the first lines of `count`, below a heading with the number."""
     if not count:
         return
-    say(f"{count} {what}{'' if count == 1 else 's'}:")
+    echo(f"{count} {what}{'' if count == 1 else 's'}:")
     for line in lines:
-        say(f"  {line}")
+        echo(f"  {line}")
     if count > len(lines):
-        say(f"  and {count - len(lines)} more")
+        echo(f"  and {count - len(lines)} more")
 
 
 def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
@@ -113,12 +113,12 @@ def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
     kinds = list(faults)
     if not kinds:
         return
-    say(f"{faults.count} fault{'' if faults.count == 1 else 's'}:")
+    echo(f"{faults.count} fault{'' if faults.count == 1 else 's'}:")
     for kind in kinds[:EXPLAINED]:
-        say(f"  {kind.line(names[kind.bot])}")
-        say_lines(kind.first.error, "    ")
+        echo(f"  {kind.line(names[kind.bot])}")
+        echo_lines(kind.first.error, "    ")
     if len(kinds) > EXPLAINED:
-        say(f"  and {len(kinds) - EXPLAINED} other kinds")
+        echo(f"  and {len(kinds) - EXPLAINED} other kinds")
 
 
 def _show_outputs(result: MatchResult) -> None:
@@ -127,11 +127,11 @@ def _show_outputs(result: MatchResult) -> None:
     for bot, last in {log.bot: log for log in result.logs if log.text}.items():
         text = last.stdout if bot in explained else last.text
         if text:
-            say(f"the last output of {result.bots[bot].name} (--show-output has all of it):")
-            say_lines("\n".join(text.splitlines()[-OUTPUT_LINES:]), "    ")
+            echo(f"the last output of {result.bots[bot].name} (--show-output has all of it):")
+            echo_lines("\n".join(text.splitlines()[-OUTPUT_LINES:]), "    ")
 
 
-def _say_where(
+def _print_where(
     result: MatchResult, seed: str, out: Path | None, again: Sequence[str] | None
 ) -> None:
     """Print where the records are, and how to watch or repeat the games."""
@@ -139,35 +139,35 @@ def _say_where(
         command = ["deepsea-referee", "match", *again, "--seed", seed, "--out", "DIR"]
         if result.games_asked > 1:
             command[-2:-2] = ["--games", str(result.games_asked)]
-        say("no records kept; to play the same games again and keep them:")
-        _say_command(command)
+        echo("no records kept; to play the same games again and keep them:")
+        _print_command(command)
         return
     if out is not None and result.first_game:
         first = out / record_name(result.first_game.game)
-        say(f"records and results.json: {out}; to watch a game:")
-        _say_command(["deepsea-referee", "show", str(first)])
-        _say_how_to_explain(result, out)
+        echo(f"records and results.json: {out}; to watch a game:")
+        _print_command(["deepsea-referee", "show", str(first)])
+        _print_how_to_explain(result, out)
     if len(seed) > SHORT_SEED:
-        say(f"seed: {shlex.quote(seed)}")
+        echo(f"seed: {shlex.quote(seed)}")
     if out is not None:
         for log in result.logs[:EXPLAINED]:
             if log.in_file:
                 name = result.bots[log.bot].name
-                say(f"output of {name}: {out / log_name(log.bot, log.start, log.worker)}")
+                echo(f"output of {name}: {out / log_name(log.bot, log.start, log.worker)}")
         if len(result.logs) > EXPLAINED:
-            say(f"and {len(result.logs) - EXPLAINED} other outputs there")
+            echo(f"and {len(result.logs) - EXPLAINED} other outputs there")
 
 
-def _say_how_to_explain(result: MatchResult, out: Path) -> None:
+def _print_how_to_explain(result: MatchResult, out: Path) -> None:
     """Print how to see the decisions before the first fault."""
     for kind in result.faults:
         if kind.first.when == "decision":
-            say(f"to see what led to the fault in game {kind.game}:")
+            echo(f"to see what led to the fault in game {kind.game}:")
             path, seat = out / record_name(kind.game), SEAT_LETTERS[kind.first.seat]
-            _say_command(["deepsea-referee", "show", str(path), "--seat", seat])
+            _print_command(["deepsea-referee", "show", str(path), "--seat", seat])
             return
 
 
-def _say_command(words: Sequence[str]) -> None:
+def _print_command(words: Sequence[str]) -> None:
     """Print a command to be copied, not wrapped."""
     click.echo(f"  {printable(shlex.join(words))}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_referee.workbench.replay import Replay, ReplayedDecision, control_of
 from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
@@ -27,7 +27,7 @@ def report_seat(path: Path, record: GameRecord, seat: int) -> None:
         raise InvalidRecord(f"{path}: {error}") from None
     control = control_of(record)
     letter = SEAT_LETTERS[seat]
-    say(
+    echo(
         f"{narration.title(record)}, clock {record.clock}, seat {letter}: {record.seats[seat].name}"
     )
     faults = 0
@@ -37,33 +37,33 @@ def report_seat(path: Path, record: GameRecord, seat: int) -> None:
     click.echo()
     for forfeit in record.forfeits:
         if forfeit.seat == seat:
-            say(
+            echo(
                 f"{letter} forfeited with decision {forfeit.decision}: from there on it was not "
                 "asked, and default actions were played"
             )
-    say("the game is over")
+    echo("the game is over")
     for line in narration.tell_end(course.game.result(), narration.names(record)):
-        say(f"  {line}")
+        echo(f"  {line}")
 
 
 def _print_decision(moment: ReplayedDecision, control: TimeControl | None, faults: int) -> None:
     view, decision = moment.view, moment.decision
     click.echo()
-    say(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
+    echo(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
     # Not wrapped: it is there to be copied to `explain`.
     click.echo(f"  {view}")
-    say(f"  options  {', '.join(view.legal)}")
-    say(f"  choice   {decision.action}")
+    echo(f"  options  {', '.join(view.legal)}")
+    echo(f"  choice   {decision.action}")
     took = f"  time     {decision.us / 1000:.1f} ms"
     if control is not None:
         over = max(0, decision.us - control.budget_us)
         drawn = f", {over / 1000:.1f} ms of it from the bank" if over else ""
         took += f"{drawn}; {moment.bank_us / 1000:.0f} ms left in the bank"
-    say(took)
+    echo(took)
     if decision.fault is not None:
         came = f": {decision.came}" if decision.came else ""
-        say(f"  fault    {decision.fault}{came}")
-        say(
+        echo(f"  fault    {decision.fault}{came}")
+        echo(
             f"           the default action was played; fault {faults} of this seat in this game "
             f"({FAULTS_TO_FORFEIT} forfeit it, a crash does at once)"
         )

@@ -16,7 +16,7 @@ import click
 
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.options import SEAT, load_record
-from deepsea_cli.output import draw, say, width
+from deepsea_cli.output import draw, echo, width
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
 from deepsea_rules.constants import SEAT_LETTERS
@@ -124,9 +124,9 @@ def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
             key=lambda entry: entry[0],
         )
         results = ", ".join(f"{place} {seat.name} {points}" for place, seat, points in ranked)
-        say(f"{path.name}  {results}")
+        echo(f"{path.name}  {results}")
     if len(records) > LISTED:
-        say(f"and {len(records) - LISTED} more")
+        echo(f"and {len(records) - LISTED} more")
     click.echo()
     click.echo(f"  {printable(shlex.join(('deepsea-referee', 'show', str(records[0]))))}")
 
@@ -139,26 +139,26 @@ def _print_position(record: GameRecord, game: Game, turn: int) -> None:
         raise UserError(f"--at: the game has {last.turn} turns, not {turn}")
     # A turn's last moment is the one after its search.
     *_, moment = (moment for moment in narration.moments(game) if moment.turn == turn)
-    say(f"{narration.title(record)}, after turn {turn}")
+    echo(f"{narration.title(record)}, after turn {turn}")
     for line in draw_board(moment.state, narration.names(record), moment.dice, width()):
         draw(line)
     click.echo()
     for text in moment.lines:
-        say(text)
+        echo(text)
     # Not wrapped: it is there to be copied.
     click.echo(format_position(moment.state, "all"))
 
 
 def _print_story(record: GameRecord, game: Game) -> None:
-    say(narration.title(record))
+    echo(narration.title(record))
     for seat, name in enumerate(narration.names(record)):
-        say(f"  {SEAT_LETTERS[seat]} {name}")
+        echo(f"  {SEAT_LETTERS[seat]} {name}")
     for moment in narration.moments(game):
         for text in moment.lines:
-            say(f"{moment.turn:4} {text}" if narration.is_turn(text) else text)
-    say("the game is over")
+            echo(f"{moment.turn:4} {text}" if narration.is_turn(text) else text)
+    echo("the game is over")
     for text in (
         *narration.tell_end(game.result(), narration.names(record)),
         *narration.tell_faults(game),
     ):
-        say(f"  {text}")
+        echo(f"  {text}")

@@ -15,7 +15,7 @@ import click
 
 from deepsea_cli.errors import BAD_INPUT, DONE, NEGATIVE
 from deepsea_cli.options import load_record
-from deepsea_cli.output import print_json, say
+from deepsea_cli.output import echo, print_json
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import verify
@@ -52,7 +52,7 @@ def command(ctx: click.Context, records: tuple[Path, ...], as_json: bool) -> Non
         verdict = judge(path)
         verdicts.append(verdict)
         if not as_json:
-            say(_line(verdict))
+            echo(_line(verdict))
     if as_json:
         print_json({"records": [verdict._asdict() for verdict in verdicts]})
     found = {verdict.verdict for verdict in verdicts}

@@ -150,8 +150,8 @@ def test_how_many_blocks_a_verdict_takes_is_told_while_there_is_none(run: Run) -
 
 def test_a_bound_beside_0_is_explained_where_it_ends_a_run(run: Run) -> None:
     words = ("compare", "greedy", "random", "--in-process", "--seed", "x")
-    assert "a bound just beside 0" in run(*words, "--until-decided").out
-    assert "a bound just beside 0" not in run(*words, "--blocks", 30).out
+    assert "has a bound near 0" in run(*words, "--until-decided").out
+    assert "has a bound near 0" not in run(*words, "--blocks", 30).out
 
 
 def test_the_same_bot_twice_has_two_names(run: Run) -> None:

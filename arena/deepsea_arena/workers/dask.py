@@ -69,7 +69,7 @@ class Cluster:
         self._bell = WakePipe()
         self._news: SimpleQueue[News | _Played | _Free] = SimpleQueue()
         try:
-            self._link = Link(address, fetch, isolation, self._say)
+            self._link = Link(address, fetch, isolation, self._post)
         except BaseException:
             self._bell.close()
             raise
@@ -89,7 +89,7 @@ class Cluster:
         slot = (same or idle)[0]
         slot.job, slot.rotation = job, job.rotation
         slot.game = self._link.play(slot.address, job)
-        slot.game.add_done_callback(lambda game: self._say(_Played(slot, job, game)))
+        slot.game.add_done_callback(lambda game: self._post(_Played(slot, job, game)))
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """The outcomes of jobs; returns early, maybe without any, when a worker joins or leaves."""
@@ -122,9 +122,9 @@ class Cluster:
     def _empty(self, slot: _Slot, job: Job) -> None:
         _give_up(slot)
         ending = self._link.end([slot.address], job.game_id)
-        ending.add_done_callback(lambda _: self._say(_Free(slot)))
+        ending.add_done_callback(lambda _: self._post(_Free(slot)))
 
-    def _say(self, news: News | _Played | _Free) -> None:
+    def _post(self, news: News | _Played | _Free) -> None:
         """Tell the runner's thread, from any."""
         self._news.put(news)
         self._bell.ring()

@@ -77,7 +77,7 @@ _Errand = tuple[str, str]
 
 
 class Link:
-    """A client of the scheduler at `address`. `say` is called in its thread.
+    """A client of the scheduler at `address`. `on_news` is called in its thread.
 
     Raises `WorkerError` if the scheduler cannot be reached or none of its workers can play.
     """
@@ -87,12 +87,12 @@ class Link:
         address: str,
         fetch: Callable[[str], bytes],
         isolation: str,
-        say: Callable[[News], None],
+        on_news: Callable[[News], None],
     ) -> None:
         self._address = address
         self._fetch = fetch
         self._isolation = isolation
-        self._say = say
+        self._on_news = on_news
         self._run = f"run-{fresh_seed().hex()[:16]}"
         self._numbers = itertools.count(1)
         self._known: dict[str, asyncio.Task[str | None]] = {}
@@ -193,11 +193,11 @@ class Link:
                 elif alone_since is None:
                     alone_since = clock()
                 elif clock() - alone_since >= ALONE_SECONDS:
-                    self._say(Lost(f"no worker of {self._address} is left"))
+                    self._on_news(Lost(f"no worker of {self._address} is left"))
                     return
         except Exception as error:  # noqa: BLE001  (a run must not wait for who is not there)
             words = failure(error).reason
-        self._say(Lost(f"the scheduler at {self._address} is gone: {words}"))
+        self._on_news(Lost(f"the scheduler at {self._address} is gone: {words}"))
 
     async def _survey(self) -> int:
         """Ask the scheduler for its workers; how many there are."""
@@ -226,7 +226,7 @@ class Link:
         self._usable.discard(address)
         if (meeting := self._known.pop(address, None)) is not None:
             meeting.cancel()
-            self._say(Left(address))
+            self._on_news(Left(address))
 
     async def _meet(self, address: str, threads: int) -> str | None:
         """Ask a worker whether it can play; returns the reason why not, or None."""
@@ -246,9 +246,9 @@ class Link:
             reason = failure(error).reason
         if reason is None:
             self._usable.add(address)
-            self._say(Came(address, threads))
+            self._on_news(Came(address, threads))
         else:
-            self._say(AgentRefusal(address, reason))
+            self._on_news(AgentRefusal(address, reason))
         return reason
 
     # Games and bots

@@ -9,7 +9,7 @@ import click
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.ladder.tables import count
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 
 
 @click.command("backup")
@@ -25,7 +25,7 @@ def backup(*, store_text: str, file: Path) -> None:
 
     with open_store(store_text) as store:
         games = back_up(store, file)
-    say(f"{file}: {count(games, 'game')}, ratings verified to the last bit")
+    echo(f"{file}: {count(games, 'game')}, ratings verified to the last bit")
 
 
 @click.command("restore")
@@ -46,15 +46,15 @@ def restore(
     if verify or dry_run:
         check = check_backup(file, records=verify)
         if not check.sound:
-            say(f"{file} is damaged:")
+            echo(f"{file} is damaged:")
             for line in check.differences:
-                say(f"  {line}")
+                echo(f"  {line}")
             ctx.exit(NEGATIVE)
         again = ", every record played again" if verify else ""
-        say(f"{file} is sound: the same to the last bit{again}")
+        echo(f"{file} is sound: the same to the last bit{again}")
     if not dry_run:
         restored = restore_backup(file, store_text)
-        say(f"a ladder with {count(restored.games, 'game')} at {restored.store}")
+        echo(f"a ladder with {count(restored.games, 'game')} at {restored.store}")
 
 
 @click.command("upgrade")
@@ -64,4 +64,4 @@ def upgrade(*, store_text: str) -> None:
     from deepsea_arena.backups import upgrade_ladder
 
     upgraded = upgrade_ladder(store_text)
-    say(f"{upgraded.store}: upgraded from schema {upgraded.former_schema or 'none'}")
+    echo(f"{upgraded.store}: upgraded from schema {upgraded.former_schema or 'none'}")

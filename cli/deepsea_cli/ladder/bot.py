@@ -8,7 +8,7 @@ import click
 
 from deepsea_cli.ladder.options import open_store, season_option, store_option
 from deepsea_cli.ladder.tables import count, minute, number, percent, standing_columns
-from deepsea_cli.output import print_json, say, say_lines
+from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_cli.text_table import Column, grid
 from deepsea_rules.constants import SEAT_LETTERS
 
@@ -57,15 +57,15 @@ def bot(
 
 def _show(page: BotPage) -> None:
     state = f": {page.reason}" if page.reason else ""
-    say(f"{page.bot} by {page.author} is {page.state}{state}")
+    echo(f"{page.bot} by {page.author} is {page.state}{state}")
     for one in page.versions:
-        say(f"version {one.version} of {minute(one.submitted_at)}, digest {one.digest[:16]}")
+        echo(f"version {one.version} of {minute(one.submitted_at)}, digest {one.digest[:16]}")
     click.echo()
-    say(f"version {page.version} in season {page.season.name}")
+    echo(f"version {page.version} in season {page.season.name}")
     columns = standing_columns([page.standing] if page.standing else [])
     grid([column for column in columns if column.head not in ("rank", "bot", "author")])
     if not page.course:
-        say("it has not played yet")
+        echo("it has not played yet")
         return
     _show_course(page)
     _show_opponents(page)
@@ -122,15 +122,15 @@ def _show_seats(page: BotPage) -> None:
 def _show_faults(page: BotPage) -> None:
     click.echo()
     if not page.faults:
-        say("no faults")
+        echo("no faults")
         return
     shown, games = len(page.faults), page.faulty_games
     newest = f", the newest {shown} of them" if games > shown else ""
-    say(f"faults in {count(games, 'game')}{newest}; `ladder record GAME` has the whole game:")
+    echo(f"faults in {count(games, 'game')}{newest}; `ladder record GAME` has the whole game:")
     for fault in page.faults:
         end = "; it forfeited" if fault.forfeit else ""
         detail = f": {fault.detail}" if fault.detail else ""
-        say(
+        echo(
             f"  {fault.game_id} seat {SEAT_LETTERS[fault.seat]}, decision "
             f"{fault.decision}: {fault.fault}{detail}{end}"
         )
@@ -143,5 +143,5 @@ def _show_errors(page: BotPage) -> None:
     if not logged:
         return
     newest = logged[0]
-    say(f"the error in {newest.game_id}; `ladder log GAME` has it with the output of the bot:")
-    say_lines("\n".join((newest.error or "").splitlines()[-ERROR_LINES:]), "    ")
+    echo(f"the error in {newest.game_id}; `ladder log GAME` has it with the output of the bot:")
+    echo_lines("\n".join((newest.error or "").splitlines()[-ERROR_LINES:]), "    ")

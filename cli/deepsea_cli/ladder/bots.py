@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 
 
 @click.command("withdraw")
@@ -21,7 +21,7 @@ def withdraw(*, store_text: str, name: str, reason: str) -> None:
     """
     with open_store(store_text) as store:
         bot = store.bots.withdraw(name, reason)
-    say(f"{bot.name} is withdrawn: {bot.reason}")
+    echo(f"{bot.name} is withdrawn: {bot.reason}")
 
 
 @click.command("disable")
@@ -32,7 +32,7 @@ def disable(*, store_text: str, name: str, reason: str) -> None:
     """Schedule no more games for the bot NAME, for the ladder's operator."""
     with open_store(store_text) as store:
         bot = store.bots.disable(name, reason)
-    say(f"{bot.name} is disabled: {bot.reason}")
+    echo(f"{bot.name} is disabled: {bot.reason}")
 
 
 @click.command("enable")
@@ -42,4 +42,4 @@ def enable(*, store_text: str, name: str) -> None:
     """Schedule games for the bot NAME again; its count of failures is reset."""
     with open_store(store_text) as store:
         bot = store.bots.enable(name)
-    say(f"{bot.name} is active with version {bot.current.number}")
+    echo(f"{bot.name} is active with version {bot.current.number}")

@@ -6,7 +6,7 @@ import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.output import say, say_lines
+from deepsea_cli.output import echo, echo_lines
 from deepsea_rules.constants import SEAT_LETTERS
 
 
@@ -32,9 +32,9 @@ def log(ctx: click.Context, *, store_text: str, game_id: str, seat: str | None) 
     shown = [one for one in logs if SEAT_LETTERS[one.seat] in letters]
     if not shown:
         where = f" for seat {letters}" if seat else ""
-        say(f"no log of game {game_id} is kept{where}: no fault there, or an older one")
+        echo(f"no log of game {game_id} is kept{where}: no fault there, or an older one")
         ctx.exit(NEGATIVE)
     for one in shown:
-        say(f"seat {SEAT_LETTERS[one.seat]}, {one.bot}:")
-        say_lines(one.error, "  ")
-        say_lines(one.output or "(it printed nothing)", "  ")
+        echo(f"seat {SEAT_LETTERS[one.seat]}, {one.bot}:")
+        echo_lines(one.error, "  ")
+        echo_lines(one.output or "(it printed nothing)", "  ")

@@ -10,7 +10,7 @@ import click
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, season_option, store_option
 from deepsea_cli.ladder.tables import count, number, skill, whole
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_cli.text_table import Column, grid
 from deepsea_referee.errors import UserError
 
@@ -60,7 +60,7 @@ def refold(
             _show_what_if(what_if(store, season_name, given))
         elif rewrite:
             done = rewrite_ratings(store, season_name)
-            say(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
+            echo(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
         else:
             checks = check_ratings(store, season_name, records=records)
             for season in checks:
@@ -73,17 +73,17 @@ def _show_check(season: SeasonCheck, *, records: bool) -> None:
     if season.sound:
         again = ", every record played again" if records else ""
         games = count(season.games, "game")
-        say(f"season {season.season}: {games}, the same to the last bit{again}")
+        echo(f"season {season.season}: {games}, the same to the last bit{again}")
         return
-    say(f"season {season.season}: the stored ratings are not those of its games")
+    echo(f"season {season.season}: the stored ratings are not those of its games")
     for line in season.differences:
-        say(f"  {line}")
+        echo(f"  {line}")
 
 
 def _show_what_if(found: WhatIf) -> None:
     lines = found.standings
     words = ", ".join(f"{name} {value:.6g}" for name, value in asdict(found.parameters).items())
-    say(f"season {found.season}, if it had {words}")
+    echo(f"season {found.season}, if it had {words}")
     click.echo()
     grid(
         [
@@ -97,4 +97,4 @@ def _show_what_if(found: WhatIf) -> None:
         ]
     )
     click.echo()
-    say("nothing was changed; a season's parameters are those that it was opened with")
+    echo("nothing was changed; a season's parameters are those that it was opened with")

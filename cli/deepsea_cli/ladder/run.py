@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, season_option, store_option
-from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, say_report
+from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -88,16 +88,16 @@ def run(
         else:
             make_pool = runs.local_workers(store, workers or 1)
         report = runs.run(store, request, make_pool, output, stop)
-    status = say_report(report)
+    status = print_report(report)
     if report.order is not None:
-        _say_order(report.order)
+        _print_order(report.order)
     click.echo(f"  deepsea-referee ladder standings --season {report.season}")
     ctx.exit(status)
 
 
-def _say_order(order: OrderReport) -> None:
+def _print_order(order: OrderReport) -> None:
     if order.settled:
-        say(f"the order is settled: each neighbour with {order.confidence:.4g} or more")
+        echo(f"the order is settled: each neighbour with {order.confidence:.4g} or more")
     else:
         pairs = count(order.open_pairs, "pair")
-        say(f"the order is open between {pairs} of neighbours")
+        echo(f"the order is open between {pairs} of neighbours")

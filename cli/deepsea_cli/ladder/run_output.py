@@ -9,7 +9,7 @@ import click
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.tables import count
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_cli.progress import Progress
 from deepsea_rules.printable import printable
 
@@ -39,20 +39,20 @@ class RunOutput:
             games = f"{order.least_games:,} to {order.most_games:,} games, fewer if bots differ"
         else:
             games = count(order.least_games, "game")
-        tell(f"until the order is settled: about {games} (by the ratings' uncertainty)")
+        print_error(f"until the order is settled: about {games} (by the ratings' uncertainty)")
 
     def taken_back(self, games: int) -> None:
         """Report leases of a killed run that are free again."""
-        tell(f"{count(games, 'game')} of a run that was killed will be played again")
+        print_error(f"{count(games, 'game')} of a run that was killed will be played again")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """Report a result that was stored or refused."""
         from deepsea_ladder.model import ReceiptStatus
 
         if receipt.verdict is ReceiptStatus.REFUSED:
-            tell(f"the result of game {job.game_id} was refused: {receipt.reason}")
+            print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")
         for name in receipt.disabled:
-            tell(f"{name} is disabled")
+            print_error(f"{name} is disabled")
         if self._progress is not None:
             note = f"{self._void} void" if self._void else ""
             self._progress.advance(receipt.verdict is ReceiptStatus.ACCEPTED, note)
@@ -60,11 +60,11 @@ class RunOutput:
     def failed(self, job: Job, reason: str) -> None:
         """Report a void game."""
         self._void += 1
-        tell(f"game {job.game_id} is void: {reason}")
+        print_error(f"game {job.game_id} is void: {reason}")
 
     def trouble(self, message: str) -> None:
         """Report that the store or the workers are unavailable."""
-        tell(message)
+        print_error(message)
 
     def close(self) -> None:
         """Clear the progress line."""
@@ -82,11 +82,11 @@ class TalkingStop(Stop):
     def clear(self) -> None:
         super().clear()
         if self.wish is StopRequest.FINISH and self._said is StopRequest.GO_ON:
-            tell("finishing the games that are being played; Ctrl-C hands them back")
+            print_error("finishing the games that are being played; Ctrl-C hands them back")
         self._said = self.wish
 
 
-def say_report(report: RunReport) -> int:
+def print_report(report: RunReport) -> int:
     """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
     from deepsea_arena.runner import RunEnd
 
@@ -103,19 +103,19 @@ def say_report(report: RunReport) -> int:
     if report.ended is RunEnd.STOPPED:
         back = f", {report.handed_back} handed back" if report.handed_back else ""
         raise Interrupted(f"after {played}{back}; nothing is lost")
-    say(", ".join([f"{played} played", *extra]))
+    echo(", ".join([f"{played} played", *extra]))
     for name in report.disabled:
-        say(f"{name} was disabled: see `ladder bot {name}` for the reason")
+        echo(f"{name} was disabled: see `ladder bot {name}` for the reason")
     match report.ended:
         case RunEnd.IN_VAIN:
-            say("too many games in a row failed: see `ladder status` for the reasons")
+            echo("too many games in a row failed: see `ladder status` for the reasons")
             return NEGATIVE
         case RunEnd.NOTHING_LEFT if not report.accepted:
-            say("there was nothing to play")
+            echo("there was nothing to play")
             return NEGATIVE
     return DONE
 
 
-def tell(line: str) -> None:
+def print_error(line: str) -> None:
     """Print a line to stderr."""
     click.echo(f"deepsea-referee: {printable(line)}", err=True)

@@ -20,8 +20,8 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import peculiarities, percent, say_table
-from deepsea_cli.output import say
+from deepsea_cli.ladder.tables import peculiarities, percent, print_table
+from deepsea_cli.output import echo
 
 if TYPE_CHECKING:
     from deepsea_arena.final_table import FinalTable
@@ -51,10 +51,10 @@ def init(*, store_text: str, name: str | None, **settings: Any) -> None:
         Path(store_text).parent.mkdir(parents=True, exist_ok=True)
     with Store.create(store_text) as store:
         opened = open_season(store, season)
-        say(f"a ladder at {store.database}")
-    _say_season(opened)
+        echo(f"a ladder at {store.database}")
+    _print_season(opened)
     if store_text != default_store():
-        say(f"give it to every command with --store, or in the variable {VARIABLE}")
+        echo(f"give it to every command with --store, or in the variable {VARIABLE}")
 
 
 @click.command("season")
@@ -67,7 +67,7 @@ def season(*, store_text: str, name: str, **settings: Any) -> None:
     from deepsea_arena.seasons import open_season
 
     with open_store(store_text) as store:
-        _say_season(open_season(store, opened))
+        _print_season(open_season(store, opened))
 
 
 @click.command("close")
@@ -84,38 +84,38 @@ def close(*, store_text: str, name: str) -> None:
     with open_store(store_text) as store:
         closed = close_season(store, name)
         final = final_table(store, name)
-    say_table(final.standings)
+    print_table(final.standings)
     click.echo()
-    _say_winner(final)
-    say(f"season {closed.season} is closed; seed {closed.seed}")
+    _print_winner(final)
+    echo(f"season {closed.season} is closed; seed {closed.seed}")
 
 
-def _say_winner(final: FinalTable) -> None:
+def _print_winner(final: FinalTable) -> None:
     winner, second = final.winner, final.second
     season = final.standings.season.name
     if winner is None:
-        say(f"nobody wins season {season}")
+        echo(f"nobody wins season {season}")
     elif second is None or final.certainty is None:
-        say(f"{winner.bot} v{winner.version} wins season {season}")
+        echo(f"{winner.bot} v{winner.version} wins season {season}")
     else:
-        say(
+        echo(
             f"{winner.bot} v{winner.version} wins season {season}, better than {second.bot} "
             f"v{second.version} with a probability of {percent(final.certainty)}"
         )
 
 
-def _say_season(season: SeasonInfo) -> None:
+def _print_season(season: SeasonInfo) -> None:
     from deepsea_arena.seasons import missing_sandbox
 
     seats = " or ".join(map(str, season.seats))
-    say(
+    echo(
         f"season {season.name}: rules {season.rules!r}, {seats} seats, "
         f"clock {season.clock}, isolation {season.isolation}"
     )
     for line in peculiarities(season):
-        say(line)
-    say(f"commitment to its games' seed: {season.commitment}")
+        echo(line)
+    echo(f"commitment to its games' seed: {season.commitment}")
     if season.isolation == "process":
-        say("its bots are trusted: they run as plain processes with your rights")
+        echo("its bots are trusted: they run as plain processes with your rights")
     if trouble := missing_sandbox(season.isolation):
-        say(f"note: the sandbox does not work here: {trouble}; or open a season with --trusted")
+        echo(f"note: the sandbox does not work here: {trouble}; or open a season with --trusted")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, season_option, store_option
-from deepsea_cli.ladder.tables import say_table
+from deepsea_cli.ladder.tables import print_table
 from deepsea_cli.output import print_json
 from deepsea_referee.errors import UserError
 
@@ -41,7 +41,7 @@ def standings(
     elif as_csv:
         click.echo(_csv(page), nl=False)
     else:
-        say_table(page)
+        print_table(page)
 
 
 def _csv(page: Standings) -> str:

@@ -8,7 +8,7 @@ import click
 
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.ladder.tables import count, minute, peculiarities
-from deepsea_cli.output import print_json, say
+from deepsea_cli.output import echo, print_json
 
 if TYPE_CHECKING:
     from deepsea_arena.status import LadderStatus, SeasonStatus
@@ -34,36 +34,36 @@ def status(*, store_text: str, as_json: bool) -> None:
 
 def _show(found: LadderStatus) -> None:
     out = found.taken_out
-    say(f"{found.store}: {count(found.bots, 'bot')}, {count(len(out), 'bot')} taken out")
+    echo(f"{found.store}: {count(found.bots, 'bot')}, {count(len(out), 'bot')} taken out")
     for bot in out:
-        say(f"  {bot.bot} is {bot.state}: {bot.reason}")
+        echo(f"  {bot.bot} is {bot.state}: {bot.reason}")
     for season in found.seasons:
         _show_season(season)
     click.echo()
-    say("recently:")
+    echo("recently:")
     for entry in found.audit:
-        say(f"  {minute(entry.at)} {entry.kind} {entry.subject}: {entry.note}")
+        echo(f"  {minute(entry.at)} {entry.kind} {entry.subject}: {entry.note}")
 
 
 def _show_season(found: SeasonStatus) -> None:
     click.echo()
     closed = ", closed" if found.season.closed_at else ""
     rate = found.games_per_second
-    say(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
+    echo(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
     for line in peculiarities(found.season):
-        say(f"  {line}")
+        echo(f"  {line}")
     if rate is not None:
-        say(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
-    say(
+        echo(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
+    echo(
         f"  waiting {found.waiting}, the oldest for {found.oldest_wait_seconds:.0f} s; "
         f"leased {found.leased}, run out {found.expired}, cancelled {found.cancelled}"
     )
     for job in found.leases[:LISTED]:
-        say(f"  {job.game_id} is played by {job.owner}, attempt {job.attempt}")
+        echo(f"  {job.game_id} is played by {job.owner}, attempt {job.attempt}")
     if stuck := found.quarantined:
-        say(f"  {count(len(stuck), 'game')} set aside; `ladder requeue GAME` tries one again:")
+        echo(f"  {count(len(stuck), 'game')} set aside; `ladder requeue GAME` tries one again:")
         for job in stuck[:LISTED]:
-            say(f"  {job.game_id} {job.note}")
+            echo(f"  {job.game_id} {job.note}")
 
 
 @click.command("requeue")
@@ -73,4 +73,4 @@ def requeue(*, store_text: str, game_id: str) -> None:
     """Retry GAME, which was set aside because it failed too often."""
     with open_store(store_text) as store:
         state = store.jobs.requeue(game_id)
-    say(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")
+    echo(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")

@@ -9,7 +9,7 @@ import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.output import say, say_lines
+from deepsea_cli.output import echo, echo_lines
 from deepsea_cli.progress import Progress
 from deepsea_rules.printable import printable
 
@@ -45,20 +45,20 @@ def submit(
         with Progress(admission_games(store)) as progress:
             result = submitted(store, author, bundle, progress.advance)
     if result.refusal is not None:
-        _say_refusal(result.refusal, bundle.name, path)
+        _print_refusal(result.refusal, bundle.name, path)
         ctx.exit(NEGATIVE)
-    say(f"{result.bot} version {result.version} by {result.author} is on the ladder")
-    say(f"digest {result.digest}")
-    say(f"files {files(bundle.facts).found}")
+    echo(f"{result.bot} version {result.version} by {result.author} is on the ladder")
+    echo(f"digest {result.digest}")
+    echo(f"files {files(bundle.facts).found}")
 
 
-def _say_refusal(refusal: AdmissionRefusal, name: str, path: str) -> None:
-    say(f"{name} is refused: {refusal.found}")
-    say_lines(refusal.error, "  ")
-    say(f"to do: {refusal.remedy}")
+def _print_refusal(refusal: AdmissionRefusal, name: str, path: str) -> None:
+    echo(f"{name} is refused: {refusal.found}")
+    echo_lines(refusal.error, "  ")
+    echo(f"to do: {refusal.remedy}")
     if refusal.log and not refusal.error:
-        say("its output:")
+        echo("its output:")
         for line in refusal.log:
-            say(f"  {line}")
-    say("for more:")
+            echo(f"  {line}")
+    echo("for more:")
     click.echo(f"  {printable(shlex.join(['deepsea-referee', 'check', path]))}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.output import say
+from deepsea_cli.output import echo
 from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
     ]
 
 
-def say_table(page: Standings) -> None:
+def print_table(page: Standings) -> None:
     """Print the standings of a season as a table."""
     season = page.season
     closed = ", closed" if season.closed_at else ""
-    say(
+    echo(
         f"season {season.name}{closed}: {count(page.games, 'game')}, "
         f"rules {season.rules!r}, clock {season.clock}"
     )
@@ -106,4 +106,4 @@ def say_table(page: Standings) -> None:
     grid(standing_columns(page.standings))
     if page.not_listed:
         click.echo()
-        say(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
+        echo(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, say_report
+from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count, number, percent
-from deepsea_cli.output import print_json, say
+from deepsea_cli.output import echo, print_json
 from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def tournament(
             make_pool = local_workers(store, workers)
             result = play_tournament(store, request, make_pool, output, stop)
     except RunStopped as stopped:
-        say_report(stopped.report)
+        print_report(stopped.report)
         return
     if as_json:
         print_json(to_json(result))
@@ -105,13 +105,13 @@ class _TournamentOutput(RunOutput):
     def round_begins(self, number: int, tables: int, bots: int) -> None:
         """Report a new round of an elimination."""
         if not self._quiet:
-            say(f"round {number}: {count(tables, 'table')}, {bots} bots")
+            echo(f"round {number}: {count(tables, 'table')}, {bots} bots")
 
     def played(self, report: RunReport) -> None:
         """Report games that were played."""
         self.close()
         if report.accepted and not self._quiet:
-            say_report(report)
+            print_report(report)
 
 
 def _show(result: TournamentResult) -> None:
@@ -130,5 +130,5 @@ def _show(result: TournamentResult) -> None:
     click.echo()
     if result.champion is not None:
         champion = lines[0]
-        say(f"{champion.bot} v{champion.version} wins the tournament {result.tournament}")
-    say(f"season {result.tournament} is closed; seed {result.seed}")
+        echo(f"{champion.bot} v{champion.version} wins the tournament {result.tournament}")
+    echo(f"season {result.tournament} is closed; seed {result.seed}")
