@@ -30,7 +30,7 @@ def report(
     a, b = (printable(name) for name in names)
     size, players = len(settings.line_ups), len(settings.line_ups[0])
     echo(
-        f"{a} against {b}: {comparison.blocks} blocks of {size} games, {players} seats, "
+        f"{a} against {b}: {_counted(comparison.blocks)} of {size} games, {players} seats, "
         f"{settings.rules.name} rules, clock {settings.time_control.format()}, "
         f"seed {shlex.quote(seed)}"
     )
@@ -89,12 +89,16 @@ def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str
         case "same":
             return f"no difference larger than {margin:g}"
         case None:
-            return f"undecided after {comparison.blocks} blocks"
+            return f"undecided after {_counted(comparison.blocks)}"
 
 
 def _same_program(settings: BlockSettings) -> bool:
     a, b = settings.line_ups[0][:2]
     return settings.bots[a].digest == settings.bots[b].digest
+
+
+def _counted(blocks: int) -> str:
+    return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
 def _rounded(blocks: int) -> str:

@@ -122,7 +122,13 @@ def test_how_to_repeat_a_match_is_told_where_it_is_news(run: Run, tmp_path: Path
     assert "no records kept" not in run(*words, "--seed", "demo").out
     assert "no records kept" not in run(*words, "--out", tmp_path / "runs").out
     bot = tmp_path / "bad.py"
-    bot.write_text(BOT.replace("run(Bot)", "Bot.decide = lambda self, view: 'jump'\nrun(Bot)"))
+    bot.write_text(
+        "from deepsea_sdk import Bot, run\n"
+        "class Bad(Bot):\n"
+        "    def decide(self, view):\n"
+        "        return 'jump'\n"
+        "run(Bad)\n"
+    )
     assert "no records kept" in run(*words, bot, "--seed", "demo").out
 
 

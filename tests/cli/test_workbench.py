@@ -157,7 +157,7 @@ def test_a_bound_beside_0_is_explained_where_it_ends_a_run(run: Run) -> None:
 def test_the_same_bot_twice_has_two_names(run: Run) -> None:
     done = run("compare", "greedy", "greedy", "--blocks", 1, "--in-process")
     assert "A and B are the same program\n" in done.out
-    assert done.out.startswith("greedy against greedy 2: 1 blocks")
+    assert done.out.startswith("greedy against greedy 2: 1 block of 2 games")
 
 
 @pytest.mark.parametrize(
