@@ -45,7 +45,7 @@ async def play_game(
         pool.finished_game(bot)
     played = refereed.played()
     faults = [
-        report
+        _trimmed(report, processes[report.seat])
         if report.seat in between
         else await _explained(report, processes[report.seat], missing.get(report.seat))
         for report in played.faults
@@ -76,8 +76,13 @@ async def _explained(report: FaultReport, process: BotProcess, missing: str | No
     if missing == "":  # the report of its start has the exit status already
         return replace(report, when="start", error=process.error_text())
     if report.error:
-        return replace(report, error=author_error(report.error, process.bot.folder))
+        return _trimmed(report, process)
     if report.fault is not Fault.CRASH:
         return report
     came = f"{report.came}: {await process.exit_text()}"
     return replace(report, came=came, error=process.error_text())
+
+
+def _trimmed(report: FaultReport, process: BotProcess) -> FaultReport:
+    """The report with the author's part of the error that the bot sent."""
+    return replace(report, error=author_error(report.error, process.bot.folder))

@@ -245,7 +245,10 @@ def test_a_bot_that_does_not_start_is_bad_input(
     bot.write_text(source)
     done = run("match", bot, "greedy", *PLAIN)
     assert (done.status, done.out) == (2, "")
-    assert said in one_line(done.err)
+    first, *below = done.err.splitlines()
+    assert first.startswith("deepsea-referee: bot 'bot': exited with status ")
+    assert said in done.err
+    assert all(line.startswith("  ") for line in below)
 
 
 def test_a_match_is_played_recorded_and_proven(run: Run, tmp_path: Path) -> None:
@@ -301,7 +304,7 @@ def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Pa
     assert done == (0, "", "")
     done = run("match", bot, "greedy", *PLAIN)
     assert done.status == 0
-    assert "3 faults:\n  game 1, silly in seat A, " in done.out
+    assert "3 faults:\n  silly: illegal_action ×3, first in game 1, seat A, " in done.out
     assert "greedy (seat B) wins" in done.out
 
 

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.play_game import play_game
 from deepsea_referee.transport.session import Session
@@ -25,6 +26,7 @@ class Process:
     """A bot's process as a game knows it."""
 
     troubled = False
+    bot = BotSpec("one", ("true",), None, "00")
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from deepsea_referee.bots.bot_output import log_name
 from deepsea_referee.results.summary import EXPLAINED
-from helpers.results import FAULT, FORFEITED, VOID, empty, match
+from helpers.results import FAULT, FORFEITED, VOID, decisions, empty, match
 
 
 def test_each_bot_has_its_own_numbers_wherever_it_sat() -> None:
@@ -36,6 +36,14 @@ def test_a_fault_is_explained_in_one_line() -> None:
         "b: timeout in game 1, seat B, decision 2, after 7 us: it had 5 us for the decision; "
         "forfeited"
     )
+
+
+def test_who_was_not_there_was_not_asked_either() -> None:
+    it = empty()
+    absent = replace(FAULT, decision=1, us=0, when="absent")
+    it.add(replace(FORFEITED, faults=(absent,)), decisions((0, 30), (1, 0), (0, 20)))
+    row = it.summaries()[1]
+    assert (row.decisions, row.faults, row.forfeits, row.median_us) == (0, 0, 1, None)
 
 
 def test_the_first_game_is_that_with_the_lowest_number() -> None:

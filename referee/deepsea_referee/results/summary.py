@@ -148,8 +148,10 @@ class MatchResult:
         if self.first_game is None or result.game < self.first_game.game:
             self.first_game = result
         times: list[list[int]] = [[] for _ in result.seats]
-        for decision in decisions:
-            times[decision.seat].append(decision.us)
+        unasked = {report.decision for report in result.faults if report.when != "decision"}
+        for number, decision in enumerate(decisions):
+            if number not in unasked:
+                times[decision.seat].append(decision.us)
         for seat, bot in enumerate(result.seats):
             tally = self._tallies[bot]
             tally.games += 1
