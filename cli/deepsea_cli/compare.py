@@ -99,7 +99,7 @@ BLOCKS_UNTIL_DECIDED = 2000
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Folder for the records; a comparison that is there already goes on.",
+    help="Folder for the records; continues a comparison that is there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context

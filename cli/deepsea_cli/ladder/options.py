@@ -103,7 +103,7 @@ _SETTINGS: Final = (
     ),
     click.option("--same-author", is_flag=True, help="Let bots of one author meet."),
     click.option(
-        "--former-versions", is_flag=True, help="Let former versions of bots go on playing."
+        "--former-versions", is_flag=True, help="Former versions of bots continue to play."
     ),
     click.option(
         "--beta",
