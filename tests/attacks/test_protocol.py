@@ -236,7 +236,7 @@ def test_p17_who_has_no_room_for_the_question_is_on_the_clock(arena: Arena) -> N
     played = attack(
         arena,
         "p17_never_reads",
-        "400",
+        "700",  # room for the start of a game, not for a question behind it
         control=TimeControl(200_000),
         write_limit_us=2_000_000,
     )
