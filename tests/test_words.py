@@ -1,0 +1,82 @@
+"""One word for one thing: former words, and phrases that hide what they mean, stay away.
+
+Each row of `FORMER` names a pattern, where it is looked for, and the word that is meant. The
+glossary (docs/glossary.md) says what each word stands for.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE = r"^(sdk|ladder|referee|arena|cli|sample_bots|bench|tools|tests)/.*\.py$"
+PRODUCT = r"^(sdk|ladder|referee|arena|cli|sample_bots)/.*\.py$"
+TEXT = r"\.(py|md|proto|toml)$|^Makefile$|^\.ci/"
+LADDER = r"^(ladder|arena|cli/deepsea_cli/ladder)/.*\.py$"
+SHOWN = r"^(sdk|ladder|referee|arena|cli|sample_bots)/.*\.(py|md)$|^docs/|^[A-Z]+\.md$|^Makefile$"
+GENERATED = re.compile(r"/_pb/|^tests/test_words\.py$|^docs/api/")
+
+
+class Former(NamedTuple):
+    """A word that was in use."""
+
+    pattern: str
+    meant: str
+    where: str = TEXT
+    unless: str = r"(?!)"
+    """A line with this is something else."""
+
+
+FORMER = [
+    Former(r"--jobs\b|\bjobs: int\b", "--workers"),
+    Former(r"--seats[ =](rotate|fixed)", "--seating"),
+    Former(r"\bPHASE_TURN\b|\bTURN\b: Final|\bKIND_OF_PHASE\b", "phase and kind `declare`"),
+    Former(r'"legal": \[[^]]*"turn"|apply\("turn"\)|`turn` \(may be', "action `back`"),
+    Former(r'"(down|leave)", "turn"|"turn", "(down|leave)"', "action `back`"),
+    Former(r"deepsea\.v1\b|deepsea/v1/", "package deepsea.play.v1"),
+    Former(r"\bovers\b|\bhauled\b|\bprotocol_version\b", "results, banked_before, features"),
+    Former(r'\["from"\]|\["to"\]|"from":|"to":', "from_space, to_space", CODE),
+    Former(r"\bmean_score\b|\bplace +score\b|\bmean_place\b", "mean_points, placement, points"),
+    Former(r"(game|record|end|result\(\))\.scores\b", "points", PRODUCT),
+    Former(r"\b[Tt]rial(s|_games)?\b", "admission; provisional", LADDER),
+    Former(r"\b[Cc]rews?\b|\bCrewError\b", "workers"),
+    Former(r"\bblocks?\b", "rotation", LADDER),
+    Former(r"\bLaws?:", "Invariants:"),
+    Former(r"\b[Mm]end(s|ed|ing)?\b", "fix"),
+    Former(r"\b[Ww]ho only writes\b", "if you only write bots"),
+    Former(r"\b(is|are|was|were|been|be) told\b", "is shown, gets", SHOWN),
+    Former(r"\bsaid hello\b|\bsays? hello\b", "connected", SHOWN),
+    Former(r"\blast words\b", "the end of its stderr"),
+    Former(r"\b_go_on\b|\b_hear\b|\bheard_of\b|\b_tell\b", "an ordinary verb", CODE),
+]
+
+
+def files() -> list[str]:
+    """What is in the repository."""
+    listed = subprocess.run(
+        ("git", "ls-files"), cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [path for path in listed if not GENERATED.search(path) and (ROOT / path).is_file()]
+
+
+@pytest.mark.parametrize("former", FORMER, ids=lambda former: former.pattern)
+def test_a_former_word_is_gone(former: Former) -> None:
+    pattern, where, unless = map(re.compile, (former.pattern, former.where, former.unless))
+    found = [
+        f"{path}:{number}: {line.strip()[:100]}"
+        for path in files()
+        if where.search(path)
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line) and not unless.search(line)
+    ]
+    assert found == [], f"write: {former.meant}"
+
+
+def test_the_glossary_is_linked() -> None:
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert "docs/glossary.md" in (ROOT / page).read_text(encoding="utf-8")
