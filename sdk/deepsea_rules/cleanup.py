@@ -94,8 +94,11 @@ def _orders_differ(part: Laid) -> bool:
     """Whether orders lead to different piles.
 
     They do as soon as there are two kinds of items and two piles to lay them on: some two items of
-    different kinds lie on different piles, and could change places.
+    different kinds lie on different piles, and could change places. Where a stack is laid on an
+    older pile, which has room for chips, the order also decides how many piles there are.
     """
+    if part.piles[0] < len(part.rooms) and any(len(item) > 1 for item in part.items):
+        return len(listed_orders(part)) > 1
     return part.piles[0] != part.piles[-1] and len(set(names_of(part.items))) > 1
 
 
@@ -103,23 +106,29 @@ def listed_orders(part: Laid) -> tuple[str, ...]:
     """Actions that lead to different piles, pick-up order first; at most `LISTED_ORDERS`.
 
     One for every way in which the piles can come out: within a pile items are taken in the order of
-    their names' first appearance in the cargo, so that all permutations need not be tried.
+    their names' first appearance in the cargo, so that all permutations need not be tried. On an
+    older pile any order is tried, since a stack fits only if it comes last; it has room for two.
     """
     names = names_of(part.items)
     kinds = list(dict.fromkeys(names))
     left = [names.count(name) for name in kinds]
     items = [part.items[names.index(name)] for name in kinds]
     course: list[tuple[int, int]] = []
+    default = sorted(zip(part.piles, map(kinds.index, names), strict=True))
     ways: list[list[tuple[int, int]]] = []
+    found = [default]
 
     def extend(pile: int, room: int) -> None:
         """Find all ways to go on from here, as the pile and the kind of each item."""
         if len(course) == len(names):
-            ways.append(course.copy())
+            if (way := sorted(course)) not in found:
+                found.append(way)
+                ways.append(course.copy())
             return
-        first = course[-1][1] if course and course[-1][0] == pile else 0
+        same_pile = bool(course) and course[-1][0] == pile and pile >= len(part.rooms)
+        first = course[-1][1] if same_pile else 0
         for kind in range(first, len(kinds)):
-            if left[kind] and len(ways) < LISTED_ORDERS:
+            if left[kind] and len(found) < LISTED_ORDERS:
                 left[kind] -= 1
                 course.append((pile, kind))
                 extend(*_after(part.rooms, pile, room, items[kind]))
@@ -127,11 +136,9 @@ def listed_orders(part: Laid) -> tuple[str, ...]:
                 left[kind] += 1
 
     extend(part.piles[0], part.room)
-    default = sorted(zip(part.piles, map(kinds.index, names), strict=True))
-    others = [way for way in ways if way != default][: LISTED_ORDERS - 1]
     return (
         order_by_name(names),
-        *[order_by_name([kinds[kind] for _, kind in way]) for way in others],
+        *[order_by_name([kinds[kind] for _, kind in way]) for way in ways],
     )
 
 

@@ -1,5 +1,8 @@
 """The end of a dive: who lays what where, how piles grow, and who begins the next one."""
 
+from dataclasses import replace
+from itertools import permutations
+
 import pytest
 
 from deepsea_rules.units import BLANK
@@ -237,6 +240,40 @@ def test_lost_stacks(text: str, unit: str, chips: str) -> None:
             state = at(text, custom(base, relost_stack=rule))
             turn(state, 2)
             assert trail(settle(state)) == after, rule
+
+
+TOPPED_UP = [
+    "1 1 {2} | A2^:[342],4 Bh1 | d2 a1",
+    "1 1 {2} | A2^:4,[342] Bh1 | d2 a1",
+    "1 1 {2} | A2^:[12],4 Bh1 | d2 a1",
+    "1 1 {2} | A2^:[342],1,4 Bh1 | d2 a1",
+    "1 1 {23} | A2^:[12],4,[12] Bh1 | d2 a1",
+    "1 1 {2} {3} | A2^:1,[234],2,[22] Bh1 | d2 a1",
+    "1 1 {234} {4} | A2^:[12],[12] Bh1 | d2 a1",
+    "1 1 | A2^:[342],4,1,1 Bh1 | d2 a1",
+]
+
+
+@pytest.mark.parametrize("text", TOPPED_UP)
+def test_every_outcome_of_stacks_on_older_piles_is_listed(text: str) -> None:
+    rules = custom("reference", top_up_tail_piles=True, relost_stack="unit")
+
+    def piles(order: str) -> tuple[tuple[str, ...], ...]:
+        state = at(text, replace(rules, drop_order="pickup_order"))
+        mover = state.to_move
+        names = order.removeprefix("order:").split(",")
+        units = {unit.name: unit for unit in state.cargo[mover]}
+        state.cargo[mover] = tuple(units[name] for name in names)
+        turn(state, 2)
+        return tuple(tuple(sorted(unit.name)) for unit in state.trail)
+
+    names = text.split(":")[1].split(" ")[0].split(",")
+    possible = {piles("order:" + ",".join(names)) for names in permutations(names)}
+    state = at(text, rules)
+    turn(state, 2)
+    listed = [piles(action) for action in state.legal_actions()] if state.phase == "order" else []
+    assert len(listed) == len(set(listed))
+    assert set(listed) == (possible if len(possible) > 1 else set())
 
 
 def test_a_pile_of_nine_is_one_unit() -> None:
