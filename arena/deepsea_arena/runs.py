@@ -105,7 +105,7 @@ def cluster_workers(store: Store, address: str) -> MakePool:
             if error.name != "distributed":
                 raise
             raise UserError(
-                "--cluster needs the package distributed: pip install 'deepsea-referee[cluster]'"
+                "--cluster needs the package distributed: pip install distributed"
             ) from None
         return Cluster(address, store.bots.archive, isolation, watcher.trouble)
 

@@ -57,16 +57,18 @@ def _document() -> dict[str, object]:
 def _print_table() -> None:
     from rich.text import Text
 
-    heads = [name if width() >= FULL_NAMES_FROM else f"{name[:3]}." for name in PRESETS]
+    roomy = width() >= FULL_NAMES_FROM
+    heads = [name if roomy else name[:3] for name in PRESETS]
+    gap = "  " if roomy else " "
     column = max(len(_word(value)) for option in OPTIONS for value in _values(option)) + 4
     lines = Text()
-    lines.append(" " * column + "  ".join(heads) + "\n", "bold")
+    lines.append(" " * column + gap.join(heads) + "\n", "bold")
     for option in OPTIONS:
         mark, style = ("* ", "bold") if _differs(option) else ("  ", "dim")
         lines.append(f"{mark}{option.name}\n", style)
         for value in _values(option):
             marks = ("●" if getattr(r, option.name) == value else "·" for r in PRESETS.values())
-            cells = "  ".join(m.center(len(h)) for m, h in zip(marks, heads, strict=True))
+            cells = gap.join(m.center(len(h)) for m, h in zip(marks, heads, strict=True))
             lines.append(f"    {_word(value):{column - 4}}{cells}\n")
     lines.append(f"\n* the presets differ; {DEFAULT} is the default\n")
     lines.append("`deepsea-referee rules NAME` explains each option")

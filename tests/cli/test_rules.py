@@ -44,6 +44,8 @@ def test_it_fits_sixty_columns(
     monkeypatch.setenv("COLUMNS", "60")
     lines = run("rules", *arguments).out.splitlines()
     assert max(map(len, lines)) <= 60
+    if not arguments:
+        assert lines[0].split() == [name[:3] for name in PRESETS]
 
 
 @pytest.mark.parametrize("name", PRESETS)

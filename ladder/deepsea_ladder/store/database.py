@@ -171,7 +171,7 @@ def _engine(url: URL) -> Engine:
         return create_engine(url, connect_args={"options": options, "connect_timeout": 10})
     except (ModuleNotFoundError, NoSuchModuleError):
         raise StoreError(
-            "PostgreSQL needs the package psycopg: pip install 'deepsea-referee[postgresql]'"
+            "PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'"
         ) from None
 
 
