@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
+from deepsea_cli.options import clock_option, isolation_option
 from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_cli.progress import Progress
 
@@ -23,20 +24,8 @@ GAMES = 31
 
 @click.command("check")
 @click.argument("bot", metavar="BOT")
-@click.option(
-    "--clock",
-    metavar="TIME+BANK",
-    default="100ms+2s",
-    show_default=True,
-    help="Time for each decision, and a bank for each game for longer ones.",
-)
-@click.option(
-    "--isolation",
-    type=click.Choice(["auto", "sandbox", "process"]),
-    default="auto",
-    show_default=True,
-    help="Run the bot in a sandbox, as a plain process, or (auto) in the sandbox where it works.",
-)
+@clock_option
+@isolation_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(

@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
-from deepsea_cli.options import RULES_HELP, load_rules
+from deepsea_cli.options import (
+    clock_option,
+    in_process_option,
+    isolation_option,
+    load_rules,
+    rules_option,
+)
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,27 +71,13 @@ BLOCKS_UNTIL_DECIDED = 2000
     show_default=True,
     help="The probability of a wrong verdict that you accept.",
 )
-@click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
+@rules_option
 @click.option(
     "--seed", metavar="TEXT", help="Seed text: the same text gives the same deals and dice."
 )
-@click.option(
-    "--clock",
-    metavar="TIME+BANK",
-    default="100ms+2s",
-    show_default=True,
-    help="Time for each decision, and a bank for each game for longer ones.",
-)
-@click.option(
-    "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
-)
-@click.option(
-    "--isolation",
-    type=click.Choice(["auto", "sandbox", "process"]),
-    default="auto",
-    show_default=True,
-    help="Run bots in a sandbox, as plain processes, or (auto) in the sandbox where it works.",
-)
+@clock_option
+@in_process_option
+@isolation_option
 @click.option(
     "--workers",
     metavar="N",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import click
 
-from deepsea_cli.options import RULES_HELP, load_rules
+from deepsea_cli.options import load_rules, rules_option
 from deepsea_cli.output import print_json
 from deepsea_rules import narration
 from deepsea_rules.actions import LEAVE, kind_of
@@ -19,7 +19,6 @@ from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.events import Event, Happening, end_event, event_for
 from deepsea_rules.notation import DEFAULT_SEED, format_position, parse_roll, read_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import DEFAULT
 from deepsea_rules.state import GameState
 from deepsea_rules.view import known_values
 
@@ -31,7 +30,7 @@ ROLLS = tuple(f"r{total}" for total in range(2 * FACES[0], 2 * FACES[-1] + 1))
 @click.command("explain", context_settings={"ignore_unknown_options": True})
 @click.argument("position")
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
-@click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
+@rules_option
 @click.option("--seed", metavar="TEXT", help="Seed for the values that POSITION does not give.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(

@@ -14,11 +14,16 @@ import click
 from click.core import ParameterSource
 
 from deepsea_cli.errors import NEGATIVE, Interrupted
-from deepsea_cli.options import RULES_HELP, load_rules
+from deepsea_cli.options import (
+    clock_option,
+    in_process_option,
+    isolation_option,
+    load_rules,
+    rules_option,
+)
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,14 +43,8 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", metavar="TEXT", help="Seed text: the same text gives the same deal and dice."
 )
-@click.option("--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP)
-@click.option(
-    "--clock",
-    metavar="TIME+BANK",
-    default="100ms+2s",
-    show_default=True,
-    help="Time for each decision, and a bank for each game for longer ones.",
-)
+@rules_option
+@clock_option
 @click.option(
     "--out",
     metavar="DIR",
@@ -75,22 +74,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="Worker processes that share the games, each with its own bots.",
 )
-@click.option(
-    "--isolation",
-    type=click.Choice(["auto", "sandbox", "process"]),
-    default="auto",
-    show_default=True,
-    help="Run bots in a sandbox, as plain processes, or (auto) in the sandbox where it works.",
-)
+@isolation_option
 @click.option(
     "--freeze",
     is_flag=True,
     help="Stop bots outside of their turns, so that they cannot compute on others' time.",
 )
 @click.option("--tcp", is_flag=True, help="Connect to bots over TCP on this machine.")
-@click.option(
-    "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
-)
+@in_process_option
 @click.option(
     "--show-output",
     metavar="BOT",

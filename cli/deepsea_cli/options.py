@@ -25,6 +25,27 @@ LARGEST_FILE = 4 * 1024 * 1024
 
 SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)
 
+rules_option = click.option(
+    "--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP
+)
+clock_option = click.option(
+    "--clock",
+    metavar="TIME+BANK",
+    default="100ms+2s",
+    show_default=True,
+    help="Time for each decision, and a bank for each game for longer ones.",
+)
+isolation_option = click.option(
+    "--isolation",
+    type=click.Choice(["auto", "sandbox", "process"]),
+    default="auto",
+    show_default=True,
+    help="Run bots in a sandbox, as plain processes, or (auto) in the sandbox where it works.",
+)
+in_process_option = click.option(
+    "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
+)
+
 
 def load_rules(text: str) -> RuleSet:
     """Load a rule set by a preset's name or the path of a TOML file."""
