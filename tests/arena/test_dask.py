@@ -92,7 +92,7 @@ def dask(folder: Path, tmp_path: Path) -> Iterator[distributed.LocalCluster]:
         processes=False,
         protocol="tcp://",
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # tests may run side by side
         local_directory=str(tmp_path / "dask"),
     ) as dask:
         yield dask
