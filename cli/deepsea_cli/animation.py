@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import signal
 import sys
 import termios
 import tty
@@ -109,10 +110,20 @@ def _keys() -> Iterator[Wait]:
     """Read single keys from the terminal, without echo."""
     stdin = sys.stdin.fileno()
     before = termios.tcgetattr(stdin)
+    # A Ctrl-C just before `select` begins would not end it: the pipe does.
+    signalled, signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    former = signal.set_wakeup_fd(signal_pipe, warn_on_full_buffer=False)
 
     def wait(seconds: float | None) -> str:
         key = b""
-        while select.select([stdin], [], [], KEY_SECONDS if key else seconds)[0]:
+        while True:
+            timeout = KEY_SECONDS if key else seconds
+            ready, _, _ = select.select([stdin, signalled], [], [], timeout)
+            if not ready:
+                break
+            if stdin not in ready:
+                os.read(signalled, 4096)  # a handler that raises has done so
+                continue
             byte = os.read(stdin, 1)
             if not byte:
                 return "q"  # the terminal has gone
@@ -126,3 +137,6 @@ def _keys() -> Iterator[Wait]:
         yield wait
     finally:
         termios.tcsetattr(stdin, termios.TCSADRAIN, before)
+        signal.set_wakeup_fd(former)
+        os.close(signalled)
+        os.close(signal_pipe)
