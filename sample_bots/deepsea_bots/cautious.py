@@ -13,6 +13,8 @@ ENOUGH = 2
 class Cautious(Bot):
     """Takes two chips where it finds them, and goes home before the air gets short."""
 
+    concurrent_games = True
+
     def turn_back(self, view: View) -> bool:
         # Asked before each roll, once we may turn: some rules want us to carry treasure first.
         return view.me.load >= ENOUGH or (view.me.load > 0 and self.air_is_short(view))

@@ -23,6 +23,7 @@ class Searcher(Bot):
     """Chooses what did best in its trials."""
 
     name = "diver"
+    concurrent_games = True
 
     def __init__(self, trials: int = TRIALS) -> None:
         self.trials = trials

@@ -13,6 +13,8 @@ STEPS = (4, 3, 2, 10 / 9, 4 / 9, 1 / 9)
 class Greedy(Bot):
     """Dives as deep and loads as much as the air allows, by its own estimate."""
 
+    concurrent_games = True
+
     def turn_back(self, view: View) -> bool:
         # Deeper is better as long as there is a way back from where the next roll may end.
         load = view.me.load

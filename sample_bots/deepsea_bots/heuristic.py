@@ -16,6 +16,8 @@ PATIENCE = 8.0
 class Heuristic(Bot):
     """Compares, one move ahead, what it is likely to bring home."""
 
+    concurrent_games = True
+
     def turn_back(self, view: View) -> bool:
         return self.prospect(view, homeward=True) >= self.prospect(view, homeward=False)
 

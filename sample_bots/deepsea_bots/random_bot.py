@@ -11,6 +11,9 @@ from deepsea_sdk import Bot, GameInfo, View, run
 class Random(Bot):
     """Chooses uniformly among all legal actions."""
 
+    # All that it knows of a game is in `self`, so several may run at once: long matches are faster.
+    concurrent_games = True
+
     def on_game_start(self, info: GameInfo) -> None:
         # Every game comes with a text that nobody can foresee, the commitment to its seed. Chance
         # that is drawn from it makes a bot reproducible: the same game is played the same way.

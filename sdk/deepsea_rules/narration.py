@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from deepsea_rules.actions import BACK, DROP, LEAVE, TAKE, kind_of
-from deepsea_rules.constants import FULL_AIR, SEAT_LETTERS
+from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.events import (
     CleanedUp,
     DiveBegan,
@@ -23,7 +23,6 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord
 from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
-from deepsea_rules.units import Unit
 
 ARROWS = "▼▲"
 """Where a diver is heading: down or homeward."""
@@ -40,13 +39,20 @@ class NarratedPosition(NamedTuple):
     turn: int
     """How many turns of the game have been begun."""
     state: GameState
+    """Where a dive ends: before the clean-up, with phase "order" or else "over"."""
     dice: tuple[int, int] | None
     """What was rolled in the turn that is being played or was just played."""
     lines: tuple[str, ...]
     """What just happened; nothing while a turn is still going on."""
+    known: Mapping[int, int]
+    """The values that may be shown, by chip id."""
+    ended: CleanedUp | None
+    """The end of a dive, at the position in which it ended."""
 
 
 Step = Callable[[GameState], object]
+Knowing = Callable[[GameState], Mapping[int, int]]
+"""The values that a viewer knows in a position, by chip id."""
 
 
 def title(record: GameRecord) -> str:
@@ -59,43 +65,94 @@ def names(record: GameRecord) -> list[str]:
     return [seat.name for seat in record.seats]
 
 
-def take(
-    state: GameState, step: Step, known: Mapping[int, int]
-) -> tuple[list[Happening], list[str]]:
-    """Make a step; returns what it brought to an end, and the same in words."""
+class Made(NamedTuple):
+    """A step that was made."""
+
+    news: Sequence[Happening]
+    """What it brought to an end."""
+    before: GameState
+    after: GameState
+    """The position after it, but before the clean-up of a dive that it ended."""
+
+    def tell(self, item: Happening, known: Mapping[int, int]) -> list[str]:
+        """Part of the news in words, line by line."""
+        match item:
+            case DiveBegan():
+                return [_dive(item)]
+            case TurnPlayed():
+                return [_turn(item, self.before)]
+            case CleanedUp():
+                return list(_dive_end(item, self.after, known))
+
+
+class _Log(list[Happening]):
+    """Notes what happens, and the position after a turn: a dive is cleaned up only then."""
+
+    def __init__(self, state: GameState) -> None:
+        super().__init__()
+        self._state = state
+        self.turn_end: GameState | None = None
+
+    def append(self, item: Happening) -> None:
+        super().append(item)
+        if isinstance(item, TurnPlayed):
+            self.turn_end = self._state.clone()
+
+
+def take(state: GameState, step: Step) -> Made:
+    """Make a step and note what it brings to an end."""
     before = state.clone()
-    news: list[Happening] = []
-    state.log = news
+    state.log = log = _Log(state)
     step(state)
     state.log = None
-    return news, [line for item in news for line in _turn_lines(item, before, step, known)]
+    # Orders are chosen before anything moves.
+    return Made(log, before, log.turn_end or before)
 
 
-def moments(game: Game) -> Iterator[NarratedPosition]:
-    """Every position of a finished game: as it begins, after each roll, and after each turn."""
-    known = dict(enumerate(game.state.values))
+def moments(game: Game, knowing: Knowing | None = None) -> Iterator[NarratedPosition]:
+    """Every position of a finished game: as each dive begins, after each roll and each turn.
+
+    A turn that ends a dive has two: before the clean-up, and after it.
+
+    knowing  what the viewer knows; without it every value
+    """
+    every = dict(enumerate(game.state.values))
+    knows = knowing or (lambda _: every)
     opening, *rest = game.events
     assert isinstance(opening, DiveBegan)
     state = GameState.opening(game.rules, game.state.values, game.players, opening.starter)
     orders = _Orders(game.decisions)
     turn = 0
-    yield NarratedPosition(turn, state.clone(), None, (_dive(opening),))
+    yield NarratedPosition(turn, state.clone(), None, (_dive(opening),), knows(state), None)
     for item in rest:
         if not isinstance(item, TurnPlayed):
             continue
         turn += 1
-        lines = []
-        for step in _steps_of(item):
-            lines += take(state, step, known)[1]
+        lines: list[str] = []
+        dice = item.dice
+        for step in _steps(item, state, orders):
+            made = take(state, step)
+            known = knows(state)
+            for news in made.news:
+                told = made.tell(news, known)
+                if isinstance(news, CleanedUp):
+                    ended = made.after
+                    if ended.phase != "order":
+                        ended.phase = "over"
+                    yield NarratedPosition(turn, ended, dice, (*lines, *told), known, news)
+                    dice, lines = None, []
+                else:
+                    lines += told
             if state.phase == "search":
-                yield NarratedPosition(turn, state.clone(), item.dice, ())
-        while state.phase == "order":
-            lines += take(state, orders.next_step(state), known)[1]
-        yield NarratedPosition(turn, state.clone(), item.dice, tuple(lines))
+                yield NarratedPosition(turn, state.clone(), dice, (), known, None)
+        yield NarratedPosition(turn, state.clone(), dice, tuple(lines), knows(state), None)
 
 
-def _steps_of(item: TurnPlayed) -> Iterator[Step]:
-    """The choices and the dice of a turn that was played."""
+def _steps(item: TurnPlayed, state: GameState, orders: _Orders) -> Iterator[Step]:
+    """The choices and the dice of a turn that was played, and the orders after it.
+
+    state  where the steps are made, one before the next is asked for
+    """
     assert item.dice is not None
     d1, d2 = item.dice
     if item.declare == BACK:
@@ -104,6 +161,8 @@ def _steps_of(item: TurnPlayed) -> Iterator[Step]:
     if item.search is not None:
         search = item.search
         yield lambda state: state.apply(search)
+    while state.phase == "order":
+        yield orders.next_step(state)
 
 
 class _Orders:
@@ -126,37 +185,16 @@ class _Orders:
 # Words
 
 
-def _turn_lines(
-    item: Happening, before: GameState, step: Step, known: Mapping[int, int]
-) -> Iterator[str]:
-    """What happened, line by line, when `step` was made in the position `before`."""
-    match item:
-        case DiveBegan():
-            yield _dive(item)
-        case TurnPlayed():
-            yield _turn(item, before)
-        case CleanedUp():
-            yield f"dive {item.dive} ends: {REASONS[item.reason]}"
-            carried = _carried_at_the_end(before, step)
-            for seat, chips in enumerate(item.banked):
-                if chips:
-                    banked = " ".join(chip_text(chip, known) for chip in chips)
-                    yield f"  {SEAT_LETTERS[seat]} banked {banked}"
-                elif carried[seat]:
-                    lost = " ".join(unit.name for unit in carried[seat])
-                    yield f"  {SEAT_LETTERS[seat]} lost {lost}"
-
-
-def _carried_at_the_end(before: GameState, step: Step) -> Sequence[Sequence[Unit]]:
-    """Everybody's cargo after the step that ended a dive, before it was cleaned up."""
-    if before.phase == "order":
-        return before.cargo
-    # The engine cleans up at once. With air to spare and somebody moving it does not.
-    going_on = before.clone()
-    going_on.air += FULL_AIR
-    going_on.quiet = -going_on.players
-    step(going_on)
-    return going_on.cargo
+def _dive_end(item: CleanedUp, last: GameState, known: Mapping[int, int]) -> Iterator[str]:
+    """How a dive ended in the position `last`, and who brought home or lost what."""
+    yield f"dive {item.dive} ends: {REASONS[item.reason]}"
+    for seat, chips in enumerate(item.banked):
+        if chips:
+            banked = " ".join(chip_text(chip, known) for chip in chips)
+            yield f"  {SEAT_LETTERS[seat]} banked {banked}"
+        elif last.cargo[seat]:
+            lost = " ".join(unit.name for unit in last.cargo[seat])
+            yield f"  {SEAT_LETTERS[seat]} lost {lost}"
 
 
 def _dive(item: DiveBegan) -> str:
@@ -203,13 +241,19 @@ def tell_end(result: Result, names: Sequence[str]) -> list[str]:
 
 def tell_faults(game: Game) -> list[str]:
     """What bots did wrong, one line each."""
-    lines = []
-    for index, decision in enumerate(game.decisions):
-        if decision.fault is not None:
-            came = f" ({decision.came})" if decision.came else ""
-            lines.append(
-                f"{SEAT_LETTERS[decision.seat]} {decision.fault} at decision {index}{came}: "
-                f"{decision.action} was played"
-            )
-    lines += [f"{SEAT_LETTERS[forfeit.seat]} forfeited" for forfeit in game.forfeits]
-    return lines
+    lines = [tell_fault(*item) for item in enumerate(game.decisions) if item[1].fault is not None]
+    return lines + tell_forfeits(game)
+
+
+def tell_forfeits(game: Game) -> list[str]:
+    """Who lost the right to decide."""
+    return [f"{SEAT_LETTERS[forfeit.seat]} forfeited" for forfeit in game.forfeits]
+
+
+def tell_fault(index: int, decision: Decision) -> str:
+    """A decision with a fault."""
+    came = f" ({decision.came})" if decision.came else ""
+    return (
+        f"{SEAT_LETTERS[decision.seat]} {decision.fault} at decision {index}{came}: "
+        f"{decision.action} was played"
+    )

@@ -117,14 +117,6 @@ def parse_roll(step: str) -> tuple[int, int]:
     raise InvalidAction(f"{quoted(step)} is no roll; write r3 or r1+2")
 
 
-def seat_of(letter: str) -> int:
-    """The seat number of a letter A to F; raises `InvalidPosition`."""
-    index = SEAT_LETTERS.find(letter.upper()) if len(letter) == 1 else -1
-    if index < 0:
-        raise InvalidPosition(f"{letter!r} is no seat; seats are {', '.join(SEAT_LETTERS)}")
-    return index
-
-
 class _Chips:
     """Gives chip ids in reading order and collects the values that are written."""
 

@@ -28,9 +28,13 @@ def seed_from_text(text: str) -> bytes:
     return hashlib.sha256(f"deepsea-seed:{text}".encode()).digest()
 
 
-def game_seed(seed: bytes, index: int) -> bytes:
-    """The seed of game `index` (from 0) of a run that has `seed`."""
-    return hashlib.sha256(seed + f"game:{index}".encode()).digest()
+def game_seed(seed: bytes, n: int, attempt: int = 0) -> bytes:
+    """The seed of game `n` (from 0) of a run that has `seed`.
+
+    attempt  from 0; each attempt after a void game has a seed of its own
+    """
+    label = f"game:{n}:{attempt}" if attempt else f"game:{n}"
+    return hashlib.sha256(seed + label.encode()).digest()
 
 
 def commitment(seed: bytes) -> str:

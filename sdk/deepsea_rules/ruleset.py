@@ -76,24 +76,28 @@ class RuleSet:
 
     @classmethod
     def from_toml(cls, text: str) -> RuleSet:
-        """A custom rule set: `name`, `base` (a preset) and a table `[options]` of what differs.
-
-        Only when `base` bars nobody and the options do is `barred_release` filled in, with
-        "on_pickup"; the other way round it is dropped.
-        """
+        """A custom rule set from a TOML file; see `from_table`."""
         # Here, because it is a tenth of what a bot imports, and no bot reads TOML.
         import tomllib
 
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidRules(f"not a TOML file: {error}") from None
-        name, base = data.pop("name", "custom"), data.pop("base", DEFAULT)
-        options = data.pop("options", {})
-        if data:
-            raise InvalidRules(
-                f"unknown key {next(iter(data))!r}; a rule set has name, base and [options]"
-            )
+        return cls.from_table(data)
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> RuleSet:
+        """A custom rule set: `name`, `base` (a preset) and a table `options` of what differs.
+
+        Only when `base` bars nobody and the options do is `barred_release` filled in, with
+        "on_pickup"; the other way round it is dropped. Raises `InvalidRules`.
+        """
+        for key in table:
+            if key not in ("name", "base", "options"):
+                raise InvalidRules(f"unknown key {key!r}; a rule set has name, base and [options]")
+        name, base = table.get("name", "custom"), table.get("base", DEFAULT)
+        options = table.get("options", {})
         if not isinstance(name, str):
             raise InvalidRules(f"name is a text, not {quoted(name)}")
         if name in PRESETS:
@@ -103,7 +107,7 @@ class RuleSet:
         _refuse_unknown(options)
         if "home_empty_handed" in options and "barred_release" not in options:
             barred = options["home_empty_handed"] == "barred"
-            options["barred_release"] = "on_pickup" if barred else None
+            options = {**options, "barred_release": "on_pickup" if barred else None}
         return replace(preset(base), name=name, **options)
 
 

@@ -84,8 +84,8 @@ __all__ = [
 def run(bot: NewBot) -> None:
     """Play for the referee that started this program, until the referee sends Goodbye.
 
-    bot  a class, or a function that makes a bot: every game gets an object of its own, also games
-         that are played at once
+    bot  a class, or a function that makes a bot: every game gets an object of its own. Games of a
+         class with `concurrent_games = True` may run at once.
 
     An exception of the bot is one fault, and play continues. Exits with status 2 if no referee
     started the program, 1 if the referee refused it.
@@ -104,7 +104,7 @@ def run(bot: NewBot) -> None:
     from .client import run as run_client
     from .hints import with_hints
 
-    run_client(with_hints(bot))
+    run_client(with_hints(bot), concurrent_games=getattr(bot, "concurrent_games", False) is True)
 
 
 def _hint_that_run_is_missing() -> None:

@@ -90,6 +90,9 @@ class Bot:
     """The name in messages; the name of its class if empty."""
     clock: Clock = NO_LIMIT
     """The time for the current decision, set before each decision."""
+    concurrent_games: bool = False
+    """Whether games of this class may run at once: set it to True if all that a bot knows of its
+    game is in `self`, and nothing in its class or module. Long matches are several times faster."""
 
     # Decisions
 

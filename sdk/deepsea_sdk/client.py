@@ -121,7 +121,7 @@ class Player:
             raise WireError(f"the referee names game {game_id!r}, which is not on") from None
 
 
-async def play(bot: NewBot, address: str, token: str) -> None:
+async def play(bot: NewBot, address: str, token: str, *, concurrent_games: bool = False) -> None:
     """Play all games of one stream, until the referee ends it.
 
     Raises `NotInMatch` if no referee listens, `ConnectionRejected` if the referee refuses the bot.
@@ -130,7 +130,8 @@ async def play(bot: NewBot, address: str, token: str) -> None:
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
         stream = PlayServiceStub(channel).Play()
         try:
-            await stream.write(wire.hello_to_wire(token, (wire.CONCURRENT_GAMES,)))
+            features = (wire.CONCURRENT_GAMES,) if concurrent_games else ()
+            await stream.write(wire.hello_to_wire(token, features))
             while isinstance(message := await stream.read(), pb.PlayResponse):
                 answer = player.receive(message)
                 if answer is not None:
@@ -149,11 +150,11 @@ async def play(bot: NewBot, address: str, token: str) -> None:
         raise NotInMatch(f"no referee accepts bots at {address}: {why}")
 
 
-def run(bot: NewBot) -> None:
+def run(bot: NewBot, *, concurrent_games: bool = False) -> None:
     """Play for the referee that started this program; see `deepsea_sdk.run`."""
     _behave()
     try:
-        asyncio.run(play(bot, *_whereabouts()))
+        asyncio.run(play(bot, *_whereabouts(), concurrent_games=concurrent_games))
     except SdkError as error:
         sys.stderr.write(f"deepsea-sdk: {error}\n")
         sys.exit(2 if isinstance(error, NotInMatch) else 1)

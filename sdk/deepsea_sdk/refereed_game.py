@@ -31,6 +31,8 @@ class PlayedGame:
     record: GameRecord
     """The seed, the decisions, points, placements and forfeits."""
     faults: tuple[FaultReport, ...]
+    longest_us: int = 0
+    """Over streams: the longest time from a request to its answer, other games' decisions in it."""
 
 
 class RefereedGame:

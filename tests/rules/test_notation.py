@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from deepsea_rules.errors import InvalidPosition, RulesError
-from deepsea_rules.notation import format_position, parse_position, parse_roll, seat_of
+from deepsea_rules.notation import format_position, parse_position, parse_roll
 from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.units import BLANK
@@ -465,13 +465,6 @@ def test_no_rolls(step: str) -> None:
     with pytest.raises(RulesError) as caught:
         parse_roll(step)
     assert "\n" not in str(caught.value)
-
-
-def test_seat_letters() -> None:
-    assert [seat_of(letter) for letter in "ABCDEF"] == [0, 1, 2, 3, 4, 5]
-    for letter in ("", "G", "AB", "1", "*"):
-        with pytest.raises(InvalidPosition):
-            seat_of(letter)
 
 
 def test_all_32_chips_fit_into_a_text() -> None:

@@ -91,6 +91,12 @@ def test_game_seed(index: int) -> None:
     assert game_seed(DEMO, index) == hashlib.sha256(DEMO + f"game:{index}".encode()).digest()
 
 
+def test_every_attempt_after_a_void_game_has_a_seed_of_its_own() -> None:
+    assert game_seed(DEMO, 12, 0) == game_seed(DEMO, 12)
+    assert game_seed(DEMO, 12, 3) == hashlib.sha256(DEMO + b"game:12:3").digest()
+    assert len({game_seed(DEMO, n, attempt) for n in range(3) for attempt in range(3)}) == 9
+
+
 def test_commitment() -> None:
     assert commitment(ZERO) == "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925"
     assert commitment(DEMO) == "17ceebcf77a09a5cb1ca8a3c2df7096ce234aca360d14d847441a8898ed423ac"

@@ -105,13 +105,18 @@ def test_a_bot_says_hello_and_leaves_at_goodbye(tmp_path: Path) -> None:
     run(played(tmp_path, script, Bot))
 
 
-def test_a_bot_says_that_it_keeps_games_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_bot_says_whether_it_keeps_games_apart(tmp_path: Path, apart: bool) -> None:
     async def script(peer: Peer) -> None:
         await peer.welcome()
-        assert list(peer.hello.features) == ["concurrent_games"]
+        assert list(peer.hello.features) == ["concurrent_games"] * apart
         await peer.goodbye()
 
-    run(played(tmp_path, script, Bot))
+    async def playing() -> None:
+        async with referee(tmp_path, script) as address:
+            await play(Bot, address, TOKEN, concurrent_games=apart)
+
+    run(playing())
 
 
 def test_the_stream_has_no_deadline(tmp_path: Path) -> None:

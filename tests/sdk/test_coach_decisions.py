@@ -1,0 +1,147 @@
+"""Judging decisions: by what the seat could know, on common luck, with marks that are sure."""
+
+from __future__ import annotations
+
+import pytest
+
+from deepsea_rules.actions import BACK, DOWN
+from deepsea_rules.events import TurnPlayed
+from deepsea_rules.randomness import deal
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.state import GameState
+from deepsea_rules.view import view_for
+from deepsea_sdk.coach.common_luck import Luck, Stream, play_on
+from deepsea_sdk.coach.course import course
+from deepsea_sdk.coach.decisions import Judgement, judge, mark_of
+from deepsea_sdk.coach.racing import Effort, Interval
+from deepsea_sdk.steady import VERSION, steady
+from helpers.commands import played
+from helpers.games import opening_state
+from helpers.planted import SEAT, planted
+from helpers.positions import at
+
+LATE = (
+    "1 1 2 x x x 3 x x 3 4 4 4 4 4 4 4 4 "
+    "| A11v:3/2=6,1=1,1=3,2=6,3=8 *B9v:3,3/1=2,2=7,2=5,2=5,1=1 C8v:3,3/2=4,1=0,2=7,1=3 | d3 a22"
+)
+
+
+def judged(state: GameState, action: str, *, trials: int = 50, label: str = "test") -> Judgement:
+    view = view_for(state, state.to_move)
+    return judge(view, action, Stream(label, state.players), steady, Effort.of(trials))
+
+
+@pytest.mark.parametrize(
+    ("low", "mark"),
+    [
+        (-0.1, ""),
+        (0.049, ""),
+        (0.051, "?!"),
+        (0.09, "?!"),
+        (0.101, "?"),
+        (0.19, "?"),
+        (0.201, "??"),
+    ],
+)
+def test_a_mark_needs_the_whole_interval(low: float, mark: str) -> None:
+    assert mark_of(Interval(low + 0.25, 0.25)) == mark
+
+
+def test_to_go_on_with_a_heavy_load_and_no_air_is_a_blunder() -> None:
+    found = judged(at(LATE), DOWN, trials=80)
+    assert found.best == BACK
+    assert found.mark == "??"
+    assert judged(at(LATE), BACK).regret == Interval(0, 0)
+
+
+def test_values_belong_to_the_version_of_the_policy() -> None:
+    found = judged(at(LATE), DOWN, trials=20, label="golden")
+    # The same on every machine. Whoever changes them gives the policy another version.
+    assert VERSION == "steady-1"
+    assert [(one.action, one.score.mean) for one in found.options] == [
+        (DOWN, 24 / 80),
+        (BACK, 72 / 80),
+    ]
+
+
+def test_a_planted_blunder_is_found() -> None:
+    found = {}
+    late = []
+    for step in course(planted()):
+        if step.kind == "decision" and step.seat == SEAT:
+            assert step.action is not None
+            stream = Stream(f"planted/{step.decision}", 3)
+            view = view_for(step.before.state, SEAT)
+            found[step.decision] = judge(view, step.action, stream, steady, Effort.of(60))
+            if step.action != steady(step.before.state):
+                late.append(step.decision)
+    assert len(late) == 1
+    assert found[late[0]].mark == "??"
+    assert max(found, key=lambda number: found[number].regret.mean) == late[0]
+
+
+def test_what_the_seat_cannot_know_changes_nothing() -> None:
+    game = played("reference", 4, "hidden")
+    checked = 0
+    for step in course(game):
+        if step.kind != "decision" or step.decision is None or step.decision % 9:
+            continue
+        state = step.before.state.clone()
+        view = view_for(state, step.seat)
+        values = list(state.values)
+        for level in range(4):
+            unseen = [
+                chip for chip in range(8 * level + 1, 8 * level + 9) if chip not in view.known
+            ]
+            for chip, other in zip(unseen, unseen[::-1], strict=True):
+                values[chip] = state.values[other]
+        state.values = tuple(values)
+        assert step.action is not None
+        assert judged(state, step.action, trials=4) == judged(
+            step.before.state, step.action, trials=4
+        )
+        checked += state.values != step.before.state.values
+    assert checked > 3
+
+
+def test_an_order_that_is_not_listed_is_an_option_too() -> None:
+    state = at("1 2 3 4 | *A3v:1,2,3,4 B2^:1 | d1 a0 order")
+    assert "order:2,1,3,4" not in state.legal
+    found = judged(state, "order:2,1,3,4", trials=4)
+    assert [one.action for one in found.options] == [*state.legal, "order:2,1,3,4"]
+    assert found.played == "order:2,1,3,4"
+
+
+def test_luck_belongs_to_seat_turn_and_dive() -> None:
+    luck = Stream("dice", 3).luck(7)
+    rolls: dict[bool, list[tuple[int, int]]] = {}
+    for patient in (False, True):
+
+        def choose(state: GameState, patient: bool = patient) -> str:
+            return state.legal[0] if patient and state.to_move == 0 else steady(state)
+
+        state = opening_state(PRESETS["manual"], 3, "same dice")
+        state.log = []
+        play_on(state, luck.dice, choose)
+        rolls[patient] = [
+            item.dice
+            for item in state.log
+            if isinstance(item, TurnPlayed) and (item.seat, item.dive) == (1, 3) and item.dice
+        ]
+    least = min(map(len, rolls.values()))
+    assert least > 3
+    assert rolls[False][:least] == rolls[True][:least]
+
+
+def test_a_deal_never_needs_more_numbers_than_there_are() -> None:
+    view = view_for(opening_state(PRESETS["guide"], 6, "deal"), None)
+    for number in range(50):
+        assert isinstance(luck := Stream("deal", 6).luck(number), Luck)
+        assert sorted(view.sample(luck).values) == sorted(deal(bytes(32)))
+
+
+def test_every_roll_is_as_likely_as_it_should_be() -> None:
+    dice = b"".join(Stream("fair", 6).luck(number).dice for number in range(40))
+    counts = [dice.count(roll) for roll in range(9)]
+    assert sum(counts) == len(dice)
+    assert max(counts) < 1.1 * min(counts)

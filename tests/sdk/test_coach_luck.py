@@ -1,0 +1,130 @@
+"""Luck: the identity holds exactly, and steps are those of the game."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+
+from deepsea_rules.constants import HOME
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.units import LEVEL_OF
+from deepsea_sdk.coach.common_luck import Stream, halves
+from deepsea_sdk.coach.course import Outlook, Step, course, known_to_any, rolls
+from deepsea_sdk.coach.luck import change, luck_of, value
+from deepsea_sdk.steady import steady
+from helpers import games
+from helpers.commands import faulty, played
+from helpers.games import Chooser, play_out
+from helpers.positions import at
+
+
+def guess(outlooks: Sequence[Outlook]) -> list[list[Fraction]]:
+    """An evaluation without noise, and without sense, that knows how finished games ended."""
+    return [_guess(outlook) for outlook in outlooks]
+
+
+def _guess(outlook: Outlook) -> list[Fraction]:
+    state, known = outlook
+    banked = {chip for bank in state.bank for chip in bank}
+    if state.phase == "over" and banked <= known.keys():
+        return [Fraction(half, 2 * (state.players - 1)) for half in halves(state)]
+    points = [
+        Fraction(1)
+        + sum([Fraction(known.get(chip, 4 * LEVEL_OF[chip] - 2)) for chip in bank], Fraction())
+        + Fraction(sum(map(len, cargo)) * max(state.air, 0), 7)
+        + Fraction(state.place[seat] == HOME, 3)
+        for seat, (bank, cargo) in enumerate(zip(state.bank, state.cargo, strict=True))
+    ]
+    return [Fraction(state.players, 2) * own / sum(points) for own in points]
+
+
+@settings(max_examples=12, deadline=None)
+@given(games.rule_sets, games.players, games.salts)
+def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> None:
+    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
+    steps = list(course(game))
+    total = list(value(steps[0].before, guess))
+    for step in steps:
+        total = [sofar + more for sofar, more in zip(total, change(step, guess), strict=True)]
+    assert total == [Fraction(half, 2 * (players - 1)) for half in halves(game.state)]
+
+
+@pytest.mark.parametrize("preset", ["manual", "guide", "reference"])
+def test_the_mean_luck_of_a_roll_is_zero(preset: str) -> None:
+    for step in list(course(played(preset, 3)))[:40]:
+        if step.kind == "roll":
+            total = [Fraction()] * 3
+            for dots, ways, after in rolls(step.before):
+                first = min(3, dots - 1)
+                other = step._replace(after=after, dice=(first, dots - first))
+                for seat, luck in enumerate(change(other, guess)):
+                    total[seat] += ways * Fraction(luck)
+            assert total == [0, 0, 0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(games.rule_sets, games.players, games.salts)
+def test_the_course_is_that_of_the_game(rules: RuleSet, players: int, salt: str) -> None:
+    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
+    steps = list(course(game))
+    for step, following in pairwise(steps):
+        assert step.after is following.before
+    assert steps[-1].after.state == game.state
+    assert steps[-1].after.known == known_to_any(game.state)
+    made = [(step.seat, step.action) for step in steps if step.kind == "decision"]
+    assert made == [(decision.seat, decision.action) for decision in game.decisions]
+
+
+def test_a_seat_that_forfeited_decides_nothing_any_more() -> None:
+    game = faulty()
+    steps = list(course(game))
+    assert steps[-1].after.state == game.state
+    late = [step for step in steps if step.decision is not None and step.seat == 1]
+    assert len(late) == 3
+    assert [step.kind for step in steps].count("decision") == len(game.decisions)
+
+
+def _first(kind: str, dive: int) -> Step:
+    steps = course(played("manual", 3))
+    return next(step for step in steps if step.kind == kind and step.dive == dive)
+
+
+@pytest.mark.parametrize("dive", [1, 3])
+@pytest.mark.parametrize("kind", ["roll", "reveal"])
+def test_luck_by_roll_outs_sums_to_nothing_over_the_seats(kind: str, dive: int) -> None:
+    luck = luck_of(_first(kind, dive), Stream(kind, 3), steady, 20)
+    assert sum(one.mean for one in luck) == pytest.approx(0)
+    assert any(one.mean for one in luck)
+
+
+def test_the_mean_luck_by_roll_outs_is_zero_over_the_sums() -> None:
+    step = _first("roll", 2)
+    total = [0.0] * 3
+    for dots, ways, after in rolls(step.before):
+        first = min(3, dots - 1)
+        rolled = step._replace(after=after, dice=(first, dots - first))
+        for seat, luck in enumerate(luck_of(rolled, Stream("mean", 3), steady, 10)):
+            total[seat] += ways * luck.mean
+    assert total == pytest.approx([0, 0, 0])
+
+
+def test_a_reveal_at_a_dives_end_belongs_to_that_dive() -> None:
+    steps = list(course(played("manual", 3)))
+    reveals = [step for step in steps if step.kind == "reveal"]
+    assert [step.dive for step in reveals] == [1, 2, 3]
+    assert reveals[0].before.state.dive == 2
+
+
+def test_a_roll_that_changes_nothing_is_no_luck() -> None:
+    state = at("1 2 3 x 4 4 | *A4v:1,1,2,2,2,3 B2v | d1 a20")
+    state.unchecked_declare("down")
+    before = Outlook(state, {})
+    ends = [after for *_, after in rolls(before)]
+    step = Step("roll", 1, 0, before, ends[0], dice=(1, 1))
+    assert luck_of(step, Stream("still", 2), steady, 5) == [(0, 0), (0, 0)]
