@@ -41,7 +41,7 @@ class BundleLimits:
     entries: int = 5000
     """Files and folders."""
     ratio: int = 100
-    """How many times larger than packed a file of more than 1 MiB may be."""
+    """How many times larger than a zip its files may be together; 1 MiB in any case."""
     depth: int = 20
     path_bytes: int = 400
     name_bytes: int = 100

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from deepsea_bundle.archive import BundleLimits, digest
+from deepsea_bundle.archive import BundleLimits, Files, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.folder import read_folder
 from deepsea_bundle.unzip import read_zip
@@ -23,10 +23,10 @@ _ANY: Final = BundleLimits(*[_HUGE] * 8)
 """For what was checked when it came in."""
 
 
-def unpack(archive: bytes, expected: str, folder: Path) -> None:
-    """Make `folder` of an archive from the store; it is there whole or not at all.
+def stored_files(archive: bytes, expected: str) -> Files:
+    """The files of an archive from the store.
 
-    Raises `BundleDamaged` if its files have not the digest `expected`.
+    Raises `BundleDamaged` if they have not the digest `expected`.
     """
     try:
         files = read_zip(archive, _ANY)
@@ -34,6 +34,15 @@ def unpack(archive: bytes, expected: str, folder: Path) -> None:
         raise BundleDamaged(f"the stored files of {expected} are damaged: {error}") from None
     if digest(files) != expected:
         raise BundleDamaged(f"the stored files of {expected} have another digest")
+    return files
+
+
+def unpack(archive: bytes, expected: str, folder: Path) -> None:
+    """Make `folder` of an archive from the store; it is there whole or not at all.
+
+    Raises `BundleDamaged` if its files have not the digest `expected`.
+    """
+    files = stored_files(archive, expected)
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
     try:

@@ -1,11 +1,13 @@
 """bot.toml: how a bot is started.
 
 Invariants: nothing in it reaches a shell; every value has the type that it should have, or the
-message says which.
+message says which; what is long or deep is refused before it is parsed, since the parser's memory
+grows with the square of the depth.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +17,11 @@ from deepsea_bundle.archive import Files
 from deepsea_bundle.errors import BundleError
 
 MANIFEST: Final = "bot.toml"
-_LONGEST_MANIFEST: Final = 64 * 1024
+LONGEST_MANIFEST: Final = 4 * 1024
+_DEEPEST: Final = 8
+_TEXT_OR_COMMENT: Final = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*''', re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,8 @@ def read_manifest(files: Files) -> Manifest:
             f"there is no {MANIFEST}; it says how the bot is started, such as "
             'command = ["python3", "my_bot.py"]'
         )
-    if len(content) > _LONGEST_MANIFEST:
-        raise BundleError(f"{MANIFEST} has {len(content)} bytes, more than {_LONGEST_MANIFEST}")
+    if len(content) > LONGEST_MANIFEST:
+        raise BundleError(f"{MANIFEST} has {len(content)} bytes, more than {LONGEST_MANIFEST}")
     settings = _settings(content)
     if unknown := sorted(settings.keys() - {"command", "name", "requirements"}):
         raise BundleError(
@@ -70,11 +76,23 @@ def _settings(content: bytes) -> dict[str, object]:
     import tomllib  # takes a while, which a bot that is refused before need not wait for
 
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))  # some editors begin files with a mark
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = content.decode("utf-8-sig")  # some editors begin files with a mark
+        if _depth(text) > _DEEPEST:
+            raise BundleError(f"{MANIFEST} is nested too deeply")
+        return tomllib.loads(text)
+    except ValueError as error:
         raise BundleError(f"{MANIFEST} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise BundleError(f"{MANIFEST} is nested too deeply") from None
+
+
+def _depth(text: str) -> int:
+    """How deep lists, tables and dotted keys are nested at most, at a glance."""
+    bare = _TEXT_OR_COMMENT.sub("x", text)
+    depth = deepest = 0
+    for mark in bare:
+        depth += (mark in "[{") - (mark in "]}")
+        deepest = max(deepest, depth)
+    dotted = (line.count(".") for line in re.split(r"[\n,={]", bare))
+    return max(deepest, *dotted)
 
 
 def _command(value: object) -> tuple[str, ...]:

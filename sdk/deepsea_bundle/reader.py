@@ -74,7 +74,7 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
     try:
         if path.is_dir():
             folder = path.resolve()
-            return _bundle_of(read_folder(folder, limits), name, folder.name)
+            return bundle_of(read_folder(folder, limits), name, folder.name)
         if not path.is_file():
             what = "is no file" if path.exists() else "is not there"
             raise BundleError(f"it {what}; {FORMS}")
@@ -87,7 +87,7 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
             return bundle
         if not content.startswith(b"PK"):
             raise BundleError(f"it is neither a zip nor a Python file; {FORMS}")
-        return _bundle_of(_without_wrapping(collect_zip(content, limits)), name, path.stem)
+        return bundle_of(_without_wrapping(collect_zip(content, limits)), name, path.stem)
     except OSError as error:
         why = f"{str(error.filename or path)!r} cannot be read: {error.strerror or error}"
     except BundleError as error:
@@ -95,12 +95,8 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
     raise BundleError(f"bot {str(path)!r}: {why}")
 
 
-def bundle_of(files: Files, name: str | None = None, default: str = "") -> BotBundle:
+def bundle_of(found: Collected, name: str | None, default: str) -> BotBundle:
     """Check a bot's files. Without a `name`, and if bot.toml has none, it is called `default`."""
-    return _bundle_of(Collected(files, (), ()), name, default)
-
-
-def _bundle_of(found: Collected, name: str | None, default: str) -> BotBundle:
     return _checked(found, read_manifest(found.files), name, default)
 
 

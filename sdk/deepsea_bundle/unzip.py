@@ -39,7 +39,7 @@ _KNOWN_FLAGS: Final = 1 << 1 | 1 << 2 | _SIZES_FOLLOW | _UTF8
 _STORED, _DEFLATED = 0, 8
 _UNIX: Final = 3
 _SMALL: Final = 1 << 20
-"""Up to here a file may be packed as tightly as it can be."""
+"""Up to here files may be packed as tightly as they can be."""
 
 
 class _Entry(NamedTuple):
@@ -69,12 +69,14 @@ def collect_zip(data: bytes, limits: BundleLimits = LIMITS) -> Collected:
     entries, directory = _entries(data, limits)
     _check_tiling(data, entries, directory)
     collection = FileCollector(limits)
+    grown = 0
     for entry in entries:
         if entry.name.endswith("/"):
             collection.folder(entry.name.removesuffix("/"))
             continue
         collection.announce(entry.name, entry.size)
-        _check_ratio(entry, limits)
+        grown += entry.size
+        _check_ratio(len(data), grown, entry.name, limits)
         content = _content(data, entry)
         if skipped_part(entry.name) is None:
             collection.file(entry.name, content)
@@ -212,10 +214,11 @@ def _check_tiling(data: bytes, entries: list[_Entry], directory: int) -> None:
         raise BundleError("the zip has data between its files and its directory")
 
 
-def _check_ratio(entry: _Entry, limits: BundleLimits) -> None:
-    if entry.size > max(_SMALL, entry.packed * limits.ratio):
+def _check_ratio(packed: int, grown: int, name: str, limits: BundleLimits) -> None:
+    """Refuse a zip that grows too much as a whole: many small files are a bomb as one large is."""
+    if grown > max(_SMALL, packed * limits.ratio):
         raise BundleError(
-            f"{entry.name!a} grows from {entry.packed} to {entry.size} bytes, more than "
+            f"with {name!a} the zip grows from {packed} to {grown} bytes, more than "
             f"{limits.ratio} times; send what it is made from"
         )
 

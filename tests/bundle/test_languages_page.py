@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from deepsea_bundle.archive import LIMITS
-from deepsea_bundle.reader import bundle_of
 from deepsea_ladder.bot_limits import BotLimits
+from helpers.bundles import bundle_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "languages.md").read_text(encoding="utf-8")
 WORDS = " ".join(PAGE.split())

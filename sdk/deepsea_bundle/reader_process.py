@@ -1,0 +1,97 @@
+"""Reads a bot in a process of its own, with limits: the reader's other half is in the referee.
+
+Invariants: the limits hold before the first byte of the bot is read; the answer is a header in JSON
+and the bytes of the files, nothing in it is ever run or unpickled; whoever takes the answer checks
+its names, paths and digest again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, Final
+
+from deepsea_bundle import names
+from deepsea_bundle.archive import LIMITS, BundleLimits, check_path, digest
+from deepsea_bundle.errors import BundleDamaged, BundleError
+from deepsea_bundle.reader import BotBundle, BundleFacts, read_bot
+
+OUT_OF_MEMORY: Final = 3
+"""The exit status of a reader that had not enough memory."""
+_LENGTH: Final = 8
+
+
+def request(path: Path, name: str | None, memory_bytes: int, cpu_seconds: int) -> bytes:
+    """What the process reads from its stdin."""
+    return json.dumps([str(path), name, memory_bytes, cpu_seconds]).encode()
+
+
+def main(stdin: IO[bytes] = sys.stdin.buffer, stdout: IO[bytes] = sys.stdout.buffer) -> int:
+    """Read the bot that stdin names, and write the answer; returns the exit status."""
+    import resource
+
+    path, name, memory_bytes, cpu_seconds = json.loads(stdin.read())
+    for limit, value in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_CPU, cpu_seconds),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+    try:
+        return _answer(Path(path), name, stdout)
+    except MemoryError:
+        return OUT_OF_MEMORY
+
+
+def _answer(path: Path, name: str | None, stdout: IO[bytes]) -> int:
+    contents: list[bytes] = []
+    try:
+        bundle = read_bot(path, name)
+    except BundleError as error:
+        head: dict[str, Any] = {"refused": str(error)}
+    else:
+        contents = list(bundle.files.values())
+        head = {
+            "name": bundle.name,
+            "command": bundle.command,
+            "digest": bundle.digest,
+            "facts": asdict(bundle.facts),
+            "files": [[path, len(content)] for path, content in bundle.files.items()],
+        }
+    header = json.dumps(head).encode()
+    stdout.write(len(header).to_bytes(_LENGTH, "big") + header)
+    stdout.writelines(contents)
+    stdout.flush()
+    return 0
+
+
+def bundle_from(answer: bytes, limits: BundleLimits = LIMITS) -> BotBundle:
+    """The bot of an answer; `BundleError` if it was refused, `BundleDamaged` for nonsense."""
+    try:
+        end = _LENGTH + int.from_bytes(answer[:_LENGTH], "big")
+        head = json.loads(answer[_LENGTH:end])
+        if "refused" in head:
+            raise BundleError(head["refused"])
+        files = {}
+        for path, size in head["files"]:
+            check_path(path, limits)
+            files[path] = answer[end : end + size]
+            end += size
+        facts = head["facts"]
+        bundle = BotBundle(
+            names.checked("the bot's name", head["name"]),
+            tuple(map(str, head["command"])),
+            head["digest"],
+            files,
+            BundleFacts(
+                **{**facts, "skipped": tuple(facts["skipped"]), "links": tuple(facts["links"])}
+            ),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise BundleDamaged(f"the reader of a bot gave no answer: {error}") from None
+    if end != len(answer) or digest(files) != bundle.digest:
+        raise BundleDamaged("the reader of a bot gave files that are not those of its digest")
+    return bundle
