@@ -10,8 +10,11 @@ import pytest
 
 from deepsea_cli import main
 from deepsea_ladder.store import Store
+from helpers import ladder
 from helpers.commands import Done, Run
 from helpers.postgres import Postgres, find_binaries
+
+Contents = Callable[[Store], object]
 
 
 @pytest.fixture(autouse=True)
@@ -49,14 +52,19 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a ladder can be made, once for each kind of database."""
-    if request.param == "sqlite":
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of database."""
+    return str(request.param)
+
+
+@pytest.fixture
+def empty(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a ladder can be made."""
+    if kind == "sqlite":
         return str(tmp_path / "ladder.db")
     server: Postgres = request.getfixturevalue("postgres")
-    # A new database for each test would be thirty times slower.
-    server.execute("DROP SCHEMA public CASCADE")
-    server.execute("CREATE SCHEMA public")
+    # A new database for each test would be slower.
+    server.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return server.url("postgres")
 
 
@@ -68,19 +76,48 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def patterns(pattern: Path) -> dict[tuple[str, Contents], str]:
+    """The ladders to be copied, by database and contents."""
+    return {("sqlite", ladder.nothing): str(pattern)}
+
+
 @pytest.fixture
-def target(empty: str, pattern: Path) -> str:
-    """Where a ladder is, with nothing in it."""
-    if "://" in empty:
-        Store.create(empty).close()
+def contents() -> Contents:
+    """What the ladder of a test has from the beginning; a module may have something else."""
+    return ladder.nothing
+
+
+@pytest.fixture
+def target(
+    kind: str,
+    contents: Contents,
+    patterns: dict[tuple[str, Contents], str],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """Where a ladder is, with these contents."""
+    server: Postgres | None = None
+    if kind == "postgresql":
+        server = request.getfixturevalue("postgres")
+    pattern = patterns.get((kind, contents))
+    if pattern is None:
+        made = server.new_database() if server else str(tmp_path_factory.mktemp("pattern") / "x.db")
+        with Store.create(server.url(made) if server else made) as store:
+            contents(store)
+        pattern = patterns[kind, contents] = made
+    if server is None:
+        yield str(shutil.copy(pattern, tmp_path / "ladder.db"))
     else:
-        shutil.copy(pattern, empty)
-    return empty
+        name = server.new_database(pattern)
+        yield server.url(name)
+        server.drop(name)
 
 
 @pytest.fixture
 def store(target: str) -> Iterator[Store]:
-    """A ladder with nothing in it."""
+    """A ladder with these contents: nothing, or what the module has for all its tests."""
     with Store.open(target) as store:
         yield store
 

@@ -2,6 +2,7 @@
 
     BotFault            a bot did something wrong: counted, the default action is played
     RefereeError        the referee failed: the game is void, never scored, and reported
+    └── HostTooBusy     the host was too busy to time a bot; names the seat
     UserError           bad input: one line, exit status 2
     └── BotStartError   a bot's program exited before it connected
 
@@ -25,6 +26,22 @@ class BotFault(Exception):
 
 class RefereeError(Exception):
     """An error of the referee: the game is void and counts for no bot."""
+
+
+class HostTooBusy(RefereeError):
+    """The host was too busy to time a bot's decision or its start.
+
+    us    how long the referee waited for the bot
+    seat  the bot's seat; None if it is not in a game
+    """
+
+    def __init__(self, message: str, us: int, seat: int | None = None) -> None:
+        super().__init__(message)
+        self.us = us
+        self.seat = seat
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.us, self.seat)
 
 
 class UserError(Exception):

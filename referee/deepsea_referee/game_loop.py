@@ -7,13 +7,14 @@ and every seat is notified.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Protocol
 
-from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.decision_timer import OnAnswer, TimedAnswer
-from deepsea_rules.faults import FaultReport
+from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
+from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
+from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Question
+from deepsea_rules.time_control import duration_text
 from deepsea_sdk import wire
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
@@ -29,25 +30,39 @@ class AskedSeat(Protocol):
         """Send a message that needs no answer."""
 
 
-async def play_to_end(refereed: RefereedGame, seats: Sequence[AskedSeat]) -> None:
-    """Play a game to its end. Raises RefereeError if the referee fails; the game is void then."""
-    loop = _GameLoop(refereed, seats)
+async def play_to_end(
+    refereed: RefereedGame, seats: Sequence[AskedSeat], suspects: Container[int] = ()
+) -> int:
+    """Play a game to its end; returns the longest time from a request to its answer.
+
+    Raises RefereeError if the referee fails; the game is void then.
+
+    suspects  seats for which a decision that the host delayed is a timeout; for others it voids
+              the game with HostTooBusy
+    """
+    loop = _GameLoop(refereed, seats, suspects)
     loop.begin()
     await loop.over
+    return loop.longest_us
 
 
 class _GameLoop:
     """One game under way."""
 
-    def __init__(self, refereed: RefereedGame, seats: Sequence[AskedSeat]) -> None:
+    def __init__(
+        self, refereed: RefereedGame, seats: Sequence[AskedSeat], suspects: Container[int]
+    ) -> None:
         self._refereed = refereed
         self._game = refereed.game
         self._seats = seats
+        self._suspects = suspects
         self._writer = wire.RequestWriter(refereed.game_id, self._game.events)
         self._marks = [0] * len(seats)
         """The number of the game's events that each seat has received."""
         self._question: Question | None = None
         self._request_id = 0
+        self.longest_us = 0
+        """The longest time from a request to its answer, decisions of other games in it."""
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done at the end of the game; a void game sets a RefereeError."""
 
@@ -80,12 +95,20 @@ class _GameLoop:
         assert question is not None
         report: FaultReport | None
         try:
+            if isinstance(came, HostTooBusy):
+                if question.seat not in self._suspects:
+                    raise HostTooBusy(str(came), came.us, question.seat)
+                spent = f"no answer for {duration_text(came.us)}, and it made a game void before"
+                came = BotFault(Fault.TIMEOUT, spent, came.us)
             if isinstance(came, RefereeError):
                 raise came
             if isinstance(came, BotFault):
                 report = self._refereed.fault(question, came.fault, came.detail, came.us)
             else:
-                report = self._refereed.answer(question, *came)
+                action, us, error, wall_us = came
+                if wall_us > self.longest_us:
+                    self.longest_us = wall_us
+                report = self._refereed.answer(question, action, us, error)
             if report is not None:
                 notice = self._refereed.notice(report, self._request_id)
                 self._seats[question.seat].send(wire.fault_message(notice))
@@ -102,6 +125,9 @@ class _GameLoop:
     def _void(self, error: Exception) -> None:
         for seat in self._seats:
             seat.send(wire.void_message(self._refereed.game_id))
+        if isinstance(error, HostTooBusy):
+            self.over.set_exception(error)
+            return
         void = RefereeError(f"{type(error).__name__}: {error}")
         void.__cause__ = error
         self.over.set_exception(void)

@@ -6,11 +6,11 @@ halfway; the former handlers are restored afterwards.
 
 from __future__ import annotations
 
-import os
-import select
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
 
 
 @contextmanager
@@ -39,28 +39,36 @@ class WakePipe:
     """A pipe that wakes a `select`; may be rung from any thread or signal handler."""
 
     def __init__(self) -> None:
-        self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._reading, self._writing = socket.socketpair()
+        self._reading.setblocking(False)
+        self._writing.setblocking(False)
 
     def ring(self) -> None:
-        """Wake the waiting code, now or later."""
-        with suppress(BlockingIOError):  # the pipe is full of rings already
-            os.write(self._writing, b"!")
+        """Wake the waiting code, now or later; does nothing once the pipe is closed."""
+        with suppress(OSError):  # it is closed, or full of rings already
+            self._writing.send(b"!")
 
     def fileno(self) -> int:
         """Readable once it rang."""
-        return self._reading
+        return self._reading.fileno()
 
     def clear(self) -> None:
         """Remove all rings."""
         with suppress(BlockingIOError):
-            os.read(self._reading, 4096)
+            self._reading.recv(4096)
 
     def pause(self, seconds: float) -> None:
         """Wait that long, or until it rings."""
-        if select.select([self], [], [], seconds)[0]:
-            self.clear()
+        pause(seconds, self)
 
     def close(self) -> None:
         """Free the pipe."""
-        os.close(self._reading)
-        os.close(self._writing)
+        self._reading.close()
+        self._writing.close()
+
+
+def pause(seconds: float | None, *wakers: WakePipe) -> None:
+    """Wait that long, or until one of them rings; all are cleared."""
+    wait([waker.fileno() for waker in wakers], seconds)
+    for waker in wakers:
+        waker.clear()

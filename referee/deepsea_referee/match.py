@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from deepsea_referee.bots.bot_output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
-from deepsea_referee.errors import RefereeError, UserError
+from deepsea_referee.errors import HostTooBusy, RefereeError, UserError
 from deepsea_referee.interrupts import on_signals
 from deepsea_referee.play_game import play_game
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.tables import Tables
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.game import Game
@@ -48,6 +50,18 @@ OnVoid = Callable[[VoidGame], object]
 _log = logging.getLogger(__name__)
 
 
+class Share(NamedTuple):
+    """A part of a match's games: those that one of several workers plays."""
+
+    worker: int = 0
+    """From 0."""
+    workers: int = 1
+    first: int = 0
+    """Games before this one are left out,"""
+    again: tuple[int, ...] = ()
+    """but for these, which come first."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatchSettings:
     """The settings of a match. Raises UserError if they are invalid."""
@@ -61,8 +75,11 @@ class MatchSettings:
     """32 bytes; the seed of each game is derived from it."""
     seating: Literal["rotate", "fixed"] = "rotate"
     """`fixed`: seat s has bot s in every game; `rotate`: bot s + i in game i."""
-    tables: int = 1
-    """Games at once over the same streams."""
+    tables: int | None = 1
+    """Games at once over the same streams; None: chosen (tables.py). A bot that does not declare
+    `concurrent_games` has one."""
+    share: Share = field(default_factory=Share)
+    """The games that are played here."""
 
     output: OutputPlan = field(default_factory=OutputPlan)
     """What is done with what bots print beside keeping its end in memory."""
@@ -73,7 +90,7 @@ class MatchSettings:
                 f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} bots, not {len(self.bots)}; "
                 "you may name the same bot several times"
             )
-        if self.games < 1 or self.tables < 1:
+        if self.games < 1 or (self.tables is not None and self.tables < 1):
             raise UserError("a match has at least one game and one table")
 
     def line_up(self, game: int) -> tuple[int, ...]:
@@ -82,9 +99,16 @@ class MatchSettings:
         shift = game if self.seating == "rotate" else 0
         return tuple((seat + shift) % count for seat in range(count))
 
-    def numbers(self) -> Iterable[int]:
+    def numbers(self) -> Iterator[int]:
         """The numbers of the games, in the order of play."""
-        return range(self.games)
+        # Alternating, but shifted by one from time to time: else two workers of two bots would
+        # each have all games of one seating, and different amounts of work.
+        worker, workers, first, again = self.share
+        period = math.lcm(workers, len(self.bots))
+        yield from again
+        for number in range(first, self.games):
+            if (number + number // period) % workers == worker:
+                yield number
 
     def game_seed(self, game: int) -> bytes:
         """The seed of a game; `game` counts from 0."""
@@ -171,38 +195,56 @@ class _Match:
         self._on_game = on_game
         self._on_void = on_void
         self._clock = clock
-        self.result = settings.result(settings.hosting.isolation.name)
+        self._suspects: set[int] = set()
+        """Bots that the host delayed so that a game is void: the next time it is their timeout."""
+        self.result = settings.result(settings.hosting.isolation_text)
 
     async def play(self) -> None:
         settings = self._settings
         pool = BotPool(self.result.bots, settings.hosting, self._clock, settings.output)
         self.result.logs = pool.logs
         self.result.off_turn = pool.off_turn
-        numbers = iter(settings.numbers())
-
-        async def table() -> None:
-            for number in numbers:  # shared: each game goes to the next free table
-                await self._play_number(number, pool)
-
         try:
-            async with pool, asyncio.TaskGroup() as tables:
-                for _ in range(min(settings.tables, settings.games)):
-                    tables.create_task(table())
+            async with pool, asyncio.TaskGroup() as group:
+                count = settings.tables
+                if not pool.keeps_games_apart:
+                    count = 1
+                tables = Tables(settings.numbers(), count, settings.time_control.budget_us)
+
+                def fill() -> None:
+                    while (number := tables.take()) is not None:
+                        group.create_task(play(number))
+
+                async def play(number: int) -> None:
+                    await self._play_number(number, pool, tables)
+                    tables.leave(number)
+                    fill()
+
+                fill()
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
-    async def _play_number(self, number: int, pool: BotPool) -> None:
+    async def _play_number(self, number: int, pool: BotPool, tables: Tables) -> None:
         line_up = self._settings.line_up(number)
         game = self._settings.game(number)
         try:
-            played = await play_game(game, pool, line_up)
+            suspects = [seat for seat, bot in enumerate(line_up) if bot in self._suspects]
+            played = await play_game(game, pool, line_up, suspects=suspects)
         except RefereeError as error:
+            if not tables.counts(number, None):
+                return
             _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)
-            void = VoidGame(number + 1, game.game_id, str(error))
+            seat = error.seat if isinstance(error, HostTooBusy) else None
+            if seat is not None:
+                self._suspects.add(line_up[seat])
+            void = VoidGame(number + 1, game.game_id, str(error), seat)
             self.result.add_void(void)
             if self._on_void is not None:
                 await _wait_for_room(self._on_void(void))
             return
+        if not tables.counts(number, played):
+            return
+        self.result.tables = tables.most
         result = GameResult.of(number, line_up, played)
         self.result.add(result, played.record.decisions)
         if self._on_game is not None:

@@ -6,32 +6,50 @@ Used by matches, rated games and checks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from deepsea_referee.bots.author_error import author_error
-from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import BotProcess
+from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.game_loop import AskedSeat, play_to_end
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
 
+class Processes(Protocol):
+    """The bots of a game; a BotPool has this."""
+
+    def ready(self, bot: int, *, suspect: bool = False) -> Awaitable[BotProcess]:
+        """The bot's process for a new game, restarted if it has exited."""
+
+    def given_up(self, bot: int) -> str:
+        """Why the bot is not started any more; "" if it is."""
+
+    def finished_game(self, bot: int) -> None:
+        """Note that a game with the bot is over."""
+
+
 async def play_game(
     refereed: RefereedGame,
-    pool: BotPool,
+    pool: Processes,
     line_up: Sequence[int],
     between: Mapping[int, Callable[[Session], AskedSeat]] | None = None,
+    suspects: Container[int] = frozenset(),
 ) -> PlayedGame:
     """Play a game; raises RefereeError if it is void because the referee failed.
+
+    Raises HostTooBusy, with the seat, if a bot could not be timed because of the host's load.
 
     line_up  for each seat the number of its bot in the pool
     between  for some seats, a wrapper of the session that disturbs the game on purpose:
              faults that follow are not blamed on the bot's process
+    suspects seats that have made a game void so before: now it is their timeout
     """
     between = between or {}
-    processes = await _ready(pool, line_up)
+    processes = await _ready(pool, line_up, suspects)
     missing = {
         seat: pool.given_up(line_up[seat])
         for seat, process in enumerate(processes)
@@ -40,7 +58,7 @@ async def play_game(
     seats: list[AskedSeat] = [process.session for process in processes]
     for seat, disturb in between.items():
         seats[seat] = disturb(processes[seat].session)
-    await play_to_end(refereed, seats)
+    longest_us = await play_to_end(refereed, seats, suspects)
     for bot in line_up:
         pool.finished_game(bot)
     played = refereed.played()
@@ -50,15 +68,20 @@ async def play_game(
         else await _explained(report, processes[report.seat], missing.get(report.seat))
         for report in played.faults
     ]
-    return replace(played, faults=tuple(faults))
+    return replace(played, faults=tuple(faults), longest_us=longest_us)
 
 
-async def _ready(pool: BotPool, line_up: Sequence[int]) -> list[BotProcess]:
+async def _ready(
+    pool: Processes, line_up: Sequence[int], suspects: Container[int]
+) -> list[BotProcess]:
     """The bots' processes; one that did not start fails each request."""
+    starts = [pool.ready(bot, suspect=seat in suspects) for seat, bot in enumerate(line_up)]
     # All at once, and wait for all: none may still be starting when the pool is left.
-    started = await asyncio.gather(*map(pool.ready, line_up), return_exceptions=True)
+    started = await asyncio.gather(*starts, return_exceptions=True)
     processes = []
-    for one in started:
+    for seat, one in enumerate(started):
+        if isinstance(one, HostTooBusy):
+            raise HostTooBusy(str(one), one.us, seat)
         if isinstance(one, BaseException):
             raise one
         processes.append(one)

@@ -1,148 +1,134 @@
-"""A worker process of a match: plays its share of the games and sends the results.
+"""A worker process: runs tasks one after another, for the process that has the pool.
 
-Invariants: a worker plays its share and nothing else; it sends each game as it ends, and a
-WorkerResult at last; it ends on request, and when the process that started it is gone.
+Invariants: the main thread runs tasks, another one listens; a task ends early on request and when
+the process that has the pool is gone; nothing here knows what the tasks do.
 """
 
 from __future__ import annotations
 
-import asyncio
-import math
+import atexit
+import gc
 import os
+import pickle
 import signal
 import threading
 import traceback
-from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from multiprocessing.connection import Connection
-from typing import Final, Self, TypeAlias
+from queue import SimpleQueue
+from typing import Any, Final, TypeAlias
 
-from deepsea_referee.bots.bot_output import BotLog
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_referee.in_process import run_match as run_in_process
-from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.timing.off_turn import OffTurn
-from deepsea_rules.record import GameRecord
 
-GRACE_US: Final = 10_000_000
-"""The time in which a worker must stop its bots."""
-AGAIN_US: Final = 500_000
-"""Interval of interrupts for bots in a worker's own process."""
+GRACE_S: Final = 10.0
+"""The time in which a worker must end its task and clean up."""
 
-
-@dataclass(frozen=True, slots=True)
-class MatchShare(MatchSettings):
-    """One worker's part of a match."""
-
-    worker: int = 0
-    """From 0."""
-    workers: int = 1
-    first: int = 0
-    """Games before this one are skipped."""
-
-    @classmethod
-    def of(cls, settings: MatchSettings, worker: int, workers: int, first: int = 0) -> Self:
-        """Make a worker's part of a match."""
-        whole = {one.name: getattr(settings, one.name) for one in fields(MatchSettings)}
-        return cls(**whole, worker=worker, workers=workers, first=first)
-
-    def numbers(self) -> Iterator[int]:
-        """The numbers of its games."""
-        # Alternating, but shifted by one from time to time: else two workers of two bots would
-        # each have all games of one seating, and different amounts of work.
-        period = math.lcm(self.workers, len(self.bots))
-        for number in range(self.first, self.games):
-            if (number + number // period) % self.workers == self.worker:
-                yield number
+Perform: TypeAlias = Callable[[Any], object]
+"""Runs a task, given its argument; returns the result."""
+Setup: TypeAlias = "Callable[[Link], AbstractContextManager[Perform]]"
+"""Sets up a worker, in its process: a context manager that gives what runs the tasks, and cleans up
+at its exit. It can be pickled."""
 
 
-@dataclass(slots=True)
-class WorkerResult:
-    """The last message of a worker."""
+class Link:
+    """A worker's connection to the process that has the pool."""
 
-    logs: list[BotLog] = field(default_factory=list)
-    off_turn: list[OffTurn] = field(default_factory=list)
-    error: Exception | None = None
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._sending = threading.RLock()
+        self._tasks: SimpleQueue[bytes | None] = SimpleQueue()
+        self._files: dict[str, bytes] = {}
+        self._stopping = False
+        self._stop: Callable[[], object] = int
+        self._next: Callable[[Any], object] | None = None
 
+    def send(self, message: object) -> None:
+        """Send a message of the present task; waits while the receiver is busy."""
+        self._post("sent", message)
 
-Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame | WorkerResult
+    def file(self, digest: str) -> bytes:
+        """Take out a file that came with a task. Raises KeyError if none did, or it was taken."""
+        return self._files.pop(digest)
 
+    def on_stop(self, call: Callable[[], object]) -> None:
+        """Set what ends the present task early; called in any thread, maybe more than once.
 
-def work(connection: Connection, share: MatchShare, in_process: bool) -> None:
-    """Run a worker: the main function of its process."""
-    stop_requested = threading.Event()
+        A task that sets nothing ends with its process.
+        """
+        self._stop = call
+        if self._stopping:
+            call()
 
-    def interrupt(*_: object) -> None:
-        if stop_requested.is_set():
-            raise KeyboardInterrupt
+    def on_next(self, call: Callable[[Any], object]) -> None:
+        """Set what is called with the argument of each task as it comes; called in any thread."""
+        self._next = call
 
-    # The connection says when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
-    signal.signal(signal.SIGINT, interrupt)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    with suppress(KeyboardInterrupt):
+    def stop(self) -> None:
+        """End the present task early, and the worker after it."""
+        self._stopping = True
+        self._tasks.put(None)
+        self._stop()
+
+    def run(self, setup: bytes) -> None:
+        """Run tasks until there is a request to stop."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        perform: Perform | None = None
+        with ExitStack() as leaving:
+            while (packed := self._tasks.get()) is not None and not self._stopping:
+                try:
+                    if perform is None:
+                        perform = leaving.enter_context(pickle.loads(setup)(self))
+                    argument = pickle.loads(packed)
+                    self._stop = _leave
+                    try:
+                        result = perform(argument)
+                    finally:
+                        self._stop = int
+                    self._post("done", result)
+                except Exception as error:  # noqa: BLE001  (every error is reported)
+                    self._post("failed", _portable(error))
+
+    def _listen(self) -> None:
         try:
-            if in_process:
-                result = _play_in_process(connection, share, stop_requested)
-            else:
-                result = asyncio.run(_play(connection, share))
-            last = WorkerResult(result.logs, result.off_turn)
-        except Exception as error:  # noqa: BLE001  (every error is reported to the other process)
-            last = WorkerResult(error=_portable(error))
-        _send(connection, last)
+            while (message := self._connection.recv()) is not None:
+                packed, files = message
+                self._files |= files
+                if self._next is not None:
+                    with suppress(Exception):  # the task itself will report it
+                        self._next(pickle.loads(packed))
+                self._tasks.put(packed)
+            self.stop()
+            self._connection.recv()
+        except (EOFError, OSError):  # reset, if the process that has the pool was killed
+            self.stop()
+            threading.Event().wait(GRACE_S)
+            os._exit(1)
+
+    def _post(self, kind: str, value: object) -> None:
+        packed = pickle.dumps((kind, value))
+        with self._sending, suppress(OSError):  # who is gone is noticed by who listens
+            self._connection.send_bytes(packed)
 
 
-async def _play(connection: Connection, share: MatchShare) -> MatchResult:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-
-    def on_request() -> None:
-        loop.remove_reader(connection.fileno())
-        stop.set()
-
-    loop.add_reader(connection.fileno(), on_request)
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    thread = WriteBehind("connection")  # the reader may be busy, and clocks run here
-
-    def send(message: Message) -> Future[object] | None:
-        return thread.do(_send, connection, message)
-
-    try:
-        return await play_match(share, lambda *game: send(game), send, interrupt=stop)
-    finally:
-        thread.close()
+def main(connection: Connection) -> None:
+    """Run a worker: the main function of its process."""
+    # As in the command line: games leave hardly any garbage, and looking for it takes 7 % of their
+    # time; at exit the system takes all memory back anyway.
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
+    os.set_inheritable(connection.fileno(), False)
+    link = Link(connection)
+    # The pool says when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda *_: link.stop())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    link.run(connection.recv_bytes())
 
 
-def _play_in_process(
-    connection: Connection, share: MatchShare, stop_requested: threading.Event
-) -> MatchResult:
-    done = threading.Event()
-
-    def watch() -> None:
-        connection.poll(None)  # until a request to stop, or the end of the other process
-        stop_requested.set()
-        # Repeatedly: a signal that comes just before a bot begins to wait does not wake it.
-        for _ in range(GRACE_US // AGAIN_US):
-            if done.is_set():
-                return
-            signal.pthread_kill(main, signal.SIGINT)
-            done.wait(AGAIN_US / 1_000_000)
-        os._exit(1)
-
-    main = threading.get_ident()
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        return run_in_process(share, lambda *game: _send(connection, game))
-    finally:
-        done.set()
-
-
-def _send(connection: Connection, message: Message) -> None:
-    with suppress(OSError):  # a closed connection is noticed where the worker waits for it
-        connection.send(message)
+def _leave() -> None:
+    os._exit(1)
 
 
 def _portable(error: Exception) -> Exception:

@@ -1,251 +1,268 @@
-"""A match shared among worker processes, each of which plays some of the games with its own bots.
+"""The pool of worker processes under matches, comparisons and the ladder.
 
-Invariants: a game's number determines its worker; workers send results, and this process alone
-counts them and calls back; when a worker ends too early, the games that it was playing are void
-and a new worker takes over the rest; no worker outlives this process.
+Invariants: a task is a picklable argument for what the pool's `setup` gives in each worker; each
+task that was started ends in one event (Done, Failed or Died), whatever happens to its worker; a
+worker that ended is replaced; no worker outlives this process; Ctrl-C leaves workers alone.
 """
 
 from __future__ import annotations
 
-import logging
-import multiprocessing
-import selectors
+import os
+import pickle
 import signal
-from concurrent.futures import Future
-from contextlib import closing, suppress
-from dataclasses import replace
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.worker import GRACE_S, Setup
+
+_MAIN: Final = """
+import sys
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnContext
-from multiprocessing.process import BaseProcess
-from typing import Final
-
-from deepsea_referee.errors import RefereeError
-from deepsea_referee.in_process import ISOLATION
-from deepsea_referee.interrupts import WakePipe, on_signals
-from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-from deepsea_referee.results.summary import MatchResult, VoidGame
-from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.timing.off_turn import OffTurn
-from deepsea_referee.worker import GRACE_US, MatchShare, Message, WorkerResult, work
-
-DEATHS_IN_A_ROW: Final = 3
-"""The number of workers in a row that may end without having played a game."""
-_log = logging.getLogger(__name__)
+connection = Connection(int(sys.argv[1]))
+sys.path[:] = connection.recv()
+from deepsea_referee.worker import main
+main(connection)
+"""
 
 
-def run_match(
-    settings: MatchSettings,
-    workers: int,
-    on_game: OnGame | None = None,
-    on_void: OnVoid | None = None,
-    *,
-    in_process: bool = False,
-) -> MatchResult:
-    """Play a match with worker processes; Ctrl-C ends it early and cleanly.
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A task that was started."""
 
-    Bots whose decisions depend only on the game give the same records as with one worker, except
-    for times; games arrive in the order in which they end.
-    Raises UserError for a bot that cannot be started or imported, RefereeError if workers keep
-    ending without having played a game.
-    """
-    team = _Team(settings, workers, on_game, on_void, in_process)
-    with closing(WakePipe()) as interrupted, on_signals(interrupted.ring):
-        try:
-            team.play(interrupted)
-        finally:
-            team.close()
-    return team.result
+    argument: object
+    needs: tuple[str, ...] = ()
+    """Digests of the files that it needs."""
 
 
-# This process
+class Sent(NamedTuple):
+    """A message of a task."""
+
+    task: Task
+    message: Any
 
 
+class Done(NamedTuple):
+    """The result of a task."""
+
+    task: Task
+    result: Any
+
+
+class Failed(NamedTuple):
+    """The error that a task, or the setup of its worker, raised."""
+
+    task: Task
+    error: Exception
+
+
+class Died(NamedTuple):
+    """The end of a worker in the middle of a task, in words."""
+
+    task: Task
+    ending: str
+
+
+Event: TypeAlias = Sent | Done | Failed | Died
+
+
+class Workers(Protocol):
+    """A pool of workers, here or on other machines."""
+
+    def free(self) -> Sequence[Hashable]:
+        """The workers that can take a task, once for each; those that have none come first."""
+
+    def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
+        """Start a task on a free worker; it gets the files that it needs by their digests."""
+
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+        """Wait for events; maybe none after `seconds`, or when a waker rings, which is cleared."""
+
+    def stop(self) -> None:
+        """Request all tasks to end early; they still have results."""
+
+    def kill(self, task: Task) -> None:
+        """Kill the worker of a task, which has no event then."""
+
+    def close(self) -> None:
+        """End all workers, whatever they do."""
+
+
+def no_files(digest: str) -> bytes:
+    """Fail: for pools with tasks that need no files."""
+    raise KeyError(digest)
+
+
+@dataclass(slots=True, eq=False)
 class _Worker:
-    """The handle of one worker process."""
-
-    def __init__(self, share: MatchShare, number: int, deaths: int) -> None:
-        self.share = share
-        self.number = number
-        """Its number among all workers that were started, from 1."""
-        self.deaths = deaths
-        """The number of workers before it that ended without having played a game."""
-        self._coming = share.numbers()
-        self._open: dict[int, None] = {}
-        """Games before the last reported one that are not yet reported."""
-        self.connection: Connection
-        self.process: BaseProcess
-
-    def start(self, context: SpawnContext, in_process: bool) -> None:
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs, self.share, in_process))
-        # Ctrl-C reaches workers too, even before they have set their handler.
-        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, former)
-        theirs.close()
-
-    def mark_reported(self, number: int) -> None:
-        self.deaths = 0
-        while number not in self._open:
-            self._open[next(self._coming)] = None
-        del self._open[number]
-
-    def take_open(self) -> list[int]:
-        """The games that it may be playing."""
-        while len(self._open) < self.share.tables:
-            if (number := next(self._coming, None)) is None:
-                break
-            self._open[number] = None
-        taken, self._open = [*self._open], {}
-        return taken
-
-    def rest(self) -> MatchShare | None:
-        """The share that it has not begun; None if there is none."""
-        following = next(self._coming, None)
-        return None if following is None else replace(self.share, first=following)
+    process: subprocess.Popen[bytes]
+    sentinel: int
+    """A descriptor that is readable when the process has exited."""
+    connection: Connection
+    tasks: deque[Task] = field(default_factory=deque)
+    files: set[str] = field(default_factory=set)
+    """The digests of the files that it got."""
 
 
-class _Team:
-    """The workers of one match."""
+class LocalWorkers:
+    """Workers that are processes on this machine, started when they get their first task.
+
+    setup  called in each worker; must be importable there
+    fetch  returns a file by its digest
+    ahead  the number of tasks that may wait at a worker while it runs another
+    """
 
     def __init__(
         self,
-        settings: MatchSettings,
+        setup: Setup,
         workers: int,
-        on_game: OnGame | None,
-        on_void: OnVoid | None,
-        in_process: bool,
+        *,
+        fetch: Callable[[str], bytes] = no_files,
+        ahead: int = 0,
     ) -> None:
-        self._on_game = on_game
-        self._on_void = on_void
-        self._in_process = in_process
-        self._settings = settings
-        self._count = min(workers, settings.games)
-        # Forking a process that has threads or gRPC in it is not safe.
-        self._context = multiprocessing.get_context("spawn")
-        self._clock = SystemClock()
-        self._selector = selectors.DefaultSelector()
-        self._workers: list[_Worker] = []
-        self._hired = 0
-        self._end_us: int | None = None
-        if in_process:
-            self.result = settings.result(ISOLATION)
-        else:
-            self.result = settings.result(settings.hosting.isolation.name)
-            self.result.off_turn = [OffTurn() for _ in settings.bots]
+        self._setup = pickle.dumps(setup)
+        self._fetch = fetch
+        self._ahead = ahead
+        self._workers: list[_Worker | None] = [None] * workers
+        self._events: list[Event] = []
+        """Events that did not come from a worker."""
 
-    def play(self, interrupted: WakePipe) -> None:
-        """Play until all games are played, or until `interrupted` rings."""
-        self._selector.register(interrupted, selectors.EVENT_READ)
-        for place in range(self._count):
-            self._hire(MatchShare.of(self._settings, place, self._count))
-        while self._workers:
-            for key, _ in self._selector.select(self._patience_s()):
-                if key.fileobj is interrupted:
-                    self._selector.unregister(interrupted)
-                    self._break_off()
-                elif key.data in self._workers:
-                    self._on_message(key.data)
-            if self._end_us is not None and self._clock.now_us() >= self._end_us:
-                for worker in self._workers:
-                    worker.process.kill()
+    def free(self) -> Sequence[int]:
+        """Workers without a task, then those that may have one more, and so on; by number."""
+        loads = [len(worker.tasks) if worker else 0 for worker in self._workers]
+        return [
+            number
+            for depth in range(self._ahead + 1)
+            for number, load in enumerate(loads)
+            if load <= depth
+        ]
+
+    def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
+        """Start a task; it fails if `fetch` does."""
+        assert isinstance(worker, int)
+        task = Task(argument, tuple(needs))
+        present = self._workers[worker]
+        if present is not None and not present.tasks and present.process.poll() is not None:
+            self._dismiss(present)  # it died while it was idle
+        self._give(self._workers[worker] or self._hire(worker), task)
+        return task
+
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+        """Receive the workers' messages, one of each."""
+        # The process too, because a child of it may hold the connection open.
+        sources: dict[Connection | int, _Worker] = {
+            source: worker
+            for worker in self._workers
+            if worker is not None and worker.tasks
+            for source in (worker.connection, worker.sentinel)
+        }
+        rings = {waker.fileno(): waker for waker in wakers}
+        ready = wait([*sources, *rings], 0 if self._events else seconds)
+        for source in ready:
+            if source in rings:
+                rings[source].clear()
+        heard = dict.fromkeys(sources[source] for source in ready if source in sources)
+        events = [event for worker in heard for event in self._receive(worker)]
+        events += self._events
+        self._events.clear()
+        return events
+
+    def stop(self) -> None:
+        """Request all workers to end."""
+        for worker in self._workers:
+            if worker is not None:
+                with suppress(OSError):
+                    worker.connection.send(None)
+
+    def kill(self, task: Task) -> None:
+        """Kill the task's worker; tasks that waited there wait for a new one."""
+        for worker in self._workers:
+            if worker is not None and worker.tasks and worker.tasks[0] is task:
+                worker.process.kill()
+                self._replace(worker)
 
     def close(self) -> None:
-        """Stop all workers, and wait until they have exited."""
-        for worker in self._workers:
+        """End all workers, and wait until they have exited."""
+        workers = [worker for worker in self._workers if worker is not None]
+        for worker in workers:
             worker.connection.close()
-        for worker in self._workers:
-            worker.process.join(GRACE_US / 1_000_000)
-            worker.process.kill()
-            worker.process.join()
-        self._selector.close()
+        for worker in workers:
+            self._dismiss(worker)
 
-    def _hire(self, share: MatchShare, deaths: int = 0) -> None:
-        self._hired += 1
-        output = replace(share.output, worker=self._hired)
-        worker = _Worker(replace(share, output=output), self._hired, deaths)
-        worker.start(self._context, self._in_process)
-        self._workers.append(worker)
-        # The process too, because a bot's child may hold the connection open.
-        for source in (worker.connection.fileno(), worker.process.sentinel):
-            self._selector.register(source, selectors.EVENT_READ, worker)
-
-    def _dismiss(self, worker: _Worker) -> str:
-        """Remove a worker that has exited or is about to; returns its exit status as text."""
-        self._workers.remove(worker)
-        for source in (worker.connection.fileno(), worker.process.sentinel):
-            self._selector.unregister(source)
-        worker.connection.close()
-        worker.process.join(GRACE_US / 1_000_000)
-        worker.process.kill()
-        worker.process.join()
-        code = worker.process.exitcode or 0
-        return f"signal {-code}" if code < 0 else f"exit status {code}"
-
-    def _patience_s(self) -> float | None:
-        if self._end_us is None:
-            return None
-        return max(0, self._end_us - self._clock.now_us()) / 1_000_000
-
-    def _break_off(self) -> None:
-        self.result.interrupted = True
-        self._end_us = self._clock.now_us() + GRACE_US
-        for worker in self._workers:
-            with suppress(OSError):
-                worker.connection.send(None)  # any message is a request to stop
-
-    def _on_message(self, worker: _Worker) -> None:
-        message: Message
+    def _receive(self, worker: _Worker) -> list[Event]:
         try:
             if not worker.connection.poll():
                 raise EOFError
-            message = worker.connection.recv()
+            kind, value = worker.connection.recv()
         except (EOFError, OSError):
-            self._replace(worker, self._dismiss(worker))
-            return
-        if isinstance(message, WorkerResult):
-            self._on_last_message(worker, message)
-        elif isinstance(message, VoidGame):
-            worker.mark_reported(message.game - 1)
-            self._void(message)
-        else:
-            result, record = message
-            worker.mark_reported(result.game - 1)
-            self.result.add(result, record.decisions)
-            if self._on_game is not None:
-                _wait_for(self._on_game(result, record))
+            task = worker.tasks[0]
+            return [Died(task, self._replace(worker))]
+        if kind == "sent":
+            return [Sent(worker.tasks[0], value)]
+        task = worker.tasks.popleft()
+        return [Done(task, value) if kind == "done" else Failed(task, value)]
 
-    def _void(self, void: VoidGame) -> None:
-        _log.error("game %s is void: %s", void.game_id, void.reason)
-        self.result.add_void(void)
-        if self._on_void is not None:
-            _wait_for(self._on_void(void))
+    def _replace(self, worker: _Worker) -> str:
+        """Remove a worker that has exited or is about to; returns its exit status in words.
 
-    def _on_last_message(self, worker: _Worker, last: WorkerResult) -> None:
+        Tasks that waited behind the first one go to a new worker.
+        """
+        number = self._workers.index(worker)
         ending = self._dismiss(worker)
-        if last.error is not None:
-            raise last.error
-        self.result.logs += last.logs
-        for ours, theirs in zip(self.result.off_turn, last.off_turn, strict=True):
-            ours.add(theirs)
-        self._replace(worker, ending)
+        worker.tasks.popleft()
+        if worker.tasks:
+            heir = self._hire(number)
+            for task in worker.tasks:
+                self._give(heir, task)
+        return ending
 
-    def _replace(self, worker: _Worker, ending: str) -> None:
-        """Void a lost worker's open games, and start a new worker for the rest."""
-        if self.result.interrupted:
+    def _give(self, worker: _Worker, task: Task) -> None:
+        lacking = [digest for digest in task.needs if digest not in worker.files]
+        try:
+            files = {digest: self._fetch(digest) for digest in lacking}
+        except Exception as error:  # noqa: BLE001  (whatever it is, other tasks may go on)
+            self._events.append(Failed(task, error))
             return
-        games = worker.take_open()
-        for number in games:
-            reason = f"its worker ended ({ending})"
-            self._void(VoidGame(number + 1, self._settings.game_id(number), reason))
-        if (rest := worker.rest()) is not None:
-            if worker.deaths + 1 == DEATHS_IN_A_ROW:
-                raise RefereeError(f"workers exit before they have played a game ({ending})")
-            self._hire(rest, worker.deaths + 1)
+        worker.tasks.append(task)
+        worker.files |= files.keys()
+        with suppress(OSError):  # it died just now, which `wait` notices
+            worker.connection.send((pickle.dumps(task.argument), files))
 
+    def _hire(self, number: int) -> _Worker:
+        ours, theirs = Pipe()
+        # Ctrl-C reaches workers too, even before they have set their handler.
+        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            # A program of its own: forking a process with threads or gRPC in it is not safe, and
+            # multiprocessing runs the main module again, and forbids Dask's workers any children.
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
+            theirs.close()
+        worker = self._workers[number] = _Worker(process, os.pidfd_open(process.pid), ours)
+        with suppress(OSError):
+            ours.send(sys.path)
+            ours.send_bytes(self._setup)
+        return worker
 
-def _wait_for(answer: object) -> None:
-    if isinstance(answer, Future):
-        answer.result()
+    def _dismiss(self, worker: _Worker) -> str:
+        """Wait until a worker has exited, or kill it; returns its exit status in words."""
+        self._workers[self._workers.index(worker)] = None
+        worker.connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            worker.process.wait(GRACE_S)
+        worker.process.kill()
+        code = worker.process.wait()
+        os.close(worker.sentinel)
+        return f"signal {-code}" if code < 0 else f"exit status {code}"

@@ -36,7 +36,8 @@ from deepsea_referee.sandbox import cleanup, cleanup_process
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.off_turn import OffTurn
-from deepsea_referee.transport.session import Session, Stream
+from deepsea_referee.transport.session import Session
+from deepsea_referee.transport.stream import Stream
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
@@ -211,7 +212,7 @@ async def _play(
         await asyncio.gather(*serving, return_exceptions=True)
         played.said = _reports_in(process)
         played.log = joined(*process.log())
-        played.off_turn = process.session.off_turn
+        played.off_turn = process.off_turn
     assert "refuses to run outside" not in played.log
     return process._token
 

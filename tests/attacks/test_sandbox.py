@@ -26,6 +26,7 @@ from deepsea_referee.bots.bot_output import KEPT_BYTES
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.sandbox import run_once
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
+from deepsea_referee.sandbox.root_staging import is_root
 
 DENIED = {"EPERM", "EACCES", "EROFS", "ENOENT"}
 
@@ -241,6 +242,16 @@ def test_s18_no_word_passes_between_two_sandboxes(arena: Arena) -> None:
     assert received["host_name"] == "bot"
 
 
+@pytest.mark.skipif(not is_root(), reason="only root gives each sandbox a user of its own")
+def test_s33_what_is_counted_for_each_user_cannot_be_used_up_for_others(arena: Arena) -> None:
+    with arena.started("s33_in_flight", "burner") as burner:
+        taken = burner.read_report()
+        report = arena.run("s33_in_flight", "victim").report
+    assert (taken["first"], taken["again"]) == ("", "ETOOMANYREFS")
+    assert taken["pipe"] < 65536
+    assert report == {"send": "", "pipe": 65536}
+
+
 # ----------------------------------------------------------------------------------- rights
 
 
@@ -261,7 +272,34 @@ def test_s20_s21_s29_no_rights_can_be_gained(arena: Arena) -> None:
     assert report.pop("own_suid") == "1000"
     assert "not allowed" in report.pop("raise_limit")
     assert report.pop("terminal") == report.pop("new_terminal") == "ENOENT"
+    assert report.pop("autogroup") == report.pop("oom") == "EROFS"
+    assert report.pop("oom_score_adj") == "1000"
     assert set(report.values()) <= {"EPERM", "EACCES", "EINVAL"}, report
+
+
+def test_s36_threads_are_neither_placed_nor_ranked_but_may_yield(arena: Arena) -> None:
+    assert arena.run("s36_placement").report == {
+        "nice": "EPERM",
+        "setpriority": "EPERM",
+        "ioprio_set": "EPERM",
+        "sched_setscheduler": "EPERM",
+        "sched_setparam": "EPERM",
+        "sched_setattr": "EPERM",
+        "sched_setaffinity": "EPERM",
+        "sync": "EPERM",
+        "syncfs": "EPERM",
+        "sync_file_range": "ENOSYS",
+        "io_setup": "ENOSYS",
+        "drop_pages": "EPERM",
+        "page_out": "EINVAL",
+        "hint": "ENOLCK",
+        "set_hint": "ENOLCK",
+        "sched_yield": "",
+        "sched_getaffinity": "",
+        "sched_getscheduler": "",
+        "getpriority": "",
+        "fsync": "",
+    }
 
 
 def test_s22_own_code_and_libraries_cannot_be_changed(arena: Arena) -> None:

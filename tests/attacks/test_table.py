@@ -17,7 +17,7 @@ def rows() -> dict[str, str]:
 
 
 def test_every_case_of_the_sandbox_is_in_the_table() -> None:
-    assert list(rows()) == [f"S{number}" for number in range(1, 33)]
+    assert list(rows()) == [f"S{number}" for number in range(1, 37)]
 
 
 def test_every_test_of_the_table_exists() -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import pytest
 
 from attacks.harness import Arena
-from attacks.matches import HOSTILE, Played, attack
+from attacks.matches import HOSTILE, LIMITS, PATIENT, Played, attack
+from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 
 SHORT = TimeControl(200_000)
+MANY = LIMITS._replace(processes=40)
 THREE_TIMEOUTS = [Fault.TIMEOUT] * 3
 
 
@@ -62,10 +64,41 @@ def test_t07_who_is_slow_but_in_time_plays(arena: Arena) -> None:
     assert attack(arena, "t07_start", "late", "0.3").kinds() == []
 
 
+@pytest.mark.parametrize("how", ["wakers", "idle"])
+def test_t14_nobody_earns_time_by_threads_that_wait(arena: Arena, how: str) -> None:
+    played = attack(arena, "t14_starves", how, control=SHORT, limits=MANY)
+    assert played.kinds() == THREE_TIMEOUTS
+
+
+@pytest.mark.skipif(not hierarchies().counts_cpu, reason="nobody counts what has ended here")
+def test_t17_what_children_do_that_vanish_is_charged(arena: Arena) -> None:
+    played = attack(arena, "t17_unseen", control=SHORT, limits=MANY)
+    assert played.kinds() == THREE_TIMEOUTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "control", "start_limit_us"),
+    [
+        ("engine", TimeControl(100_000), 60_000_000),
+        ("thinker", TimeControl(500_000), 60_000_000),
+        ("starter", PATIENT, 2_500_000),
+    ],
+)
+def test_t15_who_burns_cpu_time_off_turn_costs_nobody_a_fault(
+    arena: Arena, how: str, control: TimeControl, start_limit_us: int
+) -> None:
+    with arena.started("t15_burners", "20", "40", limits=MANY) as burners:
+        assert burners.read_report() == {"burning": 20}
+        victim = attack(arena, "v01_victims", how, control=control, start_limit_us=start_limit_us)
+    assert victim.kinds() == []
+
+
 def ponderer(arena: Arena, *, freeze: bool) -> Played:
     return attack(arena, "t05_ponders", freeze=freeze, pause_s=0.03)
 
 
+@pytest.mark.alone
 def test_t05_thinking_on_others_turns_is_measured_and_prevented_by_freezing(arena: Arena) -> None:
     free, frozen = ponderer(arena, freeze=False), ponderer(arena, freeze=True)
     assert free.kinds() == frozen.kinds() == []
@@ -76,6 +109,7 @@ def test_t05_thinking_on_others_turns_is_measured_and_prevented_by_freezing(aren
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_t12_a_frozen_bot_is_on_the_clock_only_from_its_thaw(arena: Arena) -> None:
     # Two others think before it is its turn again: that is more than its own budget.
     control = TimeControl(500_000)

@@ -1,43 +1,81 @@
-"""Workers of the ladder that do what they are told, once, instead of playing."""
+"""Workers that do what they are asked for, in processes of their own."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.worker_protocol import Fetch, FinishedGame, Outcome, Play
+from deepsea_arena.worker_protocol import FinishedGame, Outcome
 from deepsea_ladder.model import Job
+from deepsea_referee.errors import UserError
+from deepsea_referee.worker import Link
 
 from . import ladder
 
 
-def misbehave(folder: Path, job: Job) -> Outcome:
-    """Do what a file named like the game says, once; else play it.
+@contextmanager
+def doing(folder: Path, link: Link) -> Iterator[Callable[[str], object]]:
+    """A worker whose tasks are words; it notes when it is set up and cleaned up."""
+    (folder / f"{os.getpid()} up").touch()
+    try:
+        yield partial(do, folder, link)
+    finally:
+        (folder / f"{os.getpid()} down").touch()
 
-    Who hangs waits for a reader of the pipe `never`, after writing its process's number to `hangs`,
-    which may be a pipe too.
+
+def do(folder: Path, link: Link, words: str) -> object:
+    """Do what the words say.
+
+    Who hangs writes its process's number to `hangs`, which may be a pipe.
     """
-    deed = folder / job.game_id
-    if deed.exists():
-        words = deed.read_text()
-        deed.unlink()
-        if words == "raise":
+    match words.split():
+        case ["who"]:
+            return os.getpid()
+        case ["raise"]:
             raise RuntimeError("no luck")
-        if words == "exit":
+        case ["refuse"]:
+            raise UserError("bad input", "where")
+        case ["exit"]:
             os._exit(3)
-        if words == "die":
+        case ["die"]:
             os.kill(os.getpid(), signal.SIGKILL)
-        if words == "hang":
+        case ["hang"]:
             (folder / "hangs").write_text(str(os.getpid()))
-            (folder / "never").read_text()
-    return FinishedGame(ladder.play(job))
+            signal.pause()
+        case ["tell", *texts]:
+            for text in texts:
+                link.send(text)
+        case ["read", digest]:
+            return link.file(digest)
+        case ["until-stopped"]:
+            stopped = threading.Event()
+            link.on_stop(stopped.set)
+            link.send("here")
+            stopped.wait()
+            return "stopped"
+    return None
+
+
+def broken(link: Link) -> AbstractContextManager[Callable[[object], object]]:
+    """A worker that cannot be set up."""
+    raise UserError("nothing works here")
 
 
 @contextmanager
-def guest(folder: Path, bots: Path, fetch: Fetch) -> Iterator[Play]:
-    """A worker of a cluster that needs no bots to play."""
-    yield partial(misbehave, folder)
+def misbehaving(folder: Path, link: Link) -> Iterator[Callable[[Job], Outcome]]:
+    """A worker that does what a file named like the game says, once; else it plays the game."""
+
+    def play(job: Job) -> Outcome:
+        deed = folder / job.game_id
+        if deed.exists():
+            words = deed.read_text()
+            deed.unlink()
+            do(folder, link, words)
+        return FinishedGame(ladder.play(job))
+
+    yield play

@@ -17,7 +17,13 @@ from sqlalchemy import Engine, event
 from deepsea_ladder.store import Store
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["helpers.ladder", "helpers.killing", "psycopg", "alembic.command"])
+# Only what the server finds without the tests' path; else every process imports it anew.
+context.set_forkserver_preload(
+    [
+        *("pytest", "psycopg", "alembic.command", "deepsea_ladder.store"),
+        *("deepsea_arena.runner", "deepsea_arena.workers.local"),
+    ]
+)
 
 NEVER = 1_000_000
 

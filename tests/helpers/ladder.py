@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 
-from deepsea_bundle.reader import BotBundle, bundle_of
+from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.model import BotVersion, Job, StoredSeason
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
 
+from .bundles import bundle_of
+
 SEED = seed_from_text("a season of the tests")
+NO_STRIKES = StrikeRules(absences=10_000, spoiled=10_000, voids=10_000)
+EMPTY: Mapping[str, int] = {}
 NAMES = ("anna", "ben", "cleo", "dan", "eve", "finn")
 
 
@@ -26,6 +32,10 @@ def a_bundle(text: str) -> BotBundle:
 def submit(store: Store, name: str, text: str = "", author: str = "") -> BotVersion:
     """Submit a bot; each has an author of its own unless one is given."""
     return store.bots.submit(name, author or f"{name}-senior", a_bundle(text or name))
+
+
+def nothing(store: Store) -> None:
+    """Leave a ladder as it is."""
 
 
 def stocked(store: Store, bots: int = 4, seats: tuple[int, ...] = (4,)) -> StoredSeason:
@@ -55,16 +65,23 @@ def rotations(versions: Sequence[int], games: int) -> list[list[list[int]]]:
     ]
 
 
-def play(job: Job, crashing: Collection[str] = (), choices: str = "") -> str:
+def play(
+    job: Job, crashing: Collection[str] = (), choices: str = "", faulty: Mapping[str, int] = EMPTY
+) -> str:
     """The record of a job's game; its bots choose by chance, from the seed and `choices`.
 
-    Bots named in `crashing` are gone at their first decision.
+    Bots named in `crashing` are gone at their first decision, those in `faulty` play nonsense so
+    many times.
     """
+    left = dict(faulty)
     game = Game(job.season.rules, len(job.seats), job.seed)
     chance = Stream(job.seed, f"choices/{choices}")
     while (question := game.pending()) is not None:
         if job.seats[question.seat].bot in crashing:
             game.decide(None, fault=Fault.CRASH, came="its process ended")
+        elif left.get(job.seats[question.seat].bot, 0) > 0:
+            left[job.seats[question.seat].bot] -= 1
+            game.decide(None, fault=Fault.ILLEGAL_ACTION, came="nonsense")
         else:
             # "down" and "leave" alone would let everybody drown in every dive.
             game.decide(question.legal[chance.uniform(min(len(question.legal), 3))], us=100)
@@ -92,3 +109,13 @@ def play_all(
         (job,) = jobs
         rotation = job.rotation
         store.games.report(job, play(job, (crashing or {}).get(job.game_id, ())))
+
+
+def a_cup(store: Store, name: str = "cup", embargo_until: int | None = None) -> StoredSeason:
+    """An elimination of three bots at tables of two: the first has a bye, the others played."""
+    a, b, c = ids(store)[:3]
+    plan = {"kind": "elimination", "seats": 2, "meetings": 1, "bots": [a, b, c]}
+    season = store.seasons.open(a_season(name, seats=(2,)), SEED, json.dumps(plan), embargo_until)
+    store.jobs.add(season, rotations([b, c], 2))
+    play_all(store, season)
+    return season

@@ -17,7 +17,7 @@ import grpc
 
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import ManualClock
-from deepsea_referee.timing.decision_timer import TimedAnswer
+from deepsea_referee.transport.answers import TimedAnswer
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_sdk._pb import play_pb2 as pb

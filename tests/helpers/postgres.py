@@ -99,12 +99,16 @@ class Postgres:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement.encode())
 
-    def new_database(self) -> str:
-        """The URL of a new, empty database, where the common one is not enough."""
+    def new_database(self, like: str = "template1") -> str:
+        """The name of a new database: an empty one, or a copy of another that nobody uses."""
         self._databases += 1
         name = f"ladder{self._databases}"
-        self.execute(f"CREATE DATABASE {name}")
-        return self.url(name)
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY file_copy")
+        return name
+
+    def drop(self, database: str) -> None:
+        """Remove a database, whoever uses it."""
+        self.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
     def start(self) -> None:
         """Start the server, and wait until it says that it is ready."""

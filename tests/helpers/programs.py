@@ -190,3 +190,19 @@ def _running(folder: str) -> list[tuple[int, str]]:
             except OSError:
                 continue
     return found
+
+
+def workers() -> list[int]:
+    """The worker processes of this one's pools that run now, by their ids."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has just ended
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+    return [pid for pid in found if "deepsea_referee.worker" in _command(pid)]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:  # it has just ended
+        return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee import in_process, workers
+from deepsea_referee import in_process, shared_match
 from deepsea_referee.bots.bot_output import BotOutput, OutputPlan, OutputTail, log_name
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, run_match
@@ -70,7 +70,7 @@ def in_this_process(settings: MatchSettings) -> MatchResult:
 
 
 def shared(settings: MatchSettings) -> MatchResult:
-    return workers.run_match(settings, 2)
+    return shared_match.run_match(settings, 2)
 
 
 def settings(bots: Sequence[BotSpec], output: OutputPlan, games: int = 2) -> MatchSettings:

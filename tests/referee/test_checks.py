@@ -10,6 +10,7 @@ import pytest
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.workbench.checks import CheckReport, examine
 from deepsea_referee.workbench.file_checks import CheckResult
 from deepsea_rules.ruleset import PRESETS
@@ -19,8 +20,19 @@ from helpers.programs import PATIENT, program
 HOUR = TimeControl.parse("60m")
 
 
+FEW = (PRESETS["manual"], PRESETS["guide"])
+
+
 def examined(bot: BotSpec, hosting: Hosting = PATIENT, control: TimeControl = HOUR) -> CheckReport:
-    return asyncio.run(examine(bot, hosting, control))
+    """All checks, with fewer games than usual."""
+    return asyncio.run(examine(bot, hosting, control, rules=FEW, tables=2))
+
+
+def failures(report: CheckReport) -> list[CheckResult]:
+    """The checks that keep it from playing: none if it is fine."""
+    failed = [finding for finding in report.findings if finding.needed and not finding.ok]
+    assert report.fine == (not failed)
+    return failed
 
 
 def finding(report: CheckReport, name: str) -> CheckResult:
@@ -30,8 +42,8 @@ def finding(report: CheckReport, name: str) -> CheckResult:
 
 @pytest.mark.slow
 def test_a_good_bot_is_fine() -> None:
-    report = examined(resolve("greedy"))
-    assert report.fine
+    report = asyncio.run(examine(resolve("greedy"), PATIENT, HOUR))
+    assert failures(report) == []
     assert report.log == []
     assert [finding.name for finding in report.findings if not finding.ok] == []
     assert [finding.name for finding in report.findings] == [
@@ -42,6 +54,7 @@ def test_a_good_bot_is_fine() -> None:
         "late answer",
         "dropped connection",
         "same again",
+        "tables",
     ]
 
 
@@ -94,7 +107,7 @@ def test_a_misspelt_method_is_advice(tmp_path: Path) -> None:
     report = examined(resolve(str(file)))
     found = finding(report, "methods")
     assert found.found == "the SDK never calls Mine.serach; did you mean search?"
-    assert report.fine
+    assert failures(report) == []
 
 
 def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
@@ -108,10 +121,10 @@ def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("", "it brought nothing home in 25 games: it decides as a Bot that overrides nothing"),
+        ("", "it brought nothing home in 10 games: it decides as a Bot that overrides nothing"),
         (
             "    def turn_back(self, view):\n        return True\n",
-            "it brought nothing home in 25 games",
+            "it brought nothing home in 10 games",
         ),
     ],
 )
@@ -121,7 +134,7 @@ def test_a_bot_that_achieves_nothing_gets_a_note(tmp_path: Path, source: str, fo
         f"from deepsea_sdk import Bot, run\nclass Idle(Bot):\n    name = 'x'\n{source}run(Idle)\n"
     )
     report = examined(resolve(str(file)))
-    assert report.fine
+    assert failures(report) == []
     note = finding(report, "play")
     assert (note.ok, note.needed) == (False, False)
     assert note.found.startswith(found)
@@ -166,7 +179,7 @@ def test_a_bot_that_remembers_is_told_so_but_may_play(tmp_path: Path) -> None:
     assert text not in source
     path.write_text(source, encoding="utf-8")
     report = examined(resolve(str(path)))
-    assert report.fine
+    assert failures(report) == []
     assert not finding(report, "same again").needed
 
 
@@ -175,3 +188,41 @@ def test_a_bot_that_takes_too_long_is_told(tmp_path: Path) -> None:
     report = examined(resolve("greedy"), control=TimeControl(budget_us=1, bank_us=1))
     assert not finding(report, "clock").ok
     assert "timeout" in finding(report, "rules manual").found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("declares", "memory", "ok", "found"),
+    [
+        (True, "self", True, "the same decisions in 8 games one by one and at once"),
+        (False, "self", True, "one, but decisions are the same in 8 games at once"),
+        (True, "Mine", False, "games were played differently when all were on at once"),
+        (False, "Mine", True, "games differ if all are on at once"),
+    ],
+)
+def test_a_bot_that_keeps_its_game_in_its_class_is_found(
+    tmp_path: Path, declares: bool, memory: str, ok: bool, found: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from deepsea_sdk import LEAVE, TAKE, Bot, run\n"
+        "class Mine(Bot):\n"
+        f"    concurrent_games = {declares}\n"
+        f"    def on_game_start(self, info): {memory}.asked = 0\n"
+        "    def turn_back(self, view): return view.me.load > 1\n"
+        "    def search(self, view):\n"
+        f"        {memory}.asked += 1\n"
+        f"        return TAKE if view.can_take and {memory}.asked % 2 else LEAVE\n"
+        "run(Mine)\n",
+        encoding="utf-8",
+    )
+    # Time stands still, so that it answers at once on any machine.
+    checking = examine(
+        resolve(str(file)), PATIENT, HOUR, rules=FEW[:1], tables=8, clock=ManualClock()
+    )
+    report = asyncio.run(checking)
+    assert finding(report, "same again").ok
+    tables = finding(report, "tables")
+    assert (tables.ok, failures(report)) == (ok, [] if ok else [tables])
+    assert found in tables.found
+    assert bool(tables.remedy) is not ok

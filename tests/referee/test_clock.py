@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from deepsea_referee.timing.clock import (
     ManualClock,
-    SharedTime,
     SystemClock,
     ThreadClock,
     time_limit,
 )
+from deepsea_referee.timing.shared_time import SharedTime
 from helpers.peers import run
 
 

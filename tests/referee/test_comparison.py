@@ -183,17 +183,16 @@ def _swapped(game: GameResult, copies: int) -> GameResult:
     return GameResult(1, "g", seats, game.points, game.placements, (), ())
 
 
-def test_identical_bots_are_seldom_called_different() -> None:
-    assert share_called_different(2, pool=40, runs=40, blocks=60, alpha=0.2) <= 0.2
-
-
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pool", "runs", "blocks"),
+    [(150, 60, 80), pytest.param(150, 300, 300, marks=pytest.mark.release)],
+)
 @pytest.mark.parametrize("seats", [2, 3, 4])
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_identical_bots_are_called_different_in_no_more_than_the_stated_share_of_runs(
-    seats: int, alpha: float
+    seats: int, alpha: float, pool: int, runs: int, blocks: int
 ) -> None:
-    assert share_called_different(seats, pool=150, runs=300, blocks=300, alpha=alpha) <= alpha
+    assert share_called_different(seats, pool, runs, blocks, alpha) <= alpha
 
 
 @pytest.mark.parametrize("seats", [2, 3, 4, 5, 6])

@@ -39,3 +39,12 @@ def test_what_was_heard_does_not_ring_again() -> None:
             pipe.ring()
         pipe.pause(60)
         assert not select.select([pipe], [], [], 0)[0]
+
+
+def test_who_rings_after_the_end_wakes_nobody() -> None:
+    pipe = WakePipe()
+    pipe.close()
+    with closing(WakePipe()) as other:  # which has the former descriptors
+        pipe.ring()
+        pipe.close()
+        assert not select.select([other], [], [], 0)[0]

@@ -55,3 +55,10 @@ def test_nothing_has_no_median() -> None:
 def test_buckets_are_few_whatever_comes() -> None:
     assert [_bucket(us) for us in range(3_000)] == sorted(_bucket(us) for us in range(3_000))
     assert _bucket(24 * 3600 * 1_000_000) < 16_000
+
+
+def test_quantiles_and_counts() -> None:
+    it = times(*range(1, 101))
+    assert [it.quantile_us(p) for p in (1, 50, 90, 99, 100)] == [1, 50, 90, 99, 100]
+    assert LatencyHistogram().quantile_us(99) is None
+    assert times(5, 7, 5, 900).counts() == [(5, 2), (7, 1), (900, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -11,10 +12,12 @@ import pytest
 
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.match import OnGame, OnVoid, Share
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.workbench.paired_blocks import (
     BlockSettings,
     PlayedBlock,
+    _Enough,
     _InOrder,
     play_blocks,
     seated,
@@ -23,7 +26,7 @@ from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.commands import played, record_of
-from helpers.programs import PATIENT, program
+from helpers.programs import PATIENT, program, workers
 
 SEED = seed_from_text("blocks")
 Blocks = list[tuple[int, list[GameResult]]]
@@ -82,8 +85,10 @@ def test_games_of_a_block_share_their_seed_and_workers_share_the_blocks() -> Non
     whole = settings("greedy", "cautious", 2, 5)
     assert [*whole.numbers()] == [*range(10)]
     assert [whole.game_seed(n) for n in range(10)] == [game_seed(SEED, n // 2) for n in range(10)]
-    parts = [[*replace(whole, first=first, step=2).numbers()] for first in range(2)]
+    parts = [[*replace(whole, share=Share(worker, 2)).numbers()] for worker in range(2)]
     assert parts == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7]]
+    rest = replace(whole, share=Share(1, 2, first=7, again=(2,)))
+    assert [*rest.numbers()] == [2, 7]
 
 
 def collected(
@@ -151,25 +156,70 @@ def test_blocks_wait_for_those_before_them_and_void_ones_are_left_out() -> None:
     came: list[int] = []
 
     def on_block(number: int, games: PlayedBlock) -> bool:
-        assert [result.game for result, _ in games] == [2 * number + 1, 2 * number + 2]
+        assert sorted(result.game for result, _ in games) == [2 * number + 1, 2 * number + 2]
         came.append(number)
         return number == 4
 
-    in_order = _InOrder(settings("greedy", "random", 2, 6), on_block, workers=2)
-    # Worker 0 has blocks 0, 2, 4; worker 1 has 1, 3, 5.
-    for number in (2, 3):
-        in_order.add(1, *game(number))
+    in_order = _InOrder(range(6), 2, on_block)
+    for number in (2, 3, 0):
+        in_order.add(*game(number))
     assert came == []
-    in_order.add(0, *game(0))
-    in_order.add(0, *game(1))
+    in_order.add(*game(1))
     assert came == [0, 1]
-    in_order.add(1, *game(6))  # the other game of block 3 is void
-    in_order.add(0, *game(4))
-    in_order.add(0, *game(5))
+    in_order.leave_out(VoidGame(8, "g", "why"))
+    in_order.add(*game(6))
+    in_order.add(*game(8))
+    in_order.add(*game(5))
+    assert came == [0, 1]
+    in_order.add(*game(4))
     assert came == [0, 1, 2]
-    in_order.add(0, *game(8))
-    assert not in_order.add(0, *game(9))
-    in_order.add(1, *game(10))
+    with pytest.raises(_Enough):
+        in_order.add(*game(9))
     assert came == [0, 1, 2, 4]
-    assert in_order.close(1)
-    assert came == [0, 1, 2, 4]
+    assert in_order.void == [3]
+
+
+def test_a_block_with_a_void_game_is_played_again_whole_on_new_luck() -> None:
+    what = settings("greedy", "random", 2, 4)
+    attempts: list[tuple[int, list[int], bytes]] = []
+    found: list[int] = []
+
+    def play(
+        share: BlockSettings, _workers: int, on_game: OnGame, on_void: OnVoid, **_: bool
+    ) -> MatchResult:
+        numbers = [*share.numbers()]
+        attempts.append((share.attempt, numbers, share.game_seed(3)))
+        for number in numbers:
+            # The second game of block 1 is void twice, the first of block 3 always.
+            if number == 6 or (number == 3 and share.attempt < 2):
+                on_void(VoidGame(number + 1, "g", "why", seat=1))
+            else:
+                on_game(*game(number))
+        return share.result("process")
+
+    def on_block(number: int, _games: PlayedBlock) -> bool:
+        found.append(number)
+        return False
+
+    assert not play_blocks(what, on_block, play=play)
+    assert attempts == [
+        (0, [0, 1, 2, 3, 4, 5, 6, 7], game_seed(SEED, 1)),
+        (1, [2, 3, 6, 7], game_seed(SEED, 1, 1)),
+        (2, [2, 3, 6, 7], game_seed(SEED, 1, 2)),
+    ]
+    assert found == [0, 2, 1]
+
+
+def test_a_worker_that_is_killed_changes_nothing() -> None:
+    what = settings("greedy", "random", 2, 12)
+    expected = collected(what, 99)
+    found: Blocks = []
+
+    def on_block(number: int, games: PlayedBlock) -> bool:
+        found.append((number, [result for result, _ in games]))
+        if number == 2:
+            os.kill(workers()[0], signal.SIGKILL)
+        return False
+
+    assert not play_blocks(what, on_block, workers=2, in_process=True)
+    assert (False, found) == expected

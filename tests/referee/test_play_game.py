@@ -9,14 +9,17 @@ import pytest
 
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import RefereeError
+from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.play_game import play_game
+from deepsea_referee.transport.answers import OnAnswer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 from helpers.peers import run
 from helpers.streams import CONTROL, Table, last_legal
@@ -48,7 +51,7 @@ class Pool:
         self.came: list[int] = []
         self.finished: list[int] = []
 
-    async def ready(self, bot: int) -> Process:
+    async def ready(self, bot: int, *, suspect: bool) -> Process:
         if bot == self.broken:
             raise RefereeError("no sandbox")
         await asyncio.to_thread(int)  # it takes a moment
@@ -87,6 +90,35 @@ def test_a_line_up_plays_and_its_crash_is_explained() -> None:
     run(test())
 
 
+class Ready(Pool):
+    """Bots that are there at once, so that games go side by side, step by step."""
+
+    async def ready(self, bot: int, *, suspect: bool) -> Process:
+        return self.processes[bot]
+
+
+def test_a_games_longest_decision_counts_with_those_of_others_in_its_message() -> None:
+    async def test() -> None:
+        asked: list[str] = []
+
+        def slow_once(request: pb.DecisionRequest) -> str:
+            asked.append(request.game_id)
+            if len(asked) == 5:
+                table.clock.jump(50)  # of a message with both games' requests: 25 for each
+            return last_legal(request)
+
+        table = Table([slow_once, last_legal])
+        games = [
+            play_game(new_game(), cast(BotPool, Ready(table.sessions)), (0, 1)) for _ in range(2)
+        ]
+        both = await asyncio.gather(*games)
+        await table.close()
+        assert [played.longest_us for played in both] == [50, 50]
+        assert [max(one.us for one in played.record.decisions) for played in both] == [25, 25]
+
+    run(test())
+
+
 def test_what_is_done_to_a_seat_on_purpose_is_not_held_against_its_process() -> None:
     async def test() -> None:
         def broken(session: Session) -> Session:
@@ -99,6 +131,48 @@ def test_what_is_done_to_a_seat_on_purpose_is_not_held_against_its_process() -> 
         await table.close()
         assert [fault.came for fault in played.faults] == ["on purpose"]
         assert not any(process.troubled for process in pool.processes)
+
+    run(test())
+
+
+class Starved:
+    """A seat whose first decision the host delays."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked = 0
+        self.send = session.send
+
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        self._asked += 1
+        if self._asked > 1:
+            return self._session.ask(request, time_left, on_answer)
+        busy = HostTooBusy("the host was too busy", 12_000_000)
+        asyncio.get_running_loop().call_soon(on_answer, busy)
+        return 0
+
+
+def test_a_decision_that_the_host_delayed_voids_the_game_and_names_the_seat() -> None:
+    async def test() -> None:
+        table = Table([last_legal, last_legal])
+        pool = Pool(table.sessions)
+        with pytest.raises(HostTooBusy, match="too busy") as caught:
+            await play_game(new_game(), cast(BotPool, pool), (0, 1), {1: Starved})
+        assert caught.value.seat == 1
+        await table.close()
+
+    run(test())
+
+
+def test_the_second_time_it_is_that_seats_timeout() -> None:
+    async def test() -> None:
+        table = Table([last_legal, last_legal])
+        pool = cast(BotPool, Pool(table.sessions))
+        played = await play_game(new_game(), pool, (0, 1), {1: Starved}, suspects={1})
+        await table.close()
+        (fault,) = played.faults
+        assert (fault.seat, fault.fault, fault.us) == (1, Fault.TIMEOUT, 12_000_000)
+        verify(played.record)
 
     run(test())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.bots import pool
+from deepsea_referee.bots.bot_output import OutputPlan
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match, run_match
@@ -241,7 +241,7 @@ def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) 
         with reports(tmp_path / "pipe") as report:
             bots = [mute(tmp_path, tmp_path / "pipe", answers=4), resolve("greedy")]
             # No grace: a bot that is never to end is not waited for by a clock that stands.
-            hosting = replace(PATIENT, gauged=False, grace_us=0)
+            hosting = replace(PATIENT, gauge=None, grace_us=0)
             match = asyncio.create_task(
                 play_match(
                     settings(bots, hosting=hosting, time_control=TimeControl(1_000, 5_000)),
@@ -272,12 +272,12 @@ def test_a_bot_that_never_says_hello_forfeits_and_the_others_play(tmp_path: Path
         clock = ManualClock()
         with reports(tmp_path / "pipe") as report:
             bots = [punctual(tmp_path, tmp_path / "pipe"), never_ready(tmp_path)]
-            hosting = replace(PATIENT, gauged=False, start_limit_us=1_000, grace_us=0)
+            hosting = replace(PATIENT, gauge=None, start_limit_us=1_000, grace_us=0)
             match = asyncio.create_task(
                 play_match(settings(bots, hosting=hosting, games=2), listener.on_game, clock=clock)
             )
             await report()
-            clock.jump(1_000)
+            clock.jump(1_001)
             return await match
 
     result, games, _ = listener.played(run(test()))
@@ -356,12 +356,9 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
     assert result.summaries()[0].faults == 2
 
 
-def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "LOGS_KEPT", 2)
+def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(tmp_path: Path) -> None:
     crasher = program(tmp_path, "crasher", "sys.exit('no idea')")
-    result = play([crasher, resolve("greedy")], games=3).result
+    result = play([crasher, resolve("greedy")], games=3, output=OutputPlan(kept=2)).result
     assert result.summaries()[0].faults == 3
     assert [log.start for log in result.logs] == [1, 2]
 

@@ -7,7 +7,7 @@ from importlib import metadata
 import pytest
 
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.reader import BundleFacts, bundle_of
+from deepsea_bundle.reader import BundleFacts
 from deepsea_referee.workbench.file_checks import requirements
 from deepsea_referee.workbench.requirements import (
     checked_package,
@@ -15,6 +15,7 @@ from deepsea_referee.workbench.requirements import (
     not_offered,
     parse_requirements,
 )
+from helpers.bundles import bundle_of
 
 TEXT = """\
 # what it needs
@@ -40,6 +41,9 @@ def test_comments_markers_and_spaces_are_understood() -> None:
         ("numpy @ https://x/numpy.whl", "line 2: numpy comes from a URL; name a version"),
         ("numpy=2", "is no package"),
         ("x" * 70_000 + "?", "is no package"),
+        ("numpy==" + "1" * 5000, "it is longer than 1000 characters"),
+        ("click; " + "(" * 5000, "it is longer than 1000 characters"),
+        ("click; python_version ~= 'x'", "is no package"),
     ],
 )
 def test_what_only_pip_could_follow_is_refused_with_its_line(line: str, words: str) -> None:
@@ -69,6 +73,11 @@ def test_what_this_machine_lacks_is_named() -> None:
 )
 def test_a_season_offers_what_it_names(needed: str, offered: list[str], lacking: list[str]) -> None:
     assert not_offered(parse_requirements(needed), offered) == lacking
+
+
+def test_a_seasons_package_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(BundleError, match="write a name, or a name and version"):
+        checked_package("numpy==" + "1" * 5000)
 
 
 def test_a_seasons_package_is_a_name_or_a_name_and_a_version() -> None:

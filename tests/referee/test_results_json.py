@@ -33,6 +33,7 @@ def test_everything_is_in_it() -> None:
         "seed",
         "games_asked",
         "isolation",
+        "tables",
         "interrupted",
         "bots",
         "games",
@@ -72,7 +73,7 @@ def test_everything_is_in_it() -> None:
             }
         ],
     }
-    assert data["void"] == [{"game": 3, "game_id": "g3", "reason": "a bug"}]
+    assert data["void"] == [{"game": 3, "game_id": "g3", "reason": "a bug", "seat": None}]
     assert data["logs"] == ["bot-2-start-2.log"]
 
 
@@ -87,6 +88,7 @@ def test_each_game_has_a_line_of_its_own() -> None:
         "game": 4,
         "game_id": "ü",
         "reason": 'two\nlines, "quoted"',
+        "seat": None,
     }
     nothing = text(empty())
     assert ' "games": [],\n "void": [],\n "logs": []\n}\n' in nothing

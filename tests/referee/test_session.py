@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from deepsea_referee.errors import BotFault
-from deepsea_referee.timing.decision_timer import TimedAnswer
-from deepsea_referee.transport.session import MESSAGE_BYTES
+from deepsea_referee.transport.answers import TimedAnswer
+from deepsea_referee.transport.stream import MESSAGE_BYTES
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
@@ -30,7 +30,7 @@ def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: 
             request = await peer.request()
             it.clock.jump(1_234)
             await peer.answer(request, "back")
-            assert await asked == TimedAnswer("back", 1_234)
+            assert await asked == TimedAnswer("back", 1_234, wall_us=1_234)
 
     run(test())
 
@@ -99,7 +99,7 @@ def test_the_whole_limit_may_be_used_and_not_a_microsecond_more(
             assert asked.done() is not in_time
             await peer.answer(request, "down")
             if in_time:
-                assert await asked == TimedAnswer("down", elapsed_us)
+                assert await asked == TimedAnswer("down", elapsed_us, wall_us=elapsed_us)
             else:
                 with pytest.raises(BotFault) as caught:
                     await asked
@@ -117,13 +117,13 @@ def test_what_is_asked_while_a_bot_thinks_waits_and_its_clock_too(tmp_path: Path
             await one_pass()
             it.clock.jump(LIMIT_US)
             await peer.answer(request, "down")
-            assert await first == TimedAnswer("down", LIMIT_US)
+            assert await first == TimedAnswer("down", LIMIT_US, wall_us=LIMIT_US)
             requests = (await peer.next()).requests
             assert [request.game_id for request in requests] == ["g0", "g1"]
             it.clock.jump(20)
             for request in requests:
                 await peer.answer(request, "down")
-            assert [await other for other in others] == [TimedAnswer("down", 10)] * 2
+            assert [await other for other in others] == [TimedAnswer("down", 10, wall_us=20)] * 2
 
     run(test())
 

@@ -72,6 +72,76 @@ def test_version_2_with_controllers_bounds_memory_and_processes(tmp_path: Path) 
     assert found.core is None
 
 
+@pytest.fixture
+def fake_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cgroup v2 with all controllers as a plain folder: new groups get the kernel's files."""
+    delegated(tmp_path, os.getpid())
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    made, removed = os.mkdir, os.rmdir
+
+    def mkdir(path: Path, mode: int = 0o777) -> None:
+        made(path, mode)
+        if Path(path).is_relative_to(tmp_path):
+            for name in NEW_GROUP:
+                Path(path, name).write_text(NEW_GROUP[name])
+
+    def rmdir(path: Path) -> None:
+        for file in Path(path).iterdir():
+            file.unlink()
+        removed(path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    return tmp_path
+
+
+NEW_GROUP = {
+    "cgroup.procs": "",
+    "cgroup.kill": "",
+    "cgroup.freeze": "0\n",
+    "cpu.stat": "usage_usec 1234567\nuser_usec 1\n",
+    "cpu.weight": "100\n",
+    "memory.max": "max\n",
+    "memory.swap.max": "max\n",
+    "memory.oom.group": "0\n",
+    "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n",
+    "pids.max": "max\n",
+}
+
+
+def test_version_2_does_everything_in_one_group(fake_kernel: Path) -> None:
+    found = cgroup.find([Mounted(frozenset(), fake_kernel, fake_kernel)])
+    assert found.folders() == (fake_kernel,)
+    assert found.missing() == []
+    assert found.counts_cpu
+    group = Group(ResourceLimits(memory_bytes=64 << 20, processes=10), found)
+    (joined,) = group.joins()
+
+    def content(name: str) -> str:
+        return (joined.parent / name).read_text()
+
+    assert content("memory.max") == str(64 << 20)
+    assert (content("memory.swap.max"), content("memory.oom.group")) == ("0", "1")
+    assert content("pids.max") == str(10 + cgroup.OWN_TASKS)
+    assert content("cpu.weight") == "100"
+    group.freeze()
+    assert content("cgroup.freeze") == "1"
+    group.thaw()
+    assert content("cgroup.freeze") == "0"
+    assert group.cpu_us() == 1_234_567
+    assert group.over_limit() == "memory: more than 64 MiB"
+    assert group.kill()
+    assert content("cgroup.kill") == "1"
+    group.remove()
+    assert not joined.parent.exists()
+
+
+def test_version_2_without_the_cpu_controller_gives_no_shares(fake_kernel: Path) -> None:
+    for name in ("controllers", "subtree_control"):
+        (fake_kernel / f"cgroup.{name}").write_text("memory pids\n")
+    assert cgroup.find([Mounted(frozenset(), fake_kernel, fake_kernel)]).missing() == ["CPU shares"]
+
+
 def test_version_2_without_the_controllers_bounds_nothing(tmp_path: Path) -> None:
     place = delegated(tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
@@ -119,6 +189,34 @@ def test_a_group_that_an_administrator_gave_is_used(tmp_path: Path) -> None:
     assert cgroup.find([place]).memory == tmp_path / cgroup.GIVEN
 
 
+def test_pressure_is_read_where_the_kernel_counts_it(tmp_path: Path) -> None:
+    places = Hierarchies(pressure=tmp_path)
+    for text, us in (
+        ("some avg10=9.00 total=81\nfull avg10=0.00 total=7100\n", 7100),
+        ("some avg10=9.00 total=81\n", None),  # Linux before 5.13
+        (None, None),  # started without it
+    ):
+        group = _made(places, text)
+        assert group.denied_us() == us
+        group.remove()
+
+
+def _made(places: Hierarchies, pressure: str | None) -> Group:
+    """A group in a plain folder, with the file that the kernel would put there."""
+
+    class Kernel(Group):
+        def _set_bounds(self) -> None:
+            if pressure is not None:
+                (self.joins()[0].parent / "cpu.pressure").write_text(pressure)
+
+        def remove(self) -> None:
+            for file in self.joins():
+                file.with_name("cpu.pressure").unlink(missing_ok=True)
+            super().remove()
+
+    return Kernel(ResourceLimits(), places)
+
+
 def test_bounds_are_written_and_the_group_goes_again() -> None:
     found = hierarchies()
     if found.memory is None or found.pids is None:
@@ -135,6 +233,10 @@ def test_bounds_are_written_and_the_group_goes_again() -> None:
         )
         assert bound.read_text().strip() == str(64 << 20)
         assert (pids / "pids.max").read_text().strip() == str(10 + cgroup.OWN_TASKS)
+        if found.cpu is not None:
+            share = found.cpu / memory.name
+            (weight,) = (share / name for name, _ in cgroup.SHARES if (share / name).exists())
+            assert weight.read_text().strip() == dict(cgroup.SHARES)[weight.name]
         assert group.over_limit() is None
     finally:
         group.remove()

@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from deepsea_cli.doctor import command
-from deepsea_referee.sandbox import probe, probe_inside, root_staging, run_once
+from deepsea_referee.sandbox import (
+    cgroup,
+    doctor_checks,
+    probe,
+    probe_inside,
+    root_staging,
+    run_once,
+)
+from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import ResourceLimits
+from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 
@@ -165,10 +175,12 @@ def test_each_hole_is_noticed(changes: dict[str, object], check: str) -> None:
 def test_doctor_is_green_where_the_sandbox_works() -> None:
     needs_sandbox()
     result = CliRunner().invoke(command, ["--json"])
-    assert result.exit_code == 0, result.output
     document = json.loads(result.output)
-    assert document["sandbox"] is True
-    assert all(check["ok"] for check in document["checks"] if check["needed"])
+    # Complete for strangers' bots only with control groups for everything.
+    complete = not cgroup.hierarchies().missing()
+    assert (result.exit_code, document["sandbox"]) == (0 if complete else 1, complete)
+    failed = [check["name"] for check in document["checks"] if check["needed"] and not check["ok"]]
+    assert failed == ([] if complete else ["control groups"])
     assert all(check["meaning"] and check["remedy"] for check in document["checks"])
 
 
@@ -178,3 +190,45 @@ def test_doctor_says_what_to_do_where_it_does_not(no_bubblewrap: None) -> None:
     assert "FAIL programs" in result.output
     assert "to do: install it: `apt-get install bubblewrap`" in result.output
     assert "run only bots that you trust" in result.output
+
+
+SOME = Path("/sys/fs/cgroup")
+EVERYTHING = Hierarchies(memory=SOME, pids=SOME, core=SOME, cpu=SOME)
+
+
+@pytest.mark.parametrize(
+    ("places", "missing"),
+    [
+        (EVERYTHING, ""),
+        (EVERYTHING._replace(core=None, freezer=SOME, cpuacct=SOME), ""),
+        (EVERYTHING._replace(cpu=None), "CPU shares"),
+        (EVERYTHING._replace(core=None, freezer=SOME), "CPU time"),
+        (EVERYTHING._replace(core=None, cpuacct=SOME), "freezing"),
+        (Hierarchies(core=SOME), "memory, processes, CPU shares"),
+        (Hierarchies(), "memory, processes, freezing, CPU time, CPU shares"),
+    ],
+)
+def test_what_control_groups_lack_is_named_with_how_to_get_it(
+    places: Hierarchies, missing: str
+) -> None:
+    check = doctor_checks.control_groups_check(places)
+    assert check.ok is not bool(missing)
+    assert check.found == (f"missing for: {missing}" if missing else "used for all")
+    assert "Delegate=yes" in check.remedy
+    assert "Delegate=cpu memory pids" in check.remedy
+    assert "complete" in doctor_checks.verdict([check])
+    assert ("not complete" in doctor_checks.verdict([check])) is bool(missing)
+
+
+def test_where_nobody_counts_what_a_bot_was_denied_doctor_says_so() -> None:
+    check = doctor_checks.pressure_check(Hierarchies())
+    assert not check.ok
+    assert not check.needed
+    assert "psi=1" in check.remedy
+
+
+def test_a_sandbox_counts_every_process_where_the_kernel_does() -> None:
+    assert Sandbox(EVERYTHING).counts_every_process
+    assert Sandbox(EVERYTHING._replace(core=None, cpuacct=SOME)).counts_every_process
+    assert not Sandbox(Hierarchies(memory=SOME)).counts_every_process
+    assert not PlainProcess().counts_every_process

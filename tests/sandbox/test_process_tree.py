@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from deepsea_referee.sandbox import process_tree
+from deepsea_referee.sandbox.interface import ThreadTimes
 
 GONE = 4_000_000  # beyond the largest number that a process can have
 
@@ -39,7 +41,7 @@ def test_a_tree_is_found_with_and_without_the_kernels_list(
 def test_what_is_gone_counts_as_nothing() -> None:
     assert process_tree.tree(GONE) == [GONE]
     assert process_tree.cpu_us(GONE) == 0
-    assert process_tree.Waits().us(GONE) == 0
+    assert process_tree.threads([GONE]) == {}
     assert not process_tree.is_ready(GONE)
     assert process_tree.usage([GONE]) == process_tree.Usage(0, 0)
     assert process_tree.exact_memory_bytes([GONE]) == 0
@@ -54,16 +56,25 @@ def test_ones_own_cpu_time_is_that_of_the_clock() -> None:
     assert abs(used / 1e6 - known) < 0.5
 
 
-def test_what_a_thread_has_waited_counts_on_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter(
-        [
-            {"7": 500, "8": 100},
-            {"7": 600, "8": 100, "9": 30},  # another one began and has waited
-            {"8": 100, "9": 50},  # the one that had waited most is gone
-            {"7": 40, "8": 100, "9": 50},  # its number is used anew
-            {},  # all are gone
-        ]
-    )
-    monkeypatch.setattr(process_tree, "thread_waits_us", lambda pid: next(looks))
+def test_what_a_thread_has_waited_counts_on_when_it_ends() -> None:
+    looks = [
+        {7: 500, 8: 100},
+        {7: 600, 8: 100, 9: 30},  # another one began and has waited
+        {8: 100, 9: 50},  # the one that had waited most is gone
+        {7: 40, 8: 100, 9: 50},  # its number is used anew
+        {},  # all are gone
+    ]
     waits = process_tree.Waits()
-    assert [waits.us(1) for _ in range(5)] == [600, 730, 750, 790, 790]
+    sums = [waits.us({t: ThreadTimes(0, us) for t, us in look.items()}) for look in looks]
+    assert sums == [600, 730, 750, 790, 790]
+
+
+def test_threads_of_several_processes_are_seen_each_with_its_times() -> None:
+    own = process_tree.threads([os.getpid()])
+    assert own[threading.get_native_id()].cpu_us > 0
+    assert own.keys() <= process_tree.threads(process_tree.tree(os.getpid())).keys()
+
+
+def test_the_host_uses_at_least_what_this_process_uses() -> None:
+    known = os.times()
+    assert process_tree.host_cpu_us() > (known.user + known.system) * 1e6 / 2

@@ -42,6 +42,39 @@ def test_a_bot_sees_its_folder_and_no_other(sandbox: Sandbox, tmp_path: Path) ->
     assert outcome.stdout == "data ['mine']\n"
 
 
+def test_rivals_and_secrets_in_a_bots_folder_are_hidden_with_a_warning(
+    sandbox: Sandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = bot(tmp_path / "mine", "")
+    rival = bot(folder / "rival", "strategy")
+    (folder / ".env").write_text("PASSWORD=secret")
+    (folder / "bot.py").write_text(
+        "import os\n"
+        "print(os.listdir('rival'))\n"
+        "try: print(open('.env').read())\n"
+        "except OSError as error: print(type(error).__name__)\n"
+        "try: os.mkdir('rival/x')\n"
+        "except OSError as error: print(error.strerror)\n"
+    )
+    limits = ResourceLimits()
+    for _ in range(2):
+        reading, writing = os.pipe()
+        launch = LaunchSpec(
+            (sys.executable, "bot.py"), folder, {}, None, writing, 2, limits, (rival,)
+        )
+        contained = sandbox.spawn(launch)
+        os.close(writing)
+        with os.fdopen(reading) as output:
+            said = output.read()
+        contained.close()
+        assert said == "[]\nPermissionError\nRead-only file system\n"
+    (warning,) = caplog.messages  # once
+    assert warning == (
+        f"the bot in {folder} does not see {folder / '.env'}, {rival}: "
+        "settings, a ladder's store or another bot"
+    )
+
+
 def test_a_single_file_is_seen_without_its_neighbours(sandbox: Sandbox, tmp_path: Path) -> None:
     file = tmp_path / "bot.py"
     file.write_text("import os; print(os.listdir('.'))")
@@ -132,6 +165,17 @@ def test_nobody_inside_can_loosen_the_bond_with_the_referee(sandbox: Sandbox) ->
         "print(json.dumps([done, number.value]))"
     )
     assert json.loads(run_once.run(sandbox, (*PYTHON, program)).stdout) == [0, 9]
+
+
+def test_libraries_that_place_their_threads_work(sandbox: Sandbox) -> None:
+    # OpenBLAS starts threads of its own and asks where they may run.
+    program = (
+        "import numpy as np; a = np.ones((500, 500)); print(int((a @ a).sum()), end='; ')\n"
+        "from concurrent.futures import ProcessPoolExecutor as P\n"
+        "with P(2) as pool: print(sum(pool.map(abs, range(-9, 0))))"
+    )
+    outcome = run_once.run(sandbox, (sys.executable, "-c", program), milliseconds=60_000)
+    assert (outcome.stdout, outcome.stderr) == ("125000000; 45\n", "")
 
 
 def test_limits_that_only_the_sandbox_sets(sandbox: Sandbox) -> None:

@@ -96,6 +96,13 @@ CASES = [
     ("fcntl", (3, 5), errno.ENOLCK),
     ("fcntl", (3, 38), errno.ENOLCK),
     ("fcntl", (3, 1026), errno.ENOLCK),
+    ("fcntl", (3, 1032), None),  # F_GETPIPE_SZ
+    ("fcntl", (3, 1035), errno.ENOLCK),
+    ("fcntl", (3, 1038), errno.ENOLCK),
+    ("fadvise64", (3, 0, 0, 3), None),  # POSIX_FADV_WILLNEED
+    ("fadvise64", (3, 0, 0, 4), errno.EPERM),
+    ("madvise", (0, 0, 4), None),  # MADV_DONTNEED
+    ("madvise", (0, 0, 21), errno.EINVAL),
     ("ioctl", (0, 0x5401), None),  # TCGETS
     ("ioctl", (0, 0x5412), errno.EPERM),
     ("ioctl", (0, 0x5412 | 1 << 32), errno.EPERM),

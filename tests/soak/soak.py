@@ -40,8 +40,6 @@ from helpers.programs import open_descriptors
 HOSTILE = 2
 """The third bot of the line-up; seats rotate."""
 CONTROL = TimeControl(200_000, 1_000_000)
-GAMES_EACH = 10
-REPORTED = 100
 RETAINED_BYTES = 48 * MIB
 PROGRAMS = (
     "p00_no_attack",
@@ -83,19 +81,25 @@ class Soak:
         )
 
 
-def soak(games: int, folder: Path, say: Callable[[str], object]) -> Soak:
-    """Play so many games; AssertionError if an honest bot or the referee was touched."""
+def soak(
+    games: int, folder: Path, say: Callable[[str], object], each: int = 10, reported: int = 100
+) -> Soak:
+    """Play so many games; AssertionError if an honest bot or the referee was touched.
+
+    each      the number of games with the same bots
+    reported  the number of games between two reports
+    """
     seen = Soak()
     arena = Arena(Sandbox(), folder)
-    reported = 0
-    for round_number in range(-(-games // GAMES_EACH)):
-        count = min(GAMES_EACH, games - seen.games - seen.voids)
+    reports = 0
+    for round_number in range(-(-games // each)):
+        count = min(each, games - seen.games - seen.voids)
         _round(seen, arena, round_number, count)
         gc.collect()
         seen.memory.append(resident_bytes())
         seen.descriptors.append(open_descriptors())
-        if (seen.games + seen.voids) // REPORTED > reported:
-            reported = (seen.games + seen.voids) // REPORTED
+        if (seen.games + seen.voids) // reported > reports:
+            reports = (seen.games + seen.voids) // reported
             say(seen.line())
     _is_flat(seen)
     return seen

@@ -66,6 +66,8 @@ class OutputPlan:
     """The bots with output that is shown on stderr as it comes."""
     worker: int = 0
     """The worker that starts the processes, from 1; 0 if there are none."""
+    kept: int = 10
+    """For each bot: the number of starts in which it was at fault of which the output is kept."""
 
     def open(self, bot: int, name: str, start: int) -> BotOutput:
         """The output of a process that is about to start."""

@@ -1,6 +1,7 @@
 """The bot pool: one process for each bot of a match, reused from game to game.
 
-Invariants: all are started at once. A process that exited is restarted for the next game; after
+Invariants: all are started at once, or as many as the limit allows; a start that the host delayed
+is repeated, and is no fault. A process that exited is restarted for the next game; after
 FAILURES_IN_A_ROW a bot is not restarted and forfeits the remaining games. At the end nothing is
 left: no process, no socket, no folder.
 """
@@ -18,15 +19,17 @@ from typing import Final, Self
 from deepsea_referee.bots.bot_output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import BotStartError, RefereeError
+from deepsea_referee.errors import BotStartError, HostTooBusy, RefereeError
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.timing.clock import Clock
+from deepsea_referee.timing.freezing import Freezer
 from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.faults import Fault
+from deepsea_sdk.wire import CONCURRENT_GAMES
 
 FAILURES_IN_A_ROW: Final = 3
-LOGS_KEPT: Final = 10
-"""For each bot: the output of the first starts in which it was at fault."""
+STARTS_UNDER_LOAD: Final = 2
+"""How often a bot is started that cannot be timed because the host is busy."""
 
 
 class BotPool:
@@ -38,12 +41,23 @@ class BotPool:
         hosting: Hosting,
         clock: Clock,
         output: OutputPlan | None = None,
+        freezer: Freezer | None = None,
+        starts: asyncio.Semaphore | None = None,
     ) -> None:
-        """`output` is what is done with what they print beside keeping its end."""
+        """Prepare the pool.
+
+        output   what is done with what they print beside keeping its end
+        freezer  shared with the other pools whose bots play with these
+        starts   the limit of bots that start at once, shared with the other pools of this process;
+                 by default that of `hosting`
+        """
         self._output = output or OutputPlan()
         self._hosting = hosting
         self._clock = clock
+        self._starts = starts or asyncio.Semaphore(hosting.starts_at_once)
         self._folder = cleanup.private_folder()
+        self._freezer = freezer or Freezer(clock)
+        self._sources = [bot.source for bot in bots]
         self._places = [_Place(number, self._alone(number, bot)) for number, bot in enumerate(bots)]
         self.logs: list[BotLog] = []
         self.off_turn = [OffTurn() for _ in bots]
@@ -77,21 +91,42 @@ class BotPool:
         if cancelled:
             raise asyncio.CancelledError
 
-    async def ready(self, bot: int) -> BotProcess:
-        """The bot's process for a new game, restarted if it has exited."""
+    async def ready(self, bot: int, *, suspect: bool = False) -> BotProcess:
+        """The bot's process for a new game, restarted if it has exited.
+
+        Raises HostTooBusy for a start that the host delayed; of a suspect it is a start timeout.
+        """
         place = self._places[bot]
         async with place.lock:
             if place.process is None or not place.process.session.usable:
                 late = place.process is not None and place.process.missed_start
                 failed = place.failures == FAILURES_IN_A_ROW
                 if not late and not failed:
-                    await self._start_again(place)
+                    await self._start_again(place, suspect)
                 elif failed or place.given is place.process:
                     what = f"{FAILURES_IN_A_ROW} failures in a row" if failed else "a start timeout"
                     place.given_up = f"not started again after {what}"
             assert place.process is not None
             place.given = place.process
             return place.process
+
+    async def start_early(self, bot: int) -> None:
+        """Start the bot before its first game; `ready` has the outcome."""
+        place = self._places[bot]
+        async with place.lock:
+            if place.process is None:
+                await self._start_again(place, suspect=False)
+
+    def freeze(self, bot: int) -> None:
+        """Freeze the bot's process, which does not play now; it is thawed when it is asked."""
+        if (process := self._places[bot].process) is not None:
+            process.freeze()
+
+    @property
+    def keeps_games_apart(self) -> bool:
+        """Whether every bot declares that its games may run at once."""
+        running = [place.process for place in self._places]
+        return all(bot and CONCURRENT_GAMES in bot.session.features for bot in running)
 
     def given_up(self, bot: int) -> str:
         """Why the bot is not started any more; "" if it is."""
@@ -124,18 +159,42 @@ class BotPool:
             message = f"bot {place.bot.name!r}: {error}"
             raise BotStartError(place.number, message, error.error) from None
 
-    async def _start_again(self, place: _Place) -> None:
+    async def _start_again(self, place: _Place, suspect: bool) -> None:
         await self._end(place)
-        with contextlib.suppress(EarlyEnd):
+        try:
             await self._start(place)
+        except EarlyEnd:
+            pass
+        except HostTooBusy:
+            if not suspect:
+                raise
+            assert place.process is not None
+            place.process.missed_start = True
         place.failures += 1  # not after a RefereeError, which is no failure of the bot
 
     async def _start(self, place: _Place) -> None:
+        for _ in range(STARTS_UNDER_LOAD - 1):
+            with contextlib.suppress(HostTooBusy):
+                await self._start_once(place)
+                return
+            await self._end(place)
+        await self._start_once(place)
+
+    async def _start_once(self, place: _Place) -> None:
         place.starts += 1
         output = self._output.open(place.number, place.bot.name, place.starts)
-        process = place.process = BotProcess(place.bot, self._hosting, self._clock, output)
+        rivals = [path for path in self._sources if path != self._sources[place.number]]
+        process = place.process = BotProcess(
+            place.bot,
+            self._hosting,
+            self._clock,
+            output,
+            [path for path in rivals if path],
+            self._freezer,
+        )
         try:
-            await process.start(self._folder / f"{place.number}-{place.starts}")
+            async with self._starts:
+                await process.start(self._folder / f"{place.number}-{place.starts}")
         except (EarlyEnd, RefereeError) as error:
             process.troubled = True
             process.session.fail(Fault.CRASH, str(error))
@@ -146,9 +205,9 @@ class BotPool:
         if process is None:
             return
         await process.stop()
-        self.off_turn[place.number].add(process.session.off_turn)
+        self.off_turn[place.number].add(process.off_turn)
         texts = ("", "")
-        if process.troubled and place.logs < LOGS_KEPT and any(texts := process.log()):
+        if process.troubled and place.logs < self._output.kept and any(texts := process.log()):
             place.logs += 1
         if any(texts) or process.output.in_file:
             by, in_file = self._output.worker, process.output.in_file

@@ -13,17 +13,18 @@ import contextlib
 import errno
 import os
 import signal
-import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from deepsea_referee.bots.author_error import author_error, last_words
 from deepsea_referee.bots.bot_output import BotOutput
+from deepsea_referee.bots.gauge import BotGauge
 from deepsea_referee.bots.output_capture import OutputCapture
+from deepsea_referee.bots.pauses import BotPauses
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.sandbox import process_tree
+from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
     IsolatedProcess,
@@ -31,16 +32,24 @@ from deepsea_referee.sandbox.interface import (
     LaunchSpec,
     ResourceLimits,
 )
-from deepsea_referee.timing.clock import Clock, time_limit
-from deepsea_referee.timing.host_load import Reading
+from deepsea_referee.timing.clock import Alarm, Clock, time_limit
+from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, Starved, TimedOut
+from deepsea_referee.timing.freezing import BotTurns, Freezer
+from deepsea_referee.timing.host_load import Gauge
+from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
+from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.entropy import fresh_token
 from deepsea_sdk.hints import PREFIX as HINT
 from deepsea_sdk.parameters import VARIABLE as PARAMETERS_VARIABLE
 
 TOKEN_VARIABLE: Final = "DEEPSEA_TOKEN"
+START_PATIENCE: Final = 6
+"""How many times its start-up timeout a bot may take to start on a busy host."""
+EXIT_US: Final = 100_000
+"""Time in which a bot whose stream has ended may exit before it is frozen."""
 _KILL_LIMIT_US: Final = 5_000_000
 _THE_PROGRAMS: Final = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
 """Errors of a program that cannot be started; any other error is this machine's."""
@@ -54,14 +63,31 @@ class Hosting:
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     start_limit_us: int = 10_000_000
     """Start-up timeout: from the start until Hello."""
+    starts_at_once: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    """Bots of a process that start at the same time; the others wait, and their clocks too."""
     grace_us: int = 1_000_000
     """Time to exit after Goodbye before the bot is killed."""
-    gauged: bool = True
-    """Do not charge time that the host took; off for a clock that is not the host's."""
-    freeze: bool = False
-    """Freeze bots outside of their turns, so that they cannot compute on another's time."""
+    gauge: Callable[[IsolatedProcess], Gauge] | None = BotGauge
+    """What reads the host, so that its time is not charged; None for a clock that is not its."""
+    freeze: bool = True
+    """Freeze bots in a sandbox outside of their turns: they cannot compute on another's time."""
     tcp_host: str | None = None
     """Listen on a free TCP port of this host instead of on Unix sockets."""
+
+    def for_one_of(self, workers: int) -> Hosting:
+        """The settings of one of several workers that start bots at the same time."""
+        return replace(self, starts_at_once=max(1, self.starts_at_once // workers))
+
+    @property
+    def freezes(self) -> bool:
+        """Whether bots are frozen; plain processes are trusted."""
+        return self.freeze and self.isolation.name == "sandbox"
+
+    @property
+    def isolation_text(self) -> str:
+        """The level of isolation, for headers and results."""
+        name = self.isolation.name
+        return f"{name}, bots not frozen" if name == "sandbox" and not self.freeze else name
 
 
 class EarlyEnd(Exception):
@@ -72,29 +98,23 @@ class EarlyEnd(Exception):
         self.error = error
 
 
-class _Gauge:
-    """Reads the CPU and waiting times of a bot and of this process."""
-
-    def __init__(self, contained: IsolatedProcess) -> None:
-        self._contained = contained
-        self._waits = process_tree.Waits()
-        self.cpu_us = contained.cpu_us
-        self.bot_is_ready = contained.is_ready
-
-    def read(self) -> Reading:
-        bot = self._contained
-        return Reading(bot.cpu_us(), bot.waited_us(), self._waits.us(os.getpid()))
-
-    def referee_is_ready(self) -> bool:
-        return process_tree.is_ready(os.getpid(), but=threading.get_native_id())
-
-
 class BotProcess:
     """A bot's process. `session` is usable once `start` has returned, unless start-up timed out."""
 
     def __init__(
-        self, bot: BotSpec, hosting: Hosting, clock: Clock, output: BotOutput | None = None
+        self,
+        bot: BotSpec,
+        hosting: Hosting,
+        clock: Clock,
+        output: BotOutput | None = None,
+        rivals: Sequence[Path] = (),
+        freezer: Freezer | None = None,
     ) -> None:
+        """Prepare it.
+
+        rivals   where the other bots are, which it must not see
+        freezer  that of its pool
+        """
         self.bot = bot
         self.session = Session(clock)
         self.troubled = False
@@ -102,46 +122,72 @@ class BotProcess:
         self.missed_start = False
         """Whether its start-up timed out."""
         self._hosting = hosting
+        self._rivals = tuple(rivals)
+        self._freezer = freezer or Freezer(clock)
+        self._turns: BotTurns | None = None
+        self._exit_alarm: Alarm | None = None
         self._clock = clock
         self._token = fresh_token()
-        self._server = SeatServer(self.session, self._token, clock)
+        self._server = SeatServer(
+            self.session, self._token, clock, reflects=hosting.isolation.name != "sandbox"
+        )
         self._loop = asyncio.get_running_loop()
         self.output = output or BotOutput()
         to_stdout, to_stderr = self.output.sinks() or (None, None)
         self._stdout = OutputCapture(to_stdout)
         self._stderr = OutputCapture(to_stderr)
         self._contained: IsolatedProcess | None = None
+        self._pauses: BotPauses | None = None
         self._pidfd: int | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self.session.explain_end = self._limit_passed
+        self.session.ended.add_done_callback(lambda _: self._let_it_end(EXIT_US))
 
     async def start(self, socket: Path) -> None:
         """Start it and wait for its Hello. Raises EarlyEnd.
 
         A bot that exceeds the start-up timeout is killed, and its session answers every request
-        with START_TIMEOUT.
+        with START_TIMEOUT. Time that the host took is not charged; raises HostTooBusy if it took
+        START_PATIENCE times the limit.
         """
         host = self._hosting.tcp_host
         address = await self._server.start(socket if host is None else f"{host}:0")
         self._spawn(socket if host is None else None, address)
         session = self.session
-        try:
-            async with time_limit(self._clock, self._hosting.start_limit_us):
-                await asyncio.wait(
-                    (session.connected, self._exited), return_when=asyncio.FIRST_COMPLETED
-                )
-        except TimeoutError:
-            self.missed_start = True
+        missed = await self._wait_for_hello()
+        if missed is not None:
+            self.missed_start = isinstance(missed, TimedOut)
             limit_ms = self._hosting.start_limit_us // 1000
             session.fail(
                 Fault.START_TIMEOUT, f"it did not connect and send Hello within {limit_ms} ms"
             )
             self._kill()
+            if isinstance(missed, Starved):
+                raise HostTooBusy(
+                    f"the host was too busy for {missed.wall_us} us to start {self.bot.name!r}",
+                    missed.wall_us,
+                )
             return
         if not session.connected.done():
             if self._contained is not None and (error := self._contained.setup_error()):
                 raise RefereeError(f"the isolation of {self.bot.name!r} failed: {error}")
             raise EarlyEnd(await self.exit_text(" before connecting"), self.error_text())
+
+    async def _wait_for_hello(self) -> Ended | None:
+        """Wait until it has connected or exited; how its time ended if it did neither."""
+        timer = DecisionTimer(self.session.timer.gauge, START_PATIENCE)
+        timer.start([(0, TimeLeft(self._hosting.start_limit_us, 0))], self._clock.now_us())
+        while timer.due_us is not None:
+            try:
+                async with time_limit(self._clock, timer.due_us - self._clock.now_us()):
+                    await asyncio.wait(
+                        (self.session.connected, self._exited), return_when=asyncio.FIRST_COMPLETED
+                    )
+                return None
+            except TimeoutError:
+                for _, ended in timer.look(self._clock.now_us()):
+                    return ended
+        return None
 
     async def stop(self) -> None:
         """Stop the whole process tree and free everything. May be called again, and at any time."""
@@ -153,9 +199,11 @@ class BotProcess:
                     async with time_limit(self._clock, grace_us):
                         await asyncio.wait((self._exited,))
             self._kill()
-            with contextlib.suppress(TimeoutError):
-                async with time_limit(self._clock, _KILL_LIMIT_US):
-                    await asyncio.wait((self._exited,))
+            self._leave_turns()
+            if self._pidfd is not None:  # else it has exited, or nobody would hear of it
+                with contextlib.suppress(TimeoutError):
+                    async with time_limit(self._clock, _KILL_LIMIT_US):
+                        await asyncio.wait((self._exited,))
         await self._server.stop()
         self._forget_pidfd()
         self._stdout.finish()
@@ -166,6 +214,16 @@ class BotProcess:
             await asyncio.to_thread(self._contained.close)
 
     @property
+    def off_turn(self) -> OffTurn:
+        """CPU time outside of its turns."""
+        return OffTurn() if self._pauses is None else self._pauses.off_turn
+
+    def freeze(self) -> None:
+        """Freeze it at once if it has nothing to answer; it is thawed when it is asked."""
+        if self._turns is not None and self.running:
+            self._turns.freeze()
+
+    @property
     def running(self) -> bool:
         """Whether its program has been started and has not exited."""
         return self._contained is not None and not self._exited.done()
@@ -173,6 +231,7 @@ class BotProcess:
     async def exit_text(self, when: str = "") -> str:
         """Its exit status, with `when` after it, and the name of its error, if it left one."""
         if self.running:
+            self._let_it_end(self._hosting.grace_us)
             with contextlib.suppress(TimeoutError):
                 async with time_limit(self._clock, self._hosting.grace_us):
                     await asyncio.wait((self._exited,))
@@ -207,6 +266,7 @@ class BotProcess:
             stdout=self._stdout.writing,
             stderr=self._stderr.writing,
             limits=self._hosting.limits,
+            rivals=self._rivals,
         )
         try:
             contained = self._contained = self._hosting.isolation.spawn(launch)
@@ -218,11 +278,11 @@ class BotProcess:
             self._stdout.close_writing()
             self._stderr.close_writing()
         self._loop.add_reader(self._pidfd, self._on_exit)
-        if self._hosting.gauged:
-            self.session.gauge = _Gauge(contained)
-        if self._hosting.freeze:
-            self.session.freeze = contained.freeze
-            self.session.thaw = contained.thaw
+        measured = self._hosting.gauge is not None
+        if self._hosting.gauge is not None:
+            self.session.timer.gauge = self._hosting.gauge(contained)
+        self._turns = self._freezer.join(contained) if self._hosting.freezes else None
+        self.session.pauses = self._pauses = BotPauses(contained if measured else None, self._turns)
 
     def _environment(self, address: str) -> dict[str, str]:
         return {
@@ -237,6 +297,7 @@ class BotProcess:
     def _on_exit(self) -> None:
         assert self._contained is not None
         self._forget_pidfd()
+        self._leave_turns()
         self._contained.kill()  # the rest of its tree, while its process group still exists
         self._contained.poll()
         if not self._exited.done():
@@ -245,6 +306,23 @@ class BotProcess:
     def _kill(self) -> None:
         if self._contained is not None:
             self._contained.kill()
+
+    def _let_it_end(self, most_us: int) -> None:
+        """Its stream has ended: let the process exit and print why, then freeze what is left."""
+        if not self.running or self._turns is None:
+            return
+        self._leave_turns()
+        self._exit_alarm = self._clock.at(self._clock.now_us() + most_us, self._rest_for_good)
+
+    def _rest_for_good(self) -> None:
+        if self.running and self._turns is not None:
+            self._turns.rest(self._clock.now_us())
+
+    def _leave_turns(self) -> None:
+        if self._exit_alarm is not None:
+            self._exit_alarm.cancel()
+        if self._turns is not None:
+            self._turns.leave()
 
     def _forget_pidfd(self) -> None:
         if self._pidfd is not None:

@@ -26,6 +26,7 @@ from deepsea_bundle.names import name_from
 from deepsea_bundle.program import PYTHON
 from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
 from deepsea_bundle.single_file import program_of
+from deepsea_referee.bots.apart import read_apart
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import unique_names
 from deepsea_sdk.parameters import parse, split
@@ -49,6 +50,11 @@ class BotSpec:
     """What its program gets in the environment variable of `deepsea_sdk.parameters`."""
     program: bytes | None = field(default=None, compare=False, repr=False)
     """The content of a bot that is a single Python file: it is played without what lies beside."""
+
+    @property
+    def source(self) -> Path | None:
+        """The file or folder that it is; None for a command line."""
+        return self.folder if self.program is None else Path(self.command[1])
 
 
 def resolve(text: str) -> BotSpec:
@@ -84,7 +90,7 @@ def _resolve(text: str) -> BotSpec:
     if path.is_dir():
         return _in_folder(read_bot(path), path.resolve())
     if path.suffix != ".py":
-        return _unpacked_zip(read_bot(path))
+        return _unpacked_zip(read_apart(path))
     bundle = read_bot(path, name or name_from(path.stem))
     file = path.resolve()
     command = (sys.executable, str(file))
@@ -93,7 +99,7 @@ def _resolve(text: str) -> BotSpec:
 
 
 def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
-    """The files of the bot that `text` names, under a name that may be given.
+    """The files of the bot that `text` names, under a name that may be given, read apart.
 
     What `resolve` takes is taken, but for a command line, whose files nobody knows.
     """
@@ -102,7 +108,7 @@ def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
             f"{text!r} is a command on this machine, and the ladder plays files: {FORMS}"
         )
     path, sample = _find(text)
-    return read_bot(path, name if name is not None else sample)
+    return read_apart(path, name if name is not None else sample)
 
 
 def unpacked_bot(folder: Path, name: str) -> BotSpec:

@@ -1,4 +1,4 @@
-"""A histogram of decision times: the median of any number of them in limited memory.
+"""A histogram of decision times: quantiles of any number of them in limited memory.
 
 Invariants: a time is only counted in a bucket; up to 1,023 us a bucket is one microsecond, above
 that it spans at most 1/512 of the time; the slowest time is exact.
@@ -44,17 +44,27 @@ class LatencyHistogram:
 
     @property
     def median_us(self) -> int | None:
-        """The lower median: exact up to 1,023 us, else off by at most 0.1 %; None if there is none.
+        """The lower median; None if there is none."""
+        return self.quantile_us(50)
 
-        It is the middle of its bucket.
-        """
+    def quantile_us(self, percent: int) -> int | None:
+        """The time that this percentage does not exceed: exact up to 1,023 us, else off by at most
+        0.1 %, because it is the middle of its bucket; None if there is none."""
         self._settle()
         total, before = self._counts.total(), 0
         for bucket in sorted(self._counts):
             before += self._counts[bucket]
-            if 2 * before >= total:
+            if 100 * before >= percent * total:
                 return min(_middle(bucket), self._slowest)
         return None
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Times, each the middle of its bucket, and how many there are, from the fastest one."""
+        self._settle()
+        return [
+            (min(_middle(bucket), self._slowest), self._counts[bucket])
+            for bucket in sorted(self._counts)
+        ]
 
     def _settle(self) -> None:
         for us, count in Counter(self._recent).items():

@@ -100,6 +100,7 @@ class ResultsJson:
             "seed": match.seed.hex(),
             "games_asked": match.games_asked,
             "isolation": match.isolation,
+            "tables": match.tables,
             "interrupted": match.interrupted,
             "bots": [
                 {"digest": spec.digest} | _fields(row)

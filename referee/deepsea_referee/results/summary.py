@@ -63,6 +63,8 @@ class VoidGame:
     game: int
     game_id: str
     reason: str
+    seat: int | None = None
+    """The seat whose bot could not be timed, if that was the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class MatchResult:
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
     interrupted: bool = False
+    tables: int = 1
+    """The most games that were on at once over the same streams."""
     _tallies: list[_Tally] = field(init=False)
 
     def __post_init__(self) -> None:

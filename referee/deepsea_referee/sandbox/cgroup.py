@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from deepsea_referee.sandbox import cleanup, cleanup_process
+from deepsea_referee.sandbox import cleanup, cleanup_process, leftovers
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 
 GIVEN = "deepsea"
@@ -23,6 +24,9 @@ GIVEN = "deepsea"
 LEAF = "deepsea-referee"
 # bubblewrap's two own processes count too.
 OWN_TASKS = 2
+
+# The same for all, which is also the kernel's default; v2 and v1.
+SHARES = (("cpu.weight", "100"), ("cpu.shares", "1024"))
 
 _number = itertools.count(1)
 
@@ -37,10 +41,38 @@ class Hierarchies(NamedTuple):
     freezer: Path | None = None
     """cgroup v1, used where `core` is missing."""
     cpuacct: Path | None = None
+    pressure: Path | None = None
+    """cgroup v2: cpu.pressure, also of a hierarchy without controllers beside cgroup v1."""
+    cpu: Path | None = None
+    """Every bot has the same share of the CPU, however many processes and sessions it makes."""
+
+    @property
+    def counts_cpu(self) -> bool:
+        """Whether the kernel counts the CPU time of all processes, also of those that are gone."""
+        return self.core is not None or self.cpuacct is not None
+
+    def missing(self) -> list[str]:
+        """What the kernel does not do for groups here, in words."""
+        does = {
+            "memory": self.memory,
+            "processes": self.pids,
+            "freezing": self.core or self.freezer,
+            "CPU time": self.core or self.cpuacct,
+            "CPU shares": self.cpu,
+        }
+        return [name for name, place in does.items() if place is None]
 
     def folders(self) -> tuple[Path, ...]:
         """All of them, each once."""
-        found = (self.memory, self.pids, self.core, self.freezer, self.cpuacct)
+        found = (
+            self.memory,
+            self.pids,
+            self.core,
+            self.freezer,
+            self.cpuacct,
+            self.cpu,
+            self.pressure,
+        )
         return tuple(dict.fromkeys(folder for folder in found if folder is not None))
 
 
@@ -56,7 +88,9 @@ class Mounted(NamedTuple):
 @cache
 def hierarchies() -> Hierarchies:
     """The hierarchies that work for this process."""
-    return find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
+    found = find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
+    leftovers.remove_groups(found.folders())
+    return found
 
 
 def mounted(mountinfo: Path, membership: Path) -> list[Mounted]:
@@ -86,9 +120,11 @@ def find(places: list[Mounted]) -> Hierarchies:
     by_controller = {name: place for place in places for name in place.controllers}
     unified = next((place for place in places if not place.controllers), None)
     bounded = _bounding_v2(unified) if unified else None
-    core = bounded or (_writable(unified) if unified else None)
-    if core is not None and not _has_core_files(core):
+    core = pressure = bounded or (_writable(unified) if unified else None)
+    if core is not None and not _has(core, "cgroup.kill", "cgroup.freeze", "cpu.stat"):
         core = None
+    if pressure is not None and not _has(pressure, "cpu.pressure"):
+        pressure = None
 
     def v1(controller: str) -> Path | None:
         place = by_controller.get(controller)
@@ -100,6 +136,8 @@ def find(places: list[Mounted]) -> Hierarchies:
         core=core,
         freezer=None if core else v1("freezer"),
         cpuacct=None if core else v1("cpuacct"),
+        pressure=pressure,
+        cpu=bounded if bounded and _delegates(bounded, "cpu") else v1("cpu"),
     )
 
 
@@ -117,14 +155,15 @@ def _writable(place: Mounted) -> Path | None:
     return None
 
 
-def _has_core_files(folder: Path) -> bool:
+def _has(folder: Path, *names: str) -> bool:
+    """Whether a new group in this folder has these files."""
     trial = folder / _group_name()
     try:
         trial.mkdir()
     except OSError:
         return False
     try:
-        return all((trial / name).exists() for name in ("cgroup.kill", "cgroup.freeze", "cpu.stat"))
+        return all((trial / name).exists() for name in names)
     finally:
         trial.rmdir()
 
@@ -143,9 +182,15 @@ def _bounding_v2(place: Mounted) -> Path | None:
             # Only a group without processes of its own may delegate controllers.
             _move_into_leaf(folder)
             given.write_text("+memory +pids")
+        if not _delegates(folder, "cpu"):
+            _write(given, "+cpu")  # not everybody has it
     except OSError:
         return None
     return folder
+
+
+def _delegates(folder: Path, controller: str) -> bool:
+    return controller in (folder / "cgroup.subtree_control").read_text().split()
 
 
 def _move_into_leaf(folder: Path) -> None:
@@ -161,6 +206,34 @@ def _group_name() -> str:
     return f"deepsea-{os.getpid()}-{next(_number)}"
 
 
+class _Counter:
+    """A time in a file that stays open, since it is read at every decision; never decreases."""
+
+    def __init__(self, file: Path, parse: Callable[[bytes], int]) -> None:
+        self._parse = parse
+        self._us = 0
+        self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._us = parse(os.pread(self._file, 512, 0))
+        except (OSError, ValueError):
+            self.close()
+            raise
+
+    def us(self) -> int:
+        try:
+            us = self._parse(os.pread(self._file, 512, 0))
+        except (OSError, ValueError):  # removed: keep the last reading
+            return self._us
+        if us > self._us:
+            self._us = us
+        return self._us
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
 class Group:
     """The control groups of one bot, one in each hierarchy that is used."""
 
@@ -168,8 +241,9 @@ class Group:
         self._places = places
         self._limits = limits
         self._name = _group_name()
-        self._cpu_us = 0
         self._made: list[Path] = []
+        self._cpu: _Counter | None = None
+        self._denied: _Counter | None = None
         try:
             for place in places.folders():
                 folder = place / self._name
@@ -177,6 +251,8 @@ class Group:
                 self._made.append(folder)
                 folder.mkdir()
             self._set_bounds()
+            self._cpu = self._cpu_counter()
+            self._denied = self._pressure_counter()
         except OSError:
             self.remove()
             raise
@@ -197,6 +273,9 @@ class Group:
 
     def _set_bounds(self) -> None:
         memory, pids = self._in(self._places.memory), self._in(self._places.pids)
+        if cpu := self._in(self._places.cpu):
+            for name, share in SHARES:
+                _write_if_there(cpu / name, share)
         if memory is not None:
             most = str(self._limits.memory_bytes)
             if (memory / "memory.max").exists():
@@ -229,23 +308,38 @@ class Group:
 
     def _set_frozen(self, frozen: bool) -> None:
         if core := self._in(self._places.core):
-            _write(core / "cgroup.freeze", "1" if frozen else "0")
+            _switch(core / "cgroup.freeze", b"1" if frozen else b"0")
         elif freezer := self._in(self._places.freezer):
-            _write(freezer / "freezer.state", "FROZEN" if frozen else "THAWED")
+            _switch(freezer / "freezer.state", b"FROZEN" if frozen else b"THAWED")
 
     def cpu_us(self) -> int | None:
         """CPU time of all members so far, also of ended ones; None if the kernel counts none."""
+        return None if self._cpu is None else self._cpu.us()
+
+    def denied_us(self) -> int | None:
+        """Time in which members were ready and none had a CPU; None if the kernel counts none."""
+        return None if self._denied is None else self._denied.us()
+
+    def _cpu_counter(self) -> _Counter | None:
+        if core := self._in(self._places.core):
+            return _Counter(core / "cpu.stat", lambda text: int(text.split(maxsplit=2)[1]))
+        if cpuacct := self._in(self._places.cpuacct):
+            return _Counter(cpuacct / "cpuacct.usage", lambda text: int(text) // 1000)
+        return None
+
+    def _pressure_counter(self) -> _Counter | None:
+        pressure = self._in(self._places.pressure)
+        if pressure is None:
+            return None
         try:
-            if core := self._in(self._places.core):
-                first_line = (core / "cpu.stat").read_text().partition("\n")[0]
-                self._cpu_us = int(first_line.removeprefix("usage_usec "))
-            elif cpuacct := self._in(self._places.cpuacct):
-                self._cpu_us = int((cpuacct / "cpuacct.usage").read_text()) // 1000
-            else:
-                return None
+            # Two lines, "some" and "full"; older kernels have the first alone.
+            counter = _Counter(
+                pressure / "cpu.pressure",
+                lambda text: int(text.partition(b"full ")[2].rpartition(b"total=")[2]),
+            )
         except (OSError, ValueError):
-            pass  # removed: keep the last reading
-        return self._cpu_us
+            return None  # an older kernel, or started without PSI
+        return counter
 
     def over_limit(self) -> str | None:
         """The limit because of which the kernel killed a member; None if there was none."""
@@ -265,6 +359,9 @@ class Group:
     def remove(self) -> None:
         """Kill the remaining members and remove the groups."""
         self.kill()
+        for counter in (self._cpu, self._denied):
+            if counter is not None:
+                counter.close()
         for folder in self._made:
             cleanup_process.remove_group(str(folder))
             cleanup.unregister("group", folder)
@@ -277,6 +374,16 @@ def _write(file: Path, text: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _switch(file: Path, text: bytes) -> None:
+    """Write in half the time of Path.write_text: bots are frozen and thawed between decisions."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, text)
+        finally:
+            os.close(descriptor)
 
 
 def _write_if_there(file: Path, text: str) -> None:

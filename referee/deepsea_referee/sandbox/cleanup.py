@@ -9,6 +9,7 @@ Each referee process has one; it starts with the first entry.
 from __future__ import annotations
 
 import atexit
+import errno
 import hashlib
 import itertools
 import os
@@ -20,7 +21,7 @@ import threading
 from pathlib import Path
 from typing import Literal
 
-from deepsea_referee.sandbox import cleanup_process, process_tree
+from deepsea_referee.sandbox import cleanup_process, leftovers, process_tree
 
 Kind = Literal["mark", "session", "group", "folder"]
 
@@ -121,9 +122,16 @@ def unregister(kind: Kind, value: str | Path) -> None:
 
 def private_folder(parent: str | None = None) -> Path:
     """Make a folder (mode 700) for `remove_folder`; removed at the latest with this process."""
-    folder = Path(tempfile.mkdtemp(prefix=f"deepsea-{os.getpid()}-", dir=parent))
-    register("folder", folder)
-    return folder
+    while True:
+        folder = Path(parent or tempfile.gettempdir(), leftovers.folder_name())
+        register("folder", folder)
+        try:
+            folder.mkdir(mode=0o700)
+            return folder
+        except OSError as error:
+            unregister("folder", folder)
+            if error.errno != errno.EEXIST:  # somebody else may have made one of that name
+                raise
 
 
 def remove_folder(folder: Path) -> None:

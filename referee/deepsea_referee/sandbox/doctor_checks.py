@@ -11,7 +11,7 @@ import sys
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
-from deepsea_referee.sandbox import cgroup, run_once
+from deepsea_referee.sandbox import bot_users, cgroup, root_staging, run_once
 from deepsea_referee.sandbox.interface import MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.probe import FOR_DEVELOPERS, Check, confinement, last_words
 from deepsea_referee.sandbox.sandbox_start import Sandbox
@@ -22,12 +22,29 @@ def checks() -> list[Check]:
     found = list(confinement())
     if complete(found):
         found += [_bots_run(), _memory_bound(), _whole_tree_ends()]
-    return [*found, _control_groups(), _compiled()]
+    return [*found, users_check(), *_groups(), _compiled()]
 
 
 def complete(found: list[Check]) -> bool:
     """Whether untrusted bots may be run here."""
-    return all(check.ok for check in found if check.needed)
+    return not _failed(found)
+
+
+def verdict(found: list[Check]) -> str:
+    """The last line of `doctor`."""
+    match _failed(found):
+        case []:
+            return "the sandbox is complete: --isolation sandbox"
+        case ["control groups"]:
+            return (
+                "the sandbox works (--isolation sandbox) but is not complete: for bots of "
+                "strangers, have control groups"
+            )
+    return "no complete sandbox: run only bots that you trust, with --isolation process"
+
+
+def _failed(found: list[Check]) -> list[str]:
+    return [check.name for check in found if check.needed and not check.ok]
 
 
 def _bots_run() -> Check:
@@ -109,24 +126,69 @@ def _whole_tree_ends() -> Check:
     )
 
 
-def _control_groups() -> Check:
+def users_check() -> Check:
+    own = root_staging.own_users()
+    if own is not None:
+        found = f"bots run as users {own.range}, which are nobody else's"
+    elif root_staging.is_root():
+        found = f"every bot runs as nobody: {bot_users.wanted().trouble()}"
+    else:
+        found = "every bot runs as the user who runs the referee"
+    return Check(
+        "a user for each bot",
+        own is not None,
+        "a bot cannot use up what the kernel counts for each user: descriptors sent through "
+        "sockets, pages of pipes",
+        found,
+        "give the referee's user subordinate ones (`usermod --add-subuids 200000-265535 "
+        "--add-subgids 200000-265535 NAME`) and install newuidmap (`apt-get install uidmap`); or "
+        "run the referee as root, on a machine that holds nothing else, and with --bot-uids "
+        "FIRST-LAST if the users of the default range exist",
+        needed=False,
+    )
+
+
+def _groups() -> list[Check]:
     places = cgroup.hierarchies()
-    uses = {
-        "memory": places.memory,
-        "processes": places.pids,
-        "freezing": places.core or places.freezer,
-        "CPU time": places.core or places.cpuacct,
-    }
-    missing = [name for name, place in uses.items() if place is None]
+    return [control_groups_check(places), pressure_check(places)]
+
+
+def control_groups_check(places: cgroup.Hierarchies) -> Check:
+    """What control groups do here, and how to get those that are missing."""
+    missing = places.missing()
     return Check(
         "control groups",
         not missing,
-        "the kernel limits memory, freezes bots and counts their CPU time; otherwise a watchdog, "
-        "signals and a sum over the processes are used",
+        "the kernel limits each bot's memory, freezes it, gives it its share of the CPU and counts "
+        "the CPU time of all its processes; otherwise a watchdog, signals and a sum over the "
+        "processes that are left are used, and rated games are charged by the wall clock",
         f"missing for: {', '.join(missing)}" if missing else "used for all",
         "cgroup v2: start the referee with `systemd-run --user --scope -p Delegate=yes "
-        "deepsea-referee ...`; cgroup v1: as root, `mkdir /sys/fs/cgroup/{memory,pids,freezer,"
-        "cpuacct}/deepsea` and chown these folders and the files in them to the referee's user",
+        "deepsea-referee ...`, as a service with `Delegate=yes` in its unit; if that lacks the "
+        "controllers, write `[Service]` and `Delegate=cpu memory pids` to "
+        "/etc/systemd/system/user@.service.d/delegate.conf and log in again. cgroup v1: as root, "
+        "`mkdir /sys/fs/cgroup/{memory,pids,freezer,cpuacct,cpu}/deepsea` and chown these folders "
+        "and the files in them to the referee's user",
+    )
+
+
+def pressure_check(places: cgroup.Hierarchies) -> Check:
+    """Whether the kernel says what a bot as a whole was denied, by a group that is made for it."""
+    try:
+        group = cgroup.Group(ResourceLimits(), places)
+    except OSError:
+        counted = False
+    else:
+        counted = group.denied_us() is not None
+        group.remove()
+    return Check(
+        "CPU pressure",
+        counted,
+        "the kernel counts the time in which a bot had no CPU, so that a busy host differs from a "
+        "bot whose threads wait; otherwise at most the sum of its threads' waits is not charged",
+        "" if counted else "no group here has a cpu.pressure with a line `full`",
+        "Linux 5.13 or newer with PSI (`psi=1` on the kernel's command line) and cgroup v2, also "
+        "without controllers beside version 1, where the referee can make groups",
         needed=False,
     )
 

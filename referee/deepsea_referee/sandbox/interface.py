@@ -51,6 +51,16 @@ class LaunchSpec(NamedTuple):
     stdout: int
     stderr: int
     limits: ResourceLimits = ResourceLimits()
+    rivals: tuple[Path, ...] = ()
+    """Folders and files of other bots: not visible in the sandbox, wherever they are."""
+
+
+class ThreadTimes(NamedTuple):
+    """The times of one thread since it began, in microseconds."""
+
+    cpu_us: int
+    waited_us: int
+    """It was ready to run but had no CPU; a wait counts when it is over."""
 
 
 class IsolatedProcess(Protocol):
@@ -73,14 +83,20 @@ class IsolatedProcess(Protocol):
     def cpu_us(self) -> int:
         """CPU time of the whole tree so far, in microseconds; never decreases."""
 
-    def waited_us(self) -> int:
-        """Time that the bot's threads were ready to run but had no CPU, in microseconds."""
+    def denied_us(self) -> int | None:
+        """Time in which the tree was ready and nothing of it had a CPU, in microseconds.
+
+        Never decreases; None if the kernel does not count it (cpu.pressure of a control group).
+        """
+
+    def threads(self) -> dict[int, ThreadTimes]:
+        """The times of every thread of the tree."""
 
     def is_ready(self) -> bool:
-        """Whether a thread of the bot is running or waits for a CPU at this moment."""
+        """Whether a thread of the tree is running or waits for a CPU at this moment."""
 
     def freeze(self) -> None:
-        """Stop every process of the tree until `thaw`. May be called again."""
+        """Stop every process of the tree until `thaw`, except at the level `process`."""
 
     def thaw(self) -> None:
         """Resume a frozen tree. Does nothing if it is not frozen."""
@@ -101,6 +117,14 @@ class Isolation(Protocol):
     @property
     def name(self) -> str:
         """`process` or `sandbox`."""
+
+    @property
+    def counts_every_process(self) -> bool:
+        """Whether `cpu_us` has the time of every process that a bot ever had.
+
+        If not, it lacks children that ended and were not waited for: a bot that works in such
+        children seems to sleep.
+        """
 
     def spawn(self, launch: LaunchSpec) -> IsolatedProcess:
         """Start a bot; returns at once. Raises OSError if nothing could be started."""

@@ -2,9 +2,10 @@
 
 Invariants: an allow-list; everything is read-only except /tmp and /dev/shm, which are private,
 small and removed with the bot. Files keep their paths of the host, so a command means the same.
-A bot with a bot.toml sees its folder and nothing else. Other folders may contain more bots or
-a whole home: a bot that was given as a file or as a command line sees the files that its command
-names (the user who runs the referee wrote that command).
+A bot with a bot.toml sees its folder and nothing else. What is private is hidden wherever it would
+be visible: other bots, the ladder's store, files with settings (.env). Other folders may contain
+more bots or a whole home: a bot that was given as a file or as a command line sees the files that
+its command names (the user who runs the referee wrote that command).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from deepsea_referee.sandbox.interface import LaunchSpec
 
 SOCKET = "/run/deepsea.sock"
 ROOT_BYTES = 1024 * 1024
+# Beginnings of names: settings with passwords, and the ladder's store with its log.
+PRIVATE = (".env", "ladder.db")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -29,6 +32,7 @@ class Mount(NamedTuple):
 
     source: Path
     target: str
+    is_system: bool = False
     is_bot: bool = False
     """Part of the bot: it may be mounted as a copy if the sandbox's user cannot read it."""
 
@@ -41,32 +45,64 @@ class Layout(NamedTuple):
     """Symbolic links of the host's root: text and path."""
     directory: str
     """The working directory."""
+    hidden: tuple[Path, ...] = ()
+    """Files and folders inside of what is shown that a bot must not see."""
 
 
 def layout_for(launch: LaunchSpec) -> Layout:
     """The mounts and links for this bot."""
     directory = (launch.folder or Path.cwd()).absolute()
     links, system = _system()
-    bot = [Mount(path, str(path), is_bot=True) for path in _bot_paths(launch, directory)]
+    files, more_links = python_paths.interpreter()
+    python = [*python_paths.python_folders(), *python_paths.shared_libraries()]
+    own = {*files, *(path for _, path in more_links)}
+    bot_paths = [path for path in _bot_paths(launch, directory) if path not in own]
+    bot = [Mount(path, str(path), is_bot=True) for path in bot_paths]
     if launch.socket is not None:
         bot.append(Mount(launch.socket.absolute(), SOCKET))
     wanted = [
         *system,
-        *_with_real_paths([*python_paths.python_folders(), *python_paths.sdk_folders()]),
+        *_with_real_paths([*files, *python, *python_paths.sdk_folders()]),
         *bot,
     ]
-    return Layout(tuple(_without_nested(wanted)), tuple(links), str(directory))
+    shown = tuple(_without_nested(wanted))
+    links += [
+        (text, str(path)) for text, path in more_links if not _inside(path, [*shown, *system])
+    ]
+    hidden = [*_private(shown), *_rivals(launch.rivals, shown)]
+    return Layout(shown, tuple(links), str(directory), tuple(dict.fromkeys(hidden)))
+
+
+def _private(shown: Sequence[Mount]) -> Iterator[Path]:
+    """What must not be seen by its name: in a bot's folders at any depth, elsewhere on top."""
+    for mount in shown:
+        if mount.source.is_dir() and not mount.is_system:
+            for folder, folders, files in os.walk(mount.source):
+                found = [Path(folder, name) for name in files if name.startswith(PRIVATE)]
+                yield from (path for path in found if not path.is_symlink())
+                if not mount.is_bot:
+                    folders.clear()
+
+
+def _rivals(rivals: Sequence[Path], shown: Sequence[Mount]) -> Iterator[Path]:
+    """Other bots inside of the bot's folder."""
+    for rival in rivals:
+        if any(one.source in rival.parents for one in shown if one.is_bot):
+            yield rival
+
+
+def _inside(path: Path, shown: Sequence[Mount]) -> bool:
+    return any(path.is_relative_to(one.target) for one in shown)
 
 
 def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
-    links, shown = [], [Mount(Path("/usr"), "/usr")]
-    for name in python_paths.SYSTEM_FOLDERS:
+    links, shown = [], [Mount(Path("/usr"), "/usr", is_system=True)]
+    for name in (*python_paths.SYSTEM_FOLDERS, *python_paths.SYSTEM_FILES):
         path = Path(name)
         if path.is_symlink():
             links.append((str(path.readlink()), name))
-        elif path.is_dir():
-            shown.append(Mount(path, name))
-    shown += [Mount(Path(name), name) for name in python_paths.SYSTEM_FILES if Path(name).exists()]
+        elif path.exists():
+            shown.append(Mount(path, name, is_system=True))
     return links, shown
 
 
@@ -113,6 +149,8 @@ def bubblewrap_options(layout: Layout, launch: LaunchSpec, sources: dict[Mount, 
     options = ["--size", root_size, "--tmpfs", "/", "--proc", "/proc"]
     # Process 1 is bubblewrap under the bot's own uid: its memory could be read and even written.
     options += ["--size", root_size, "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+    # Not to be written: priorities of sessions (autogroup), who is killed first (oom_score_adj).
+    options += ["--remount-ro", "/proc"]
     options += ["--size", root_size, "--tmpfs", "/dev"]
     for device in DEVICES:
         options += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
@@ -125,4 +163,9 @@ def bubblewrap_options(layout: Layout, launch: LaunchSpec, sources: dict[Mount, 
         options += ["--symlink", link, path]
     for one in layout.shown:
         options += ["--ro-bind", str(sources.get(one, one.source)), one.target]
+    for hidden in layout.hidden:
+        if hidden.is_dir():
+            options += ["--size", root_size, "--tmpfs", str(hidden), "--remount-ro", str(hidden)]
+        else:
+            options += ["--ro-bind", "/dev/null", str(hidden)]
     return [*options, "--dir", layout.directory, "--remount-ro", "/", "--chdir", layout.directory]

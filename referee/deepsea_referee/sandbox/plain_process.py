@@ -16,7 +16,13 @@ import signal
 import subprocess
 
 from deepsea_referee.sandbox import cleanup, cleanup_process, process_tree, stop_signals, watchdog
-from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
+from deepsea_referee.sandbox.interface import (
+    ADDRESS_VARIABLE,
+    MIB,
+    LaunchSpec,
+    ResourceLimits,
+    ThreadTimes,
+)
 from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
 
 MARK_VARIABLE = "DEEPSEA_TREE"
@@ -28,6 +34,10 @@ class PlainProcess:
     @property
     def name(self) -> str:
         return "process"
+
+    @property
+    def counts_every_process(self) -> bool:
+        return False
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `interface.Isolation`."""
@@ -67,10 +77,8 @@ class PlainContained:
         self._mark = mark
         self._limits = limits
         self._started = cleanup_process.start_time(process.pid)
-        self._waits = process_tree.Waits()
         self._cpu_us = 0
         self._over_limit: str | None = None
-        self._frozen = False
         self._closed = False
         cleanup.register("session", str(process.pid), self._started)
         self._set_limits()
@@ -99,21 +107,20 @@ class PlainContained:
         self._cpu_us = max(self._cpu_us, used)
         return self._cpu_us
 
-    def waited_us(self) -> int:
-        # After its exit the number may belong to another process.
-        return self._waits.us(self.pid if self._process.returncode is None else 0)
+    def denied_us(self) -> None:
+        return None
+
+    def threads(self) -> dict[int, ThreadTimes]:
+        return process_tree.threads(self._tree())
 
     def is_ready(self) -> bool:
-        return self._process.returncode is None and process_tree.is_ready(self.pid)
+        return any(process_tree.is_ready(pid) for pid in self._tree())
 
     def freeze(self) -> None:
-        self._frozen = True
-        stop_signals.stop_all(self._tree)
+        """Do nothing: these bots are trusted."""
 
     def thaw(self) -> None:
-        if self._frozen:
-            self._frozen = False
-            stop_signals.go_all(self._tree)
+        """Do nothing."""
 
     def over_limit(self) -> str | None:
         return self._over_limit

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from deepsea_referee.sandbox.cleanup_process import stat_fields
+from deepsea_referee.sandbox.cleanup_process import read_proc, stat_fields
+from deepsea_referee.sandbox.interface import ThreadTimes
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
-COUNTED_THREADS = 32
+COUNTED_THREADS = 128
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
 
 
@@ -37,10 +39,11 @@ def children(pid: int) -> list[int]:
         return found
     for thread in threads:
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found.extend(int(child) for child in file.read().split())
+            listed = read_proc(f"/proc/{pid}/task/{thread}/children")
         except OSError:
             continue
+        if listed:
+            found.extend(map(int, listed.split()))
     return found
 
 
@@ -75,27 +78,29 @@ def cpu_us(pid: int) -> int:
     return own + waited_for * TICK_US
 
 
-def thread_waits_us(pid: int) -> dict[str, int]:
-    """Time that each thread of a process was ready but had no CPU; empty if the process is gone.
+def threads(pids: Iterable[int]) -> dict[int, ThreadTimes]:
+    """The times of the threads of these processes, COUNTED_THREADS at most.
 
     All threads, because an answer passes through several: one reads the stream, another decides.
     """
-    waits: dict[str, int] = {}
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return waits
-    for thread in threads[:COUNTED_THREADS]:
+    found: dict[int, ThreadTimes] = {}
+    for pid in pids:
         try:
-            with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
-                waits[thread] = int(file.read().split()[1]) // 1000
-        except (OSError, IndexError):
+            numbers = os.listdir(f"/proc/{pid}/task")
+        except OSError:
             continue
-    return waits
+        for number in numbers[: COUNTED_THREADS - len(found)]:
+            try:
+                times = read_proc(f"/proc/{pid}/task/{number}/schedstat")
+                cpu_ns, waited_ns, _ = times.split()
+            except (OSError, ValueError):
+                continue
+            found[int(number)] = ThreadTimes(int(cpu_ns) // 1000, int(waited_ns) // 1000)
+    return found
 
 
 class Waits:
-    """Sums the time that a process's threads waited for a CPU; never decreases.
+    """Sums the time that threads waited for a CPU; never decreases.
 
     A thread's counter disappears with the thread, and gRPC's threads come and go: so the waiting
     time of each thread since the last reading is added to the sum.
@@ -103,17 +108,27 @@ class Waits:
 
     def __init__(self) -> None:
         self._total_us = 0
-        self._threads: dict[str, int] = {}
+        self._threads: dict[int, int] = {}
 
-    def us(self, pid: int) -> int:
-        """The sum up to now; no longer grows once the process is gone."""
-        threads = thread_waits_us(pid)
-        for thread, waited_us in threads.items():
+    def us(self, threads: Mapping[int, ThreadTimes]) -> int:
+        """The sum up to this reading of all threads."""
+        waits = {thread: times.waited_us for thread, times in threads.items()}
+        for thread, waited_us in waits.items():
             before_us = self._threads.get(thread, 0)
             # Less than before: a new thread with a reused number.
             self._total_us += waited_us - before_us if waited_us >= before_us else waited_us
-        self._threads = threads
+        self._threads = waits
         return self._total_us
+
+
+def host_cpu_us() -> int:
+    """CPU time that was used of all CPUs, in steps of a tick; 0 if the kernel does not say."""
+    try:
+        words = read_proc("/proc/stat", 200).split(b"\n", 1)[0].split()
+    except OSError:
+        return 0
+    # Without idle and iowait; guests are in user already.
+    return sum(int(words[i]) for i in (1, 2, 3, 6, 7, 8)) * TICK_US
 
 
 def is_ready(pid: int, but: int = 0) -> bool:

@@ -1,7 +1,8 @@
-"""Paths that bots need: the interpreter, its environment, the SDK, the system.
+"""Paths that bots need: the interpreter, its libraries, the SDK, the system.
 
 Invariants: nothing of a bot or of the SDK is imported to find it; paths are those of the referee's
-own interpreter, because it also runs bots that are Python files.
+own interpreter, because it also runs bots that are Python files. An environment is never taken
+whole: `python -m venv .` makes one of a folder with bots, a ladder and secrets in it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import site
 import sys
+import sysconfig
 from functools import cache
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,9 +39,31 @@ SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 
 
 @cache
+def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
+    """The files of the interpreter, and the symbolic links that lead to them (text and path).
+
+    Links stay links, because some interpreters find their libraries beside the real file.
+    """
+    executable = Path(sys.executable).absolute()
+    paths = [executable, *executable.parent.glob("python*[0-9]")]
+    links = []
+    for path in paths:
+        if path.is_symlink():
+            text = str(path.readlink())
+            links.append((text, path))
+            target = Path(os.path.normpath(path.parent / text))
+            paths += [] if target in paths else [target]
+    settings = Path(sys.prefix, "pyvenv.cfg").absolute()
+    files = [path for path in [*paths, settings] if path.is_file() and not path.is_symlink()]
+    return tuple(files), tuple(links)
+
+
+@cache
 def python_folders() -> tuple[Path, ...]:
-    """The folders that this interpreter needs: installation, virtual environment, user site."""
-    wanted = [sys.base_prefix, sys.base_exec_prefix, sys.prefix]
+    """Where modules are: the standard library, site-packages, the user site."""
+    bases = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    wanted = [sysconfig.get_path(name, vars=bases) for name in ("stdlib", "platstdlib")]
+    wanted += [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
     user_site = site.getusersitepackages()
     if site.ENABLE_USER_SITE and user_site in sys.path and Path(user_site).is_dir():
         wanted.append(user_site)
@@ -46,15 +71,35 @@ def python_folders() -> tuple[Path, ...]:
 
 
 @cache
+def shared_libraries() -> tuple[Path, ...]:
+    """The interpreter's own shared libraries; with conda, the folder of all libraries."""
+    prefix = Path(sys.base_prefix).absolute()
+    folders = [prefix / name for name in ("lib", "lib64") if (prefix / name).is_dir()]
+    if (prefix / "conda-meta").is_dir():
+        return tuple(folders)
+    return tuple(file for folder in folders for file in folder.glob("libpython*.so*"))
+
+
+@cache
 def sdk_folders() -> tuple[Path, ...]:
     """The folders that the SDK needs outside of `python_folders`.
 
     A checkout (an editable installation, or found by PYTHONPATH) needs them: only its packages
-    are mounted. The folder that contains gRPC is mounted with everything in it.
+    are mounted. Of a folder of libraries, only what was installed into it.
     """
     packages = [folder for name in SDK_PACKAGES for folder in _package_folders(name)]
-    libraries = [folder.parent for folder in _package_folders(LIBRARY)]
-    return tuple(folder for folder in [*packages, *libraries] if not _is_in_python(folder))
+    libraries = {folder.parent for folder in _package_folders(LIBRARY)}
+    installed = [path for folder in libraries for path in _installed_in(folder)]
+    return tuple(path for path in [*packages, *installed] if not _is_in_python(path))
+
+
+def _installed_in(folder: Path) -> list[Path]:
+    """The packages and modules of the distributions in a folder."""
+    if _is_in_python(folder):
+        return []
+    files = (file for one in distributions(path=[str(folder)]) for file in one.files or ())
+    names = {file.parts[0] for file in files if file.parts[0] != os.pardir}
+    return [folder / name for name in sorted(names) if (folder / name).exists()]
 
 
 def search_path(inherited: str = "") -> str:

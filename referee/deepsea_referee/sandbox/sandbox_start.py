@@ -8,13 +8,17 @@ through a descriptor: nothing of the referee is in the memory that it shares wit
 
 from __future__ import annotations
 
+import logging
 import os
 import resource
 import subprocess
+from pathlib import Path
 
 from deepsea_referee.sandbox import cgroup, cleanup, mounts, python_paths, root_staging, seccomp
 from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.sandboxed_process import SandboxedProcess
+
+_log = logging.getLogger(__name__)
 
 # The same user inside every sandbox, whoever it is outside.
 USER = 1000
@@ -38,14 +42,26 @@ class Sandbox:
 
     def __init__(self, places: cgroup.Hierarchies | None = None) -> None:
         self._places = cgroup.hierarchies() if places is None else places
+        self._warned: set[tuple[Path, ...]] = set()
 
     @property
     def name(self) -> str:
         return "sandbox"
 
+    @property
+    def counts_every_process(self) -> bool:
+        return self._places.counts_cpu
+
     def spawn(self, launch: LaunchSpec) -> SandboxedProcess:
         """Start a bot; see `interface.Isolation`."""
         plan = mounts.layout_for(launch)
+        if plan.hidden and plan.hidden not in self._warned:
+            self._warned.add(plan.hidden)
+            _log.warning(
+                "the bot in %s does not see %s: settings, a ladder's store or another bot",
+                plan.directory,
+                ", ".join(map(str, plan.hidden)),
+            )
         mark = f"deepsea-{cleanup.new_mark()}"
         cleanup.register("mark", mark)
         group: cgroup.Group | None = None

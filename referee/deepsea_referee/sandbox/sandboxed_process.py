@@ -27,7 +27,7 @@ from deepsea_referee.sandbox import (
     stop_signals,
     watchdog,
 )
-from deepsea_referee.sandbox.interface import MIB, ResourceLimits
+from deepsea_referee.sandbox.interface import MIB, ResourceLimits, ThreadTimes
 
 # What a file in a tmpfs costs the kernel, as the watchdog counts it.
 INODE_BYTES = 1024
@@ -57,9 +57,7 @@ class SandboxedProcess:
         self._status_text = b""
         self._first: int | None = None  # the sandbox's process 1, in our numbers
         self._first_handle = -1
-        self._bot: int | None = None
         self._cpu_us = 0
-        self._waits = process_tree.Waits()
         self._over_limit: str | None = None
         self._frozen = False
         self._killed = False
@@ -100,34 +98,35 @@ class SandboxedProcess:
         self._cpu_us = max(self._cpu_us, used or 0)
         return self._cpu_us
 
-    def waited_us(self) -> int:
-        return self._waits.us(self._running_bot() or 0)
+    def denied_us(self) -> int | None:
+        return self._group.denied_us() if self._group else None
+
+    def threads(self) -> dict[int, ThreadTimes]:
+        return process_tree.threads(self._members())
 
     def is_ready(self) -> bool:
-        bot = self._running_bot()
-        return bot is not None and process_tree.is_ready(bot)
-
-    def _running_bot(self) -> int | None:
-        """The bot's first process, in our numbers."""
-        if self._bot is None and (first := self._read_status()) is not None:
-            self._bot = next(iter(process_tree.children(first)), None)
-        return self._bot if self._process.returncode is None else None
+        return any(process_tree.is_ready(pid) for pid in self._members())
 
     def freeze(self) -> None:
-        self._frozen = True
-        if self._group is not None and self._group.freezes:
-            self._group.freeze()
-        else:
-            stop_signals.stop_all(self._members)
+        with self._lock:
+            # A killed one must not be frozen any more: a v1 freezer delays even SIGKILL.
+            if self._killed or self._closed:
+                return
+            self._frozen = True
+            if self._group is not None and self._group.freezes:
+                self._group.freeze()
+            else:
+                stop_signals.stop_all(self._members)
 
     def thaw(self) -> None:
-        if not self._frozen:
-            return
-        self._frozen = False
-        if self._group is not None and self._group.freezes:
-            self._group.thaw()
-        else:
-            stop_signals.go_all(self._members)
+        with self._lock:
+            if not self._frozen:
+                return
+            self._frozen = False
+            if self._group is not None and self._group.freezes:
+                self._group.thaw()
+            else:
+                stop_signals.go_all(self._members)
 
     def over_limit(self) -> str | None:
         if self._over_limit is None and self._group is not None:

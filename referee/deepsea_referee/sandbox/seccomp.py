@@ -49,6 +49,10 @@ _NEW_NAMESPACE = 0x7E020000
 _AF_UNIX = 1
 # F_GETLK F_SETLK F_SETLKW, the same for open file descriptions, F_SETLEASE F_GETLEASE F_NOTIFY.
 _LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
+# F_GET_RW_HINT F_SET_RW_HINT F_GET_FILE_RW_HINT F_SET_FILE_RW_HINT: kept with the inode.
+_HINTS = (1035, 1036, 1037, 1038)
+_FADV_DONTNEED = 4
+_MADV_PAGEOUT = 21
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PR_SET_PDEATHSIG = 1
 _EPERM, _ENOSYS = errno.EPERM, errno.ENOSYS
@@ -123,20 +127,36 @@ TABLE: tuple[Denied, ...] = (
     # the hypervisor, and netlink, packet and others are large parts of the kernel.
     Denied("socket", 41, 198, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
     Denied("socketpair", 53, 199, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
-    # Locks on files that two sandboxes see (libraries, say) would be a covert channel.
+    # Locks and hints on files that two sandboxes see (libraries, say), and what is in the page
+    # cache of them, would be a covert channel.
     Denied("flock", 73, 32, errno.ENOLCK),
-    Denied("fcntl", 72, 25, errno.ENOLCK, When(1, "in", _LOCKS)),
+    Denied("fcntl", 72, 25, errno.ENOLCK, When(1, "in", (*_LOCKS, *_HINTS))),
     Denied("cachestat", 451, 451, _ENOSYS),
+    Denied("fadvise64", 221, 223, _EPERM, When(3, "in", (_FADV_DONTNEED,))),
+    Denied("madvise", 28, 233, errno.EINVAL, When(2, "in", (_MADV_PAGEOUT,))),
+    # Writing out the host's disks takes the time of others. fsync of its own files is left.
+    Denied("sync", 162, 81, _EPERM),
+    Denied("syncfs", 306, 267, _EPERM),
+    Denied("sync_file_range", 277, 84, _ENOSYS),
+    # The contexts of all users come from one small pool of the host.
+    Denied("io_setup", 206, 0, _ENOSYS),
     # A bot must not clear the parent-death signal that kills it with the referee.
     Denied("prctl", 157, 167, 0, When(0, "in", (_PR_SET_PDEATHSIG,))),
     # Typing into a terminal.
     Denied("ioctl", 16, 29, _EPERM, When(1, "in", (_TIOCSTI, _TIOCLINUX))),
-    # Clocks, scheduling, placement.
+    # Clocks, scheduling, placement: threads of low priority or pinned to one CPU would make the
+    # host look busy. EPERM, because libraries that place or rank their threads (OpenBLAS, OpenMP,
+    # libuv) know it from containers and go on; to ask (sched_get*) and to yield is allowed.
     Denied("clock_settime", 227, 112, _EPERM),
     Denied("clock_adjtime", 305, 266, _EPERM),
     Denied("settimeofday", 164, 170, _EPERM),
     Denied("adjtimex", 159, 171, _EPERM),
+    Denied("setpriority", 141, 140, _EPERM),
     Denied("ioprio_set", 251, 30, _EPERM),
+    Denied("sched_setparam", 142, 118, _EPERM),
+    Denied("sched_setscheduler", 144, 119, _EPERM),
+    Denied("sched_setaffinity", 203, 122, _EPERM),
+    Denied("sched_setattr", 314, 274, _EPERM),
     Denied("migrate_pages", 256, 238, _EPERM),
     Denied("move_pages", 279, 239, _EPERM),
     # The machine itself. All of these need privileges that a bot does not have; refused again here.
@@ -179,7 +199,6 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 KILL, ALLOW, ERROR = 0x80000000, 0x7FFF0000, 0x00050000
 
 LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
-_LONGEST_JUMP = 255
 
 Instruction = tuple[int, int, int, int]  # code, steps if true, steps if false, constant
 

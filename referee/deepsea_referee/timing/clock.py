@@ -20,47 +20,6 @@ _SAME_NS: Final = 100_000
 """Two readings of a thread's waiting time that are closer have no wait between them."""
 
 
-class SharedTime:
-    """Divides a bot's time among its open decisions.
-
-    While n decisions are open each is charged one nth of the time that passes: a message with n
-    requests has n times the budget, and the charges add up to the time that has passed.
-    """
-
-    __slots__ = ("_at_us", "_open", "_share_us")
-
-    def __init__(self) -> None:
-        self._open = 0
-        self._share_us = 0.0
-        self._at_us = 0
-
-    @property
-    def idle(self) -> bool:
-        """Whether no decision is open."""
-        return not self._open
-
-    def at(self, now_us: int) -> float:
-        """The charge of a decision that was open from the beginning until now.
-
-        The difference between two moments is the charge of a decision that is open in between.
-        """
-        if self._open:
-            self._share_us += (now_us - self._at_us) / self._open
-        self._at_us = now_us
-        return self._share_us
-
-    def open(self, count: int, now_us: int) -> float:
-        """Add open decisions from now on; returns `at(now_us)`."""
-        share_us = self.at(now_us)
-        self._open += count
-        return share_us
-
-    def close(self, now_us: int) -> None:
-        """Remove one open decision."""
-        self.at(now_us)
-        self._open -= 1
-
-
 class Alarm(Protocol):
     """A scheduled call."""
 
@@ -76,6 +35,34 @@ class Clock(Protocol):
 
     def at(self, when_us: int, ring: Callable[[], object]) -> Alarm:
         """Schedule a call of `ring` from the event loop at `when_us` or soon after."""
+
+
+class EarliestAlarm:
+    """One alarm for several times: rings at the earliest of them, then waits for another."""
+
+    def __init__(self, clock: Clock, ring: Callable[[], object]) -> None:
+        self._clock = clock
+        self._call = ring
+        self._alarm: Alarm | None = None
+        self._when_us = 0
+
+    def ring_by(self, when_us: int) -> None:
+        """Set it to this time, unless it rings earlier anyway."""
+        if self._alarm is not None:
+            if self._when_us <= when_us:
+                return
+            self._alarm.cancel()
+        self._when_us = when_us
+        self._alarm = self._clock.at(when_us, self._ring)
+
+    def cancel(self) -> None:
+        """Do not ring."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._call()
 
 
 class SystemClock:

@@ -1,148 +1,321 @@
-"""The timer of one decision request: what a bot is charged for it, and when it times out.
+"""Times the open decisions of one bot: start, look, stop -> charged | timed out | undecided.
 
-host_load.py attributes time to the bot or to the host; this module combines that with the
-request's limit and the times of the readings. A timer knows no stream: the session calls it when
-the request is written, when a check is due, and when an answer arrives.
+Invariants: a timer knows no stream, no event loop and no clock: every call says what time it is,
+and only the Gauge reads the host. Elapsed time is shared by the decisions that are open at once; a
+decision may take its budget and what is left of the bank; time that the host took is not charged
+(host_load.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.host_load import (
-    AGAIN_US,
-    BUSY_US,
-    GRACE_US,
-    LONGEST_READY_US,
-    Gauge,
-    Reading,
-    charged_us,
-    host_is_hopeless,
-)
-from deepsea_rules.faults import Fault
-from deepsea_rules.time_control import overrun
+from deepsea_referee.timing import host_load
+from deepsea_referee.timing.host_load import Gauge, Reading, Usage
+from deepsea_referee.timing.shared_time import SharedTime
+from deepsea_sdk.clock import TimeLeft
+
+STALL_US: Final = 2_000
+"""A look that comes later than this after it was due shows that the event loop was blocked."""
 
 
-class TimedAnswer(NamedTuple):
-    """A bot's decision and the time that it is charged."""
+class Charged(NamedTuple):
+    """A decision that came in time."""
 
-    action: str
     us: int
-    error: str | None = None
-    """What the bot raised instead of deciding."""
 
 
-OnAnswer = Callable[[TimedAnswer | BotFault | RefereeError], object]
-"""Receives a request's outcome: an answer, the bot's fault, or the referee's error."""
+class TimedOut(NamedTuple):
+    """A decision that took more than its budget and the bank."""
+
+    us: int
+    limit_us: int
 
 
-class OpenQuestion:
-    """A decision request that waits for its answer. Its clock starts when it is written.
+class Starved(NamedTuple):
+    """A decision that the host delayed for so long that its time cannot be attributed."""
 
-    limit_us  the timeout
-    look_us   the charge at which the first reading is taken; None if there are no readings
+    wall_us: int
+
+
+class Undecided(NamedTuple):
+    """A decision that is still in time, or may be: look again in `again_us`."""
+
+    again_us: int
+
+
+Ended: TypeAlias = TimedOut | Starved
+
+
+class DecisionTimer:
+    """The clocks of one bot's open decisions.
+
+    Call `look` when `due_us` has come; a decision that has ended by then is not open any more.
     """
 
-    began_us: int | None = None
-    share_us = 0.0
-    """The session's shared time when it began."""
-    credit_us = 0
-    """Time that is not charged because the event loop was blocked."""
-    _looked: tuple[int, float, Reading] | None = None
-    """The first reading: the time, the shared time, the reading."""
-    _looks: tuple[int, int] = (0, 0)
-    """The referee's waiting time for a CPU at the last check but one, and at the last."""
-    _over_us: int | None = None
-    """The time of the first check at which the limit had passed."""
+    __slots__ = ("_open", "_patience", "_shared", "due_us", "gauge")
 
-    def __init__(
-        self, request_id: int, limit_us: int, look_us: int | None, on_answer: OnAnswer
-    ) -> None:
-        self.request_id = request_id
-        self.limit_us = limit_us
-        self.look_us = look_us
-        self.on_answer = on_answer
+    def __init__(self, gauge: Gauge | None = None, patience: int = host_load.PATIENCE) -> None:
+        """`patience` is how many times its limit a decision may take on a busy host."""
+        self.gauge = gauge
+        """Reads CPU and waiting times; without one only wall time counts."""
+        self._patience = patience
+        self.due_us: int | None = None
+        """The time of the next look; there may be nothing to see if decisions were stopped."""
+        self._open: dict[int, _OpenDecision] = {}
+        self._shared = SharedTime()
 
     @property
-    def was_looked_at(self) -> bool:
-        """Whether an answer needs a reading to be charged."""
-        return self._looked is not None
+    def idle(self) -> bool:
+        """Whether no decision is open."""
+        return not self._open
+
+    def start(self, requests: Sequence[tuple[int, TimeLeft]], now_us: int) -> None:
+        """Start the clocks of requests that are written now as one message."""
+        if not requests:
+            return
+        share_us = self._shared.open(len(requests), now_us)
+        usage = self.gauge.glance(now_us) if self.gauge else None
+        for request_id, (budget_us, bank_us) in requests:
+            limit_us = first_us = budget_us + bank_us
+            if self.gauge is not None:
+                first_us = (budget_us or limit_us) // host_load.LOOKS
+                if usage is None:
+                    first_us = min(first_us, host_load.EARLY_US)
+            self._open[request_id] = _OpenDecision(limit_us, first_us, now_us, share_us, usage)
+            self._look_by(now_us + first_us)
+
+    def stop(self, request_id: int, now_us: int) -> Charged | TimedOut | None:
+        """Stop the clock of a request that is answered now; None if it is not open."""
+        one = self._open.get(request_id)
+        if one is None:
+            return None
+        share_us = self._close(request_id, now_us)
+        if share_us - one.share_us <= one.first_us:
+            return Charged(round(share_us - one.share_us))
+        return one.stop(now_us, share_us, self.gauge)
+
+    def look(self, now_us: int) -> list[tuple[int, Ended]]:
+        """The decisions that end now without an answer."""
+        if self.due_us is not None and now_us - self.due_us > STALL_US:
+            self._credit_stall(now_us - self.due_us + STALL_US, self.due_us)
+        self.due_us = None
+        share_us = self._shared.at(now_us)
+        reading: Reading | None = None
+        ended: list[tuple[int, Ended]] = []
+        for request_id, one in self._open.items():
+            if early_us := one.early_us(share_us):
+                # Shared time is never faster than the clock: it cannot be due before that.
+                self._look_by(now_us + early_us)
+                continue
+            if reading is None and self.gauge is not None:
+                reading = self.gauge.read()
+            found = one.look(now_us, share_us, reading, self.gauge, self._patience)
+            if isinstance(found, Undecided):
+                self._look_by(now_us + found.again_us)
+            else:
+                ended.append((request_id, found))
+        for request_id, _ in ended:
+            self._close(request_id, now_us)
+        return ended
+
+    def break_off(self, now_us: int) -> dict[int, int]:
+        """Stop every clock: the stream has ended. Returns the time that each request had taken."""
+        share_us = self._shared.at(now_us)
+        taken = {number: round(share_us - one.share_us) for number, one in self._open.items()}
+        for request_id in taken:
+            self._close(request_id, now_us)
+        return taken
+
+    def _close(self, request_id: int, now_us: int) -> float:
+        """Remove a decision; returns the shared time."""
+        del self._open[request_id]
+        return self._shared.close(now_us)
+
+    def _look_by(self, when_us: int) -> None:
+        when_us += 1  # exactly the limit is in time
+        if self.due_us is None or when_us < self.due_us:
+            self.due_us = when_us
+
+    def _credit_stall(self, us: int, since_us: int) -> None:
+        """Do not charge the time in which the event loop was blocked, once for each request.
+
+        An answer that has arrived meanwhile is read before the next look.
+        """
+        for one in self._open.values():
+            if one.began_us < since_us and not one.credit_us:
+                one.credit_us = us
+
+
+class _OpenDecision:
+    """The clock of one request.
+
+    limit_us  the timeout
+    first_us  the time of the first look; an answer before it is charged the wall
+    usage     what was known when the request was written, if anything
+    """
+
+    __slots__ = (
+        "_base",
+        "_base_us",
+        "_first",
+        "_free_us",
+        "_looks",
+        "_over_us",
+        "_referee_us",
+        "began_us",
+        "credit_us",
+        "first_us",
+        "limit_us",
+        "share_us",
+    )
+
+    def __init__(
+        self, limit_us: int, first_us: int, began_us: int, share_us: float, usage: Usage | None
+    ) -> None:
+        self.limit_us = limit_us
+        self.first_us = first_us
+        self.began_us = began_us
+        self.share_us = share_us
+        """The shared time when it began."""
+        self.credit_us = 0
+        """Time that is not charged because the event loop was blocked."""
+        self._base = None if usage is None else (began_us, share_us, usage)
+        """Where attributed time begins: the time, the shared time, the usage."""
+        self._base_us = 0
+        """The charge up to there."""
+        self._free_us = 0
+        """By how much the first look was late: the referee's time."""
+        self._first: tuple[int, Reading] | None = None
+        """The first look: the time, the reading."""
+        self._looks: tuple[int, int] = (0, 0)
+        """The referee's waiting time for a CPU at the last look but one, and at the last."""
+        self._referee_us = 0
+        """The referee's waiting time at the last look at which the limit had passed."""
+        self._over_us: int | None = None
+        """The time of the first look at which the limit had passed."""
 
     def early_us(self, share_us: float) -> int:
-        """The time until the first reading is due; `share_us` is the session's shared time."""
-        if self._looked is not None:
+        """The time until the first look is due."""
+        if self._first is not None:
             return 0
-        return max(0, (self.look_us or 0) - round(share_us - self.share_us))
+        return max(0, self.first_us - round(share_us - self.share_us))
 
-    def answered(
+    def stop(self, now_us: int, share_us: float, gauge: Gauge | None) -> Charged | TimedOut:
+        """The outcome of an answer that has arrived now."""
+        if gauge is None:
+            us = self._wall_us(share_us) - self.credit_us
+        else:
+            reading = gauge.read()
+            # The answer may have arrived when the last look was due, or since.
+            unread_us = reading.referee_waited_us - self._looks[0]
+            if self._first is None:
+                unread_us = self._late_us(now_us, share_us)
+            us, _ = self._attributed_us(now_us, share_us, reading, gauge.cpus, unread_us)
+        return TimedOut(us, self.limit_us) if us > self.limit_us else Charged(max(0, us))
+
+    def look(
         self,
-        action: str,
-        error: str | None,
         now_us: int,
         share_us: float,
         reading: Reading | None,
-    ) -> TimedAnswer | BotFault:
-        """The outcome of an answer that has arrived now: the answer or a timeout."""
-        us = self._charged_us(now_us, share_us, reading, answered=True)
-        return self._timeout(us) if us > self.limit_us else TimedAnswer(action, us, error)
-
-    def look(
-        self, now_us: int, share_us: float, reading: Reading | None, gauge: Gauge | None
-    ) -> BotFault | RefereeError | int:
-        """The outcome if the request has timed out; else the delay until the next check."""
-        if self._looked is None and reading is not None:
-            self._looked = (now_us, share_us, reading)
-            self._looks = (reading.referee_waited_us, reading.referee_waited_us)
-        us = self._charged_us(now_us, share_us, reading, answered=False)
-        if reading is not None and gauge is not None:
-            if us > self.limit_us and (again_us := self._undecided_us(now_us, reading, gauge)):
-                return again_us
+        gauge: Gauge | None,
+        patience: int,
+    ) -> Ended | Undecided:
+        """The outcome if there is no answer by now."""
+        wall_us = self._wall_us(share_us)
+        hopeless = host_load.host_is_hopeless(wall_us, self.limit_us, patience)
+        if gauge is None or reading is None:
+            us = max(0, wall_us - self.credit_us)
+        else:
+            if self._first is None:
+                self._look_first(now_us, share_us, reading)
+            us, least_us = self._attributed_us(now_us, share_us, reading, gauge.cpus)
+            if us > self.limit_us >= least_us and (
+                again_us := self._undecided_us(now_us, reading, gauge)
+            ):
+                return Undecided(again_us)
             self._looks = (self._looks[1], reading.referee_waited_us)
+            if hopeless and not self._host_was_busy(now_us, reading, gauge.cpus):
+                us = wall_us
         if us > self.limit_us:
-            return self._timeout(us)
-        wall_us = round(share_us - self.share_us)
-        if host_is_hopeless(wall_us, self.limit_us):
-            return RefereeError(f"the host was too busy for {wall_us} us to time a decision")
-        return self.limit_us - us
+            return TimedOut(us, self.limit_us)
+        if hopeless:
+            return Starved(wall_us)
+        return Undecided(self.limit_us - us)
 
-    def _charged_us(
-        self, now_us: int, share_us: float, reading: Reading | None, *, answered: bool
-    ) -> int:
-        """The charge up to now."""
-        wall_us = round(share_us - self.share_us)
-        if self.look_us is None:
-            return max(0, wall_us - self.credit_us)
-        # The first reading is due exactly at look_us: a longer time before it is a delay of the
-        # referee.
-        if self._looked is None or reading is None:
-            return min(wall_us, self.look_us)
-        looked_us, looked_share_us, before = self._looked
-        if now_us == looked_us:
-            return self.look_us
-        # An answer that is read now may have arrived when the last check was due, or since.
-        unread_us = reading.referee_waited_us - self._looks[0] if answered else 0
-        since_us = charged_us(now_us - looked_us, before, reading, unread_us)
-        part = (share_us - looked_share_us) / (now_us - looked_us)
-        return min(wall_us, self.look_us + round(since_us * part))
+    def _wall_us(self, share_us: float) -> int:
+        return round(share_us - self.share_us)
+
+    def _late_us(self, now_us: int, share_us: float) -> int:
+        """By how much the first look is late: the event loop was blocked, or had no CPU."""
+        wall_us = share_us - self.share_us
+        late_us = round((now_us - self.began_us) * (1 - self.first_us / (wall_us or 1)))
+        return late_us if late_us > STALL_US else 0
+
+    def _look_first(self, now_us: int, share_us: float, reading: Reading) -> None:
+        self._first = (now_us, reading)
+        self._looks = (reading.referee_waited_us, reading.referee_waited_us)
+        if self._base is None:
+            self._base = (now_us, share_us, reading.usage)
+            self._base_us = min(self._wall_us(share_us), self.first_us)
+        else:
+            self._free_us = self._late_us(now_us, share_us)
+
+    def _attributed_us(
+        self, now_us: int, share_us: float, reading: Reading, cpus: int, unread_us: int = 0
+    ) -> tuple[int, int]:
+        """The charge up to now, and the part of it that the bot certainly used."""
+        wall_us = self._wall_us(share_us)
+        if self._base is None:
+            return min(wall_us, self.first_us), 0
+        at_us, base_share_us, before = self._base
+        if now_us == at_us:
+            return self._base_us, 0
+        first_us, first = self._first or (now_us, reading)
+        # What was computed before the first look may have been one thread's.
+        busiest_us = min(first_us - at_us, first.usage.cpu_us - before.cpu_us)
+        busiest_us += host_load.busiest_us(first.threads_us, reading.threads_us)
+        least_us = host_load.least_us(before, reading.usage, busiest_us, cpus)
+        used_us = first.usage.cpu_us - before.cpu_us
+        denied_us = host_load.denied_us(
+            first.usage.denied_us - before.denied_us, None, max(0, first_us - at_us - used_us), cpus
+        )
+        used_us = reading.usage.cpu_us - first.usage.cpu_us
+        denied_us += host_load.denied_us(
+            reading.usage.denied_us - first.usage.denied_us,
+            reading.waited_us - first.waited_us,
+            now_us - first_us - used_us,
+            cpus,
+        )
+        after = reading.usage._replace(denied_us=before.denied_us + denied_us)
+        credit_us = host_load.credit_us(now_us - at_us, before, after)
+        credit_us += self._free_us + unread_us
+        part = (share_us - base_share_us) / (now_us - at_us)
+        since_us = max(now_us - at_us - credit_us, least_us)
+        us = min(wall_us, self._base_us + round(since_us * part))
+        return us, round(least_us * part)
+
+    def _host_was_busy(self, now_us: int, reading: Reading, cpus: int) -> bool:
+        assert self._base is not None
+        at_us, _, before = self._base
+        return host_load.host_was_busy(now_us - at_us, before, reading.usage, cpus)
 
     def _undecided_us(self, now_us: int, reading: Reading, gauge: Gauge) -> int:
-        """The delay until the next check before the timeout is final; 0 if it is final.
+        """The delay until the next look before the timeout is final; 0 if it is final.
 
-        During these checks, the referee's waiting time counts from before the first of them.
+        During these looks, the referee's waiting time counts from before the first of them.
         """
+        waited_us = reading.referee_waited_us - self._referee_us
+        self._referee_us = reading.referee_waited_us
         if self._over_us is None:
             self._over_us = now_us
-            if reading.referee_waited_us - self._looks[0] > BUSY_US:
-                return GRACE_US
-        assert self._looked is not None
-        worked_us = reading.cpu_us - self._looked[2].cpu_us
-        if worked_us > self.limit_us or now_us - self._over_us > LONGEST_READY_US:
+            if reading.referee_waited_us - self._looks[0] > host_load.BUSY_US:
+                return host_load.GRACE_US
+        if now_us - self._over_us > host_load.LONGEST_READY_US:
             return 0
-        if gauge.referee_is_ready() or gauge.bot_is_ready():
-            return AGAIN_US
+        # An answer passes through several threads, and several rounds of the event loop.
+        if waited_us > host_load.BUSY_US or gauge.referee_is_ready() or gauge.bot_is_ready():
+            return host_load.AGAIN_US
         return 0
-
-    def _timeout(self, us: int) -> BotFault:
-        return BotFault(Fault.TIMEOUT, overrun(self.limit_us), us)

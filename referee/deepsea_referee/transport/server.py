@@ -17,7 +17,8 @@ from grpc_reflection.v1alpha import reflection
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.timing.clock import Clock, time_limit
-from deepsea_referee.transport.session import MESSAGE_BYTES, Session, Stream, read
+from deepsea_referee.transport.session import Session
+from deepsea_referee.transport.stream import MESSAGE_BYTES, Stream, read
 from deepsea_sdk import wire
 from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire import METHOD, SERVICE
@@ -28,11 +29,12 @@ HELLO_LIMIT_US: Final = 5_000_000
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_metadata_size", 8 * 1024),
-    ("grpc.max_concurrent_streams", 8),
+    # A bot needs one connection and one stream; others may still be closing. Each stream may hold
+    # up to 16 MB of headers until the bot acknowledges our settings.
+    ("grpc.max_allowed_incoming_connections", 3),
+    ("grpc.max_concurrent_streams", 3),
     # A connection that does not finish its handshake must not hold a descriptor for two minutes.
     ("grpc.server_handshake_timeout_ms", 3_000),
-    # A bot needs one. Each may hold up to 16 MB of headers until it acknowledges our settings.
-    ("grpc.max_allowed_incoming_connections", 4),
     # Messages are never decompressed: a small one could become a thousand times larger.
     ("grpc.per_message_decompression", 0),
     ("grpc.so_reuseport", 0),
@@ -51,12 +53,18 @@ class SeatServer:
     """Listens for one bot and hands its stream to the session."""
 
     def __init__(
-        self, session: Session, token: str, clock: Clock, *, hello_limit_us: int = HELLO_LIMIT_US
+        self,
+        session: Session,
+        token: str,
+        clock: Clock,
+        *,
+        reflects: bool = True,
     ) -> None:
+        """`reflects`: offer gRPC's reflection service, which costs more than calling it does."""
         self._session = session
         self._token = token.encode()
         self._clock = clock
-        self._hello_limit_us = hello_limit_us
+        self._reflects = reflects
         self._taken = False
         self._server: grpc.aio.Server | None = None
 
@@ -73,9 +81,9 @@ class SeatServer:
         checks = health.aio.HealthServicer()
         await checks.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-        reflection.enable_server_reflection(
-            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-        )
+        if self._reflects:
+            services = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(services, server)
         try:
             port = server.add_insecure_port(f"unix:{where}" if local else str(where))
             await server.start()
@@ -91,7 +99,7 @@ class SeatServer:
 
     async def _play(self, _requests: object, stream: Stream) -> None:
         try:
-            async with time_limit(self._clock, self._hello_limit_us):
+            async with time_limit(self._clock, HELLO_LIMIT_US):
                 data = await read(stream)
         except TimeoutError:
             await stream.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello before the timeout")

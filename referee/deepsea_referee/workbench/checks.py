@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,11 +17,11 @@ from deepsea_referee.bots.bot_output import joined
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
-from deepsea_referee.errors import BotFault, BotStartError
+from deepsea_referee.errors import BotStartError
 from deepsea_referee.play_game import play_game
+from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.timing.decision_timer import OnAnswer
-from deepsea_referee.transport.session import Session
+from deepsea_referee.workbench.disturbed import Disturbed, Dropped, TooLate
 from deepsea_referee.workbench.file_checks import CheckResult, files, requirements
 from deepsea_referee.workbench.remedies import REMEDIES
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
@@ -32,15 +32,24 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import Bot
-from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.hints import PREFIX as HINT
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
+from deepsea_sdk.wire import CONCURRENT_GAMES
 
 SEED: Final = seed_from_text("check")
 OPPONENT: Final = "random"
 """A bot for the other seats, which answers at once."""
+TABLES: Final = 16
+"""The number of games at once in the test of whether the bot keeps games apart."""
 LONGEST_LOG: Final = 20
 """The number of lines of the bot's output that are shown."""
+
+
+DECLARE: Final = "`concurrent_games = True` in its class makes long matches faster"
+APART: Final = (
+    "keep all that it knows of a game in self, and nothing in its class or module; or do not "
+    "declare concurrent_games, and a match plays its games one by one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +71,17 @@ async def examine(
     hosting: Hosting,
     control: TimeControl,
     *,
+    rules: Iterable[RuleSet] = tuple(PRESETS.values()),
+    tables: int = TABLES,
     clock: Clock | None = None,
     on_game: Callable[[], object] = lambda: None,
 ) -> CheckReport:
-    """Run all checks of a bot; `on_game` is called after each game."""
+    """Run all checks of a bot.
+
+    rules    each is played with every number of seats
+    tables   the number of games that are played one by one and at once
+    on_game  called after each game
+    """
     samples = sample_bots()
     other = resolve(OPPONENT) if OPPONENT in samples else bot
     pool = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
@@ -81,7 +97,7 @@ async def examine(
                 findings.append(CheckResult("start", False, True, found, remedy))
             else:
                 findings.append(CheckResult("start", True, True, "it starts and connects"))
-                findings += [await examination.preset(rules) for rules in PRESETS.values()]
+                findings += [await examination.preset(each) for each in rules]
                 findings += examination.clock()
                 findings += examination.play()
                 findings += hints(joined(*process.log()))
@@ -89,6 +105,7 @@ async def examine(
                     await examination.late_answer(),
                     await examination.dropped(),
                     await examination.forgets(),
+                    await examination.tables(tables),
                 ]
     except BotStartError as error:
         remedy = REMEDIES[Fault.CRASH]
@@ -120,6 +137,8 @@ class _Examination:
         """Whether it has decided everywhere as a bot does that overrides nothing."""
         self._sound = True
         """Whether it has played without a fault so far."""
+        self._repeats = False
+        """Whether it has played the same game in the same way twice."""
 
     async def preset(self, rules: RuleSet) -> CheckResult:
         """Play a game of each size."""
@@ -177,8 +196,8 @@ class _Examination:
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
         name = "late answer"
-        played, faults = await self._play(PRESETS[DEFAULT], 2, 0, _TooLate)
-        others = [fault for fault in faults if fault.came != _TooLate.SAID]
+        played, faults = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
+        others = [fault for fault in faults if fault.came != TooLate.SAID]
         if others:
             found = f"after a timeout: {others[0].explanation()}"
             remedy = "answer every request, also after on_fault: a fault does not end the game"
@@ -194,7 +213,7 @@ class _Examination:
         """Drop the connection during a game: the program must exit, and start again."""
         name = "dropped connection"
         process = await self._pool.ready(0)
-        await self._play(PRESETS[DEFAULT], 2, 0, _Dropped)
+        await self._play(PRESETS[DEFAULT], 2, 0, Dropped)
         end = await process.exit_text()
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
@@ -217,6 +236,7 @@ class _Examination:
         pairs = zip(first, again, strict=False)
         other = next((i for i, (a, b) in enumerate(pairs) if a.action != b.action), None)
         if other is None and len(first) == len(again):
+            self._repeats = True
             return CheckResult(name, True, False, "the same game was played in the same way twice")
         where = f"from decision {other} on" if other is not None else "at the end"
         return CheckResult(
@@ -228,6 +248,35 @@ class _Examination:
             "info.commitment and info.seat; a search that stops by the clock may differ",
         )
 
+    async def tables(self, count: int) -> CheckResult:
+        """Play the same games one after another and all at once, and compare."""
+        name = "tables"
+        process = await self._pool.ready(0)
+        declared = CONCURRENT_GAMES in process.session.features
+        if not self._repeats:
+            found = "skipped: nobody can tell for a bot that plays a game differently each time"
+            return CheckResult(name, not declared, False, found, APART)
+        if not declared and statistics.median_low(self._times_us) >= QUICK_US:
+            found = "one, as for all bots that think: decisions take more than 1 ms"
+            return CheckResult(name, True, False, found)
+        numbers = range(1, count + 1)
+        alone = [await self._actions(number) for number in numbers]
+        at_once = await asyncio.gather(*map(self._actions, numbers))
+        differ = sum(one != other for one, other in zip(alone, at_once, strict=True))
+        if differ and declared:
+            found = f"{differ} of {count} games were played differently when all were on at once"
+            return CheckResult(name, False, True, found, APART)
+        if differ:
+            found = f"one: {differ} of {count} games differ if all are on at once"
+        elif declared:
+            found = f"the same decisions in {count} games one by one and at once"
+        else:
+            found = f"one, but decisions are the same in {count} games at once: {DECLARE}"
+        return CheckResult(name, True, False, found)
+
+    async def _actions(self, number: int) -> list[tuple[int, str]]:
+        return [(decision.seat, decision.action) for decision in await self._decisions(number)]
+
     async def _decisions(self, number: int) -> Sequence[Decision]:
         played, _ = await self._play(PRESETS[DEFAULT], 2, 0, number=number)
         return played.record.decisions
@@ -237,7 +286,7 @@ class _Examination:
         rules: RuleSet,
         players: int,
         seat: int,
-        between: type[_Between] | None = None,
+        between: type[Disturbed] | None = None,
         number: int | None = None,
     ) -> tuple[PlayedGame, list[FaultReport]]:
         """Play a game with the bot in that seat; returns its faults. RefereeError if void."""
@@ -264,49 +313,3 @@ def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int) -> b
             return False
         refereed.repeat(decision)
     return True
-
-
-class _Between:
-    """A wrapper of a session that disturbs the third request."""
-
-    SAID = ""
-    QUESTION = 3
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._asked = 0
-
-    def send(self, message: bytes) -> None:
-        self._session.send(message)
-
-    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        self._asked += 1
-        if self._asked == self.QUESTION:
-            return self.do(request, time_left, on_answer)
-        return self._session.ask(request, time_left, on_answer)
-
-    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Send the third request, disturbed."""
-        raise NotImplementedError
-
-
-class _TooLate(_Between):
-    """Sends the request, and reports a timeout at once."""
-
-    SAID = "a timeout on purpose"
-
-    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        request_id = self._session.ask(request, time_left, lambda _: None)
-        fault = BotFault(Fault.TIMEOUT, self.SAID, sum(time_left))
-        asyncio.get_running_loop().call_soon(on_answer, fault)
-        return request_id
-
-
-class _Dropped(_Between):
-    """Ends the stream."""
-
-    SAID = "the connection was dropped on purpose"
-
-    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        self._session.fail(Fault.CRASH, self.SAID)
-        return self._session.ask(request, time_left, on_answer)

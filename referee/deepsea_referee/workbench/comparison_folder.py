@@ -74,7 +74,7 @@ class ComparisonFolder:
     @property
     def next_block(self) -> int:
         """The first block that is still to be played."""
-        return self.blocks[-1][0] + 1 if self.blocks else 0
+        return max((number + 1 for number, _ in self.blocks), default=0)
 
     def __enter__(self) -> Self:
         return self

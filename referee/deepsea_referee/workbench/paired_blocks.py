@@ -3,39 +3,29 @@
 Invariants: a block is closed under swapping the two bots, so that bots that play alike differ only
 by their own random numbers; blocks differ only in their seeds; they are reported in the order of
 their numbers, whichever ended first, because counting short games first would bias early stopping.
+A block with a void game does not count: after the others it is played again, whole, on new luck.
 """
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
-import signal
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import RefereeError, UserError
-from deepsea_referee.hang_watch import HangWatch
-from deepsea_referee.in_process import play_number
-from deepsea_referee.interrupts import on_signals
-from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import GameResult
-from deepsea_referee.timing.clock import ThreadClock
+from deepsea_referee.errors import UserError
+from deepsea_referee.match import MatchSettings
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.shared_match import run_match
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.bot import AnyBot
 
 PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
 OnBlock: TypeAlias = Callable[[int, PlayedBlock], bool]
 """Receives a block's number and games; returns True to stop."""
-_AHEAD: Final = 2
-"""Blocks that wait for each worker: enough to keep it busy, few to discard at the end."""
+ATTEMPTS: Final = 3
+"""How often a block is played that has a void game each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +36,28 @@ class BlockSettings(MatchSettings):
     """The games of a block: the bot in each seat."""
     done: int = 0
     """Blocks before this one were played earlier."""
-    first: int = 0
-    """The first block that is played,"""
-    step: int = 1
-    """and how far it is to the next one: several workers share the blocks."""
+    attempt: int = 0
+    """Which attempt it is at these blocks, from 0; each has luck of its own."""
+    only: tuple[int, ...] | None = None
+    """The blocks to play; None: all."""
 
-    def numbers(self) -> Iterable[int]:
-        size = len(self.line_ups)
-        for block in range(self.first, self.games // size, self.step):
-            yield from range(block * size, (block + 1) * size)
+    @property
+    def blocks(self) -> Sequence[int]:
+        """The numbers of the blocks that are played."""
+        every = range(self.done, self.games // len(self.line_ups))
+        return every if self.only is None else self.only
+
+    def numbers(self) -> Iterator[int]:
+        size, (worker, workers, first, again) = len(self.line_ups), self.share
+        yield from again
+        for block in self.blocks[worker::workers]:
+            yield from range(max(first, block * size), (block + 1) * size)
 
     def line_up(self, game: int) -> tuple[int, ...]:
         return self.line_ups[game % len(self.line_ups)]
 
     def game_seed(self, game: int) -> bytes:
-        return game_seed(self.seed, game // len(self.line_ups))
+        return game_seed(self.seed, game // len(self.line_ups), self.attempt)
 
 
 def seated(
@@ -92,151 +89,70 @@ def seated(
     return [a] * copies + [b] * copies, tuple(line_ups), ours, theirs
 
 
+class _Enough(Exception):
+    """Ends a match of which enough was played."""
+
+
 def play_blocks(
-    settings: BlockSettings, on_block: OnBlock, *, workers: int = 1, in_process: bool = False
+    settings: BlockSettings,
+    on_block: OnBlock,
+    *,
+    workers: int = 1,
+    in_process: bool = False,
+    play: Callable[..., MatchResult] = run_match,
 ) -> bool:
     """Play all blocks, or until `on_block` stops it; returns whether Ctrl-C ended it before.
 
+    play  plays a match, as `shared_match.run_match` does
     Raises UserError for a bot that cannot be started or imported.
     """
-    if not in_process:
-        return asyncio.run(_play_with_processes(settings, on_block, workers))
-    players = [load(bot) for bot in settings.bots]
-    try:
-        if workers == 1:
-            for block in _blocks(settings):
-                if on_block(block, _play_block(settings, block, players)):
-                    break
-        else:
-            _play_with_workers(settings, on_block, workers)
-    except KeyboardInterrupt:
-        return True
+    for attempt in range(ATTEMPTS):
+        settings = replace(settings, attempt=attempt)
+        in_order = _InOrder(settings.blocks, len(settings.line_ups), on_block)
+        on_game, on_void = in_order.add, in_order.leave_out
+        try:
+            if play(
+                settings, workers, on_game, on_void, in_process=in_process, replay=True
+            ).interrupted:
+                return True
+        except _Enough:
+            break
+        if not in_order.void:
+            break
+        settings = replace(settings, only=tuple(in_order.void))
     return False
 
 
-def _blocks(settings: BlockSettings) -> range:
-    return range(settings.done, settings.games // len(settings.line_ups))
-
-
-def _play_block(settings: BlockSettings, block: int, players: Sequence[AnyBot]) -> PlayedBlock:
-    size, now_us = len(settings.line_ups), ThreadClock().now_us
-    numbers = range(block * size, (block + 1) * size)
-    # What bots print in hundreds of games is nobody's reading.
-    with HangWatch.of(settings.time_control) as watch:
-        return [play_number(settings, number, players, now_us, watch) for number in numbers]
-
-
-# Several processes, each with its own bots
-
-
-def _play_with_workers(settings: BlockSettings, on_block: OnBlock, workers: int) -> None:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _begin_worker, (settings,)) as pool:
-        waiting: deque[tuple[int, Future[PlayedBlock]]] = deque()
-        blocks = iter(_blocks(settings))
-        try:
-            while True:
-                while len(waiting) < workers * _AHEAD and (block := next(blocks, None)) is not None:
-                    waiting.append((block, pool.submit(_work, block)))
-                if not waiting:
-                    return
-                number, games = waiting.popleft()
-                if on_block(number, games.result()):
-                    return
-        except BrokenProcessPool:
-            raise RefereeError("a worker process ended before its blocks were played") from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-_worker: list[tuple[BlockSettings, list[AnyBot]]] = []
-"""The settings of a worker process."""
-
-
-def _begin_worker(settings: BlockSettings) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is this process's parent that ends it
-    _worker.append((settings, [load(bot) for bot in settings.bots]))
-
-
-def _work(block: int) -> PlayedBlock:
-    settings, players = _worker[0]
-    try:
-        return _play_block(settings, block, players)
-    except UserError:
-        _worker.clear()  # what waits here already is not wanted any more, and would hang again
-        raise
-
-
-# Bots as processes: several line-ups under one event loop
-
-
-async def _play_with_processes(settings: BlockSettings, on_block: OnBlock, workers: int) -> bool:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    interrupted = False
-    in_order = _InOrder(settings, on_block, workers)
-
-    async def line_up(first: int) -> None:
-        def on_game(result: GameResult, record: GameRecord) -> None:
-            if in_order.add(first, result, record):
-                stop.set()
-
-        own = replace(settings, first=settings.done + first, step=workers)
-        if first < len(_blocks(settings)):
-            await play_match(own, on_game, interrupt=stop)
-        if in_order.close(first):
-            stop.set()
-
-    def interrupt() -> None:
-        nonlocal interrupted
-        interrupted = True
-        loop.call_soon_threadsafe(stop.set)
-
-    with on_signals(interrupt):
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for first in range(workers):
-                    tasks.create_task(line_up(first))
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
-    return interrupted
-
-
 class _InOrder:
-    """Combines the games of several line-ups into blocks.
+    """Combines games that come in any order into blocks, reported in the given order.
 
-    A line-up plays its blocks one after another, so a block that lacks a game when the next one
-    begins has a void game. Such a block does not count.
+    Raises `_Enough` once a block was enough.
     """
 
-    def __init__(self, settings: BlockSettings, on_block: OnBlock, workers: int) -> None:
-        self._size = len(settings.line_ups)
-        self._first = self._next = settings.done
-        self._total = settings.games // self._size
+    def __init__(self, blocks: Sequence[int], size: int, on_block: OnBlock) -> None:
+        self._blocks = iter(blocks)
+        self._next = next(self._blocks, None)
+        self._size = size
         self._on_block = on_block
-        self._reached = [self._first - 1] * workers
-        self._games: dict[int, list[tuple[GameResult, GameRecord]]] = {}
-        self._enough = False
+        self.void: list[int] = []
+        """Blocks with a void game."""
+        self._games: dict[int, list[tuple[GameResult, GameRecord] | None]] = {}
+        """By block; None for a void game."""
 
-    def add(self, worker: int, result: GameResult, record: GameRecord) -> bool:
-        """Add a game; returns True to stop."""
-        block = (result.game - 1) // self._size
-        self._games.setdefault(block, []).append((result, record))
-        full = len(self._games[block]) == self._size
-        self._reached[worker] = max(self._reached[worker], block if full else block - 1)
-        return self._hand_on()
+    def add(self, result: GameResult, record: GameRecord) -> None:
+        """Add a game."""
+        self._add(result.game - 1, (result, record))
 
-    def close(self, worker: int) -> bool:
-        """Note that this line-up has no more games."""
-        self._reached[worker] = self._total
-        return self._hand_on()
+    def leave_out(self, void: VoidGame) -> None:
+        """Add a void game."""
+        self._add(void.game - 1, None)
 
-    def _hand_on(self) -> bool:
-        while not self._enough and self._next < self._total:
-            block = self._next
-            if self._reached[(block - self._first) % len(self._reached)] < block:
-                break
-            self._next += 1
-            games = self._games.pop(block, [])
-            if len(games) == self._size:
-                self._enough = self._on_block(block, games)
-        return self._enough
+    def _add(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:
+        self._games.setdefault(number // self._size, []).append(game)
+        while self._next is not None and len(self._games.get(self._next, ())) == self._size:
+            block, self._next = self._next, next(self._blocks, None)
+            games = [game for game in self._games.pop(block) if game is not None]
+            if len(games) < self._size:
+                self.void.append(block)
+            elif self._on_block(block, games):
+                raise _Enough

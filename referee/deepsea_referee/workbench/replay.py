@@ -6,7 +6,7 @@ code from the re-run; the record is not trusted: an impossible game raises Inval
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deepsea_referee.errors import UserError
@@ -83,19 +83,15 @@ class Replay:
         """The end of the game, as the seat received it."""
         return self._whole.end(self.seat)
 
-    def feed(
-        self, bot: Bot, now: Callable[[], float] = monotonic
-    ) -> Iterator[tuple[ReplayedDecision, str]]:
+    def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str]]:
         """Replay the seat to a bot: each decision with the bot's action now.
 
         It is called as in the game, but its answers change nothing. What it raises comes out, but
-        for an answer that is not legal.
-
-        now  the time in seconds that the bot can ask for; nothing is measured by it here
+        for an answer that is not legal. The clock that it can ask is a real one.
         """
         bot.on_game_start(self.info())
         for moment in self.moments():
-            bot.clock = Clock.of(moment.time_left, now=now, arrived=now())
+            bot.clock = Clock.of(moment.time_left, now=monotonic, arrived=monotonic())
             for event in moment.events:
                 bot.on_event(event)
             try:

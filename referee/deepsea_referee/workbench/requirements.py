@@ -17,26 +17,34 @@ from deepsea_bundle.errors import BundleError
 
 ALWAYS_THERE: Final = frozenset({"deepsea-sdk", "deepsea-referee", "grpcio", "protobuf"})
 """What a bot may count on everywhere, since the referee does."""
+LONGEST_LINE: Final = 1000
 
 
-def parse_requirements(text: str, where: str = "the requirements") -> list[Requirement]:
+def parse_requirements(text: str) -> list[Requirement]:
     """The requirements that apply to this Python; raises `BundleError` with the line."""
     found = []
     for number, line in _lines(text):
+        where = f"the requirements, line {number}"
         try:
-            requirement = Requirement(line)
-        except InvalidRequirement as error:
+            requirement = _requirement(line)
+            applies = requirement.marker is None or requirement.marker.evaluate()
+        except ValueError as error:
             why = str(error).partition("\n")[0]
             raise BundleError(
-                f"{where}, line {number}: {line[:60]!a} is no package such as numpy>=2: {why}"
+                f"{where}: {line[:60]!a} is no package such as numpy>=2: {why}"
             ) from None
         if requirement.url is not None:
-            raise BundleError(
-                f"{where}, line {number}: {requirement.name} comes from a URL; name a version"
-            )
-        if requirement.marker is None or requirement.marker.evaluate():
+            raise BundleError(f"{where}: {requirement.name} comes from a URL; name a version")
+        if applies:
             found.append(requirement)
     return found
+
+
+def _requirement(line: str) -> Requirement:
+    # Numbers of thousands of digits would pass here, and fail where versions are compared.
+    if len(line) > LONGEST_LINE:
+        raise InvalidRequirement(f"it is longer than {LONGEST_LINE} characters")
+    return Requirement(line)
 
 
 def installed_version(requirement: Requirement) -> str | None:
@@ -79,7 +87,7 @@ def not_offered(requirements: Sequence[Requirement], offered: Sequence[str]) -> 
 def checked_package(text: str) -> str:
     """A package of a season as it is stored; raises `BundleError` unless it is a name or pinned."""
     try:
-        package = Requirement(text)
+        package = _requirement(text)
     except InvalidRequirement:
         package = None
     pins = list(package.specifier) if package else []

@@ -17,6 +17,7 @@ PATHS = [
     "/" + "x" * 4000,
     "/deepsea.play.v1.Admin/Void",
     "/grpc.channelz.v1.Channelz/GetServers",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ]
 
 insist()

@@ -50,6 +50,7 @@ def attack() -> dict[str, object]:
         "io_priority": call(251, 30, 1, 0, 1 << 13),
         "autogroup": tried(lambda: Path("/proc/self/autogroup").write_text("-10")),
         "raise_limit": tried_limit(resource.RLIMIT_NPROC, 10_000),
+        "oom_score_adj": Path("/proc/self/oom_score_adj").read_text().strip(),
         "oom": tried(lambda: Path("/proc/self/oom_score_adj").write_text("-1000")),
     }
 

@@ -1,0 +1,304 @@
+"""A match shared among workers, each of which plays some of the games with its own bots.
+
+Invariants: a game's number determines its worker; workers send results, and this process alone
+counts them and calls back; when a worker dies, the games that it was playing are void, or played
+again if the caller wants that, and a new worker takes over the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeAlias
+
+from deepsea_referee import in_process as in_this_process
+from deepsea_referee import match
+from deepsea_referee.bots.bot_output import BotLog
+from deepsea_referee.errors import RefereeError
+from deepsea_referee.interrupts import WakePipe, on_signals
+from deepsea_referee.match import MatchSettings, OnGame, OnVoid
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.results.write_behind import WriteBehind
+from deepsea_referee.timing.clock import SystemClock
+from deepsea_referee.timing.off_turn import OffTurn
+from deepsea_referee.worker import GRACE_S, Link, Perform
+from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task, Workers
+from deepsea_rules.record import GameRecord
+
+DEATHS_IN_A_ROW: Final = 3
+"""The number of workers in a row that may end without having played a game."""
+_AGAIN_S: Final = 0.5
+"""Interval of interrupts for bots in a worker's own process."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ShareResult:
+    """What a worker sends at the end of its share."""
+
+    logs: list[BotLog] = field(default_factory=list)
+    off_turn: list[OffTurn] = field(default_factory=list)
+    tables: int = 1
+
+
+Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame
+
+
+def run_match(
+    settings: MatchSettings,
+    workers: int = 1,
+    on_game: OnGame | None = None,
+    on_void: OnVoid | None = None,
+    *,
+    in_process: bool = False,
+    replay: bool = False,
+    pool: Workers | None = None,
+    needs: tuple[str, ...] = (),
+    share_games: int | None = None,
+) -> MatchResult:
+    """Play a match, with several workers in processes of their own; Ctrl-C ends it early.
+
+    Bots whose decisions depend only on the game give the same records with any number of workers,
+    except for times; games arrive in the order in which they end.
+
+    replay       play the games of a worker that died again, instead of making them void
+    pool         other workers than processes on this machine; they play shares
+    needs        digests of the files that shares need there
+    share_games  about how many games make a share; by default a share for each worker
+    Raises UserError for a bot that cannot be started or imported, RefereeError if workers keep
+    ending without having played a game.
+    """
+    if pool is None and workers == 1:
+        if in_process:
+            return in_this_process.run_match(settings, on_game)
+        return match.run_match(settings, on_game, on_void)
+    if pool is None:
+        pool = LocalWorkers(partial(player, in_process), min(workers, settings.games))
+    # Where tables are chosen, nobody outside knows which games a lost worker was playing.
+    settings = replace(settings, tables=settings.tables or 1)
+    result = settings.result(
+        in_this_process.ISOLATION if in_process else settings.hosting.isolation_text
+    )
+    if not in_process:
+        result.off_turn = [OffTurn() for _ in settings.bots]
+    shared = _SharedMatch(settings, pool, result, on_game, on_void, replay, needs)
+    with closing(WakePipe()) as wake, closing(pool), on_signals(partial(shared.interrupt, wake)):
+        shared.play(wake, share_games)
+    return result
+
+
+# This process
+
+
+class _Progress:
+    """A share, and what is known of it."""
+
+    def __init__(self, settings: MatchSettings, deaths: int = 0) -> None:
+        self.settings = settings
+        self.deaths = deaths
+        """The number of workers in a row that ended without having played a game."""
+        self._coming = settings.numbers()
+        self._open: dict[int, None] = {}
+        """Games before the last reported one that are not yet reported."""
+
+    def report(self, number: int) -> None:
+        """Note that a game was played."""
+        self.deaths = 0
+        while number not in self._open:
+            self._open[next(self._coming)] = None
+        del self._open[number]
+
+    def lost(self) -> tuple[int, ...]:
+        """The games that its worker may be playing."""
+        while len(self._open) < (self.settings.tables or 1):
+            if (number := next(self._coming, None)) is None:
+                break
+            self._open[number] = None
+        return tuple(self._open)
+
+    def rest(self, again: tuple[int, ...]) -> MatchSettings | None:
+        """What its worker has not begun, and games to be played again; None if there is nothing."""
+        following = next(self._coming, None)
+        if following is None and not again:
+            return None
+        first = self.settings.games if following is None else following
+        share = self.settings.share._replace(first=first, again=again)
+        return replace(self.settings, share=share)
+
+
+class _SharedMatch:
+    """A match under way."""
+
+    def __init__(
+        self,
+        settings: MatchSettings,
+        pool: Workers,
+        result: MatchResult,
+        on_game: OnGame | None,
+        on_void: OnVoid | None,
+        replay: bool,
+        needs: tuple[str, ...],
+    ) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._result = result
+        self._on_game = on_game
+        self._on_void = on_void
+        self._replay = replay
+        self._needs = needs
+        self._clock = SystemClock()
+        self._waiting: deque[_Progress] = deque()
+        self._playing: dict[Task, _Progress] = {}
+        self._started = 0
+
+    def interrupt(self, wake: WakePipe) -> None:
+        """End the match early; for a signal handler."""
+        self._result.interrupted = True
+        wake.ring()
+
+    def play(self, wake: WakePipe, share_games: int | None) -> None:
+        """Play until all games are played, or interrupted."""
+        games = self._settings.games
+        count = max(len(self._pool.free()), -(-games // (share_games or games)))
+        count = min(count, games)
+        for place in range(count):
+            part = self._settings.share._replace(worker=place, workers=count)
+            self._waiting.append(_Progress(replace(self._settings, share=part)))
+        while not self._result.interrupted and (self._waiting or self._playing):
+            for worker in self._pool.free()[: len(self._waiting)]:
+                progress = self._waiting.popleft()
+                self._started += 1
+                output = replace(progress.settings.output, worker=self._started)
+                share = replace(progress.settings, output=output)
+                task = self._pool.start(share, worker, self._needs)
+                self._playing[task] = progress
+            for event in self._pool.wait(None, wake):
+                self._on_event(event)
+        if self._result.interrupted:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        self._pool.stop()
+        end_us = self._clock.now_us() + int(GRACE_S * 1_000_000)
+        while self._playing and (left_us := end_us - self._clock.now_us()) > 0:
+            for event in self._pool.wait(left_us / 1_000_000):
+                self._on_event(event)
+        for task in self._playing:
+            self._pool.kill(task)
+
+    def _on_event(self, event: Event) -> None:
+        progress = self._playing[event.task]
+        match event:
+            case Sent(_, VoidGame() as void):
+                progress.report(void.game - 1)
+                self._void(void)
+            case Sent(_, (result, record)):
+                progress.report(result.game - 1)
+                self._result.add(result, record.decisions)
+                if self._on_game is not None:
+                    _wait_for(self._on_game(result, record))
+            case Done(task, result):
+                del self._playing[task]
+                self._result.logs += result.logs
+                self._result.tables = max(self._result.tables, result.tables)
+                for ours, theirs in zip(self._result.off_turn, result.off_turn, strict=True):
+                    ours.add(theirs)
+                self._finish_share(progress, "it was stopped")
+            case Died(task, ending):
+                del self._playing[task]
+                self._finish_share(progress, ending)
+            case Failed(_, error):
+                raise error
+
+    def _finish_share(self, progress: _Progress, ending: str) -> None:
+        """Let a new worker play what is left of a share whose worker has ended."""
+        if self._result.interrupted:
+            return
+        lost = progress.lost()
+        if not self._replay:
+            for number in lost:
+                reason = f"its worker ended ({ending})"
+                self._void(VoidGame(number + 1, self._settings.game_id(number), reason))
+        if (rest := progress.rest(lost if self._replay else ())) is not None:
+            if progress.deaths + 1 == DEATHS_IN_A_ROW:
+                raise RefereeError(f"workers exit before they have played a game ({ending})")
+            self._waiting.append(_Progress(rest, progress.deaths + 1))
+
+    def _void(self, void: VoidGame) -> None:
+        _log.error("game %s is void: %s", void.game_id, void.reason)
+        self._result.add_void(void)
+        if self._on_void is not None:
+            _wait_for(self._on_void(void))
+
+
+def _wait_for(answer: object) -> None:
+    if isinstance(answer, Future):
+        answer.result()
+
+
+# A worker
+
+
+@contextmanager
+def player(in_process: bool, link: Link) -> Iterator[Perform]:
+    """Set up a worker whose tasks are shares: it sends each game as it ends, then a ShareResult."""
+    yield partial(_play_in_process, link) if in_process else partial(play_share, link)
+
+
+def play_share(link: Link, share: MatchSettings) -> ShareResult:
+    """Play a share with bots that are processes."""
+    result = asyncio.run(_play(link, share))
+    return ShareResult(result.logs, result.off_turn, result.tables)
+
+
+async def _play(link: Link, share: MatchSettings) -> MatchResult:
+    loop, interrupt = asyncio.get_running_loop(), asyncio.Event()
+    link.on_stop(partial(loop.call_soon_threadsafe, interrupt.set))
+    thread = WriteBehind("connection")  # the reader may be busy, and clocks run here
+
+    def send(message: Message) -> Future[object] | None:
+        return thread.do(link.send, message)
+
+    try:
+        return await match.play_match(share, lambda *game: send(game), send, interrupt=interrupt)
+    finally:
+        thread.close()
+        link.on_stop(int)  # the loop will be closed
+
+
+def _play_in_process(link: Link, share: MatchSettings) -> ShareResult:
+    main, over, stopping = threading.get_ident(), threading.Event(), threading.Event()
+
+    def on_signal(*_: object) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+
+    def interrupt() -> None:
+        # Repeatedly: a signal that comes just before a bot begins to wait does not wake it.
+        for _ in range(int(GRACE_S / _AGAIN_S)):
+            signal.pthread_kill(main, signal.SIGINT)
+            if over.wait(_AGAIN_S):
+                return
+        os._exit(1)
+
+    def stop() -> None:
+        stopping.set()
+        threading.Thread(target=interrupt, daemon=True).start()
+
+    former = signal.signal(signal.SIGINT, on_signal)
+    try:
+        link.on_stop(stop)
+        return ShareResult(in_this_process.run_match(share, lambda *game: link.send(game)).logs)
+    finally:
+        stopping.clear()
+        over.set()
+        signal.signal(signal.SIGINT, former)

@@ -1,0 +1,66 @@
+"""Messages that wait to be written to a bot's stream."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from deepsea_referee.transport.stream import MESSAGE_BYTES
+from deepsea_sdk.clock import TimeLeft
+
+HELD_BYTES: Final = MESSAGE_BYTES // 2
+"""Messages without a request that wait for a frozen bot; more are sent, and it is thawed."""
+
+
+class Outbox:
+    """A queue of messages, with the ids and times of those that are requests, for one writer."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[bytes, tuple[int, TimeLeft] | None]] = []
+        self._wake: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def writer_waits(self) -> bool:
+        """Whether the writer is in `wait`, and nothing has woken it."""
+        return self._wake is not None and not self._wake.done()
+
+    @property
+    def can_be_held(self) -> bool:
+        """Whether it can wait until the bot is asked: there is no request, and not much else."""
+        size = sum(len(data) for data, _ in self._messages)
+        return size < HELD_BYTES and all(request is None for _, request in self._messages)
+
+    def put(self, message: bytes, request: tuple[int, TimeLeft] | None = None) -> None:
+        """Add a message."""
+        self._messages.append((message, request))
+        self.wake()
+
+    def clear(self) -> None:
+        """Drop every message."""
+        self._messages.clear()
+
+    async def wait(self) -> None:
+        """Wait until something has changed."""
+        self._wake = asyncio.get_running_loop().create_future()
+        await self._wake
+
+    def wake(self) -> None:
+        """Wake the writer: it may be able to write now."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def take(self) -> tuple[bytes, list[tuple[int, TimeLeft]]]:
+        """Take messages up to the length of one: protobuf messages merge when they are joined."""
+        size = count = 0
+        for data, _ in self._messages:
+            size += len(data)
+            if count and size > MESSAGE_BYTES:
+                break
+            count += 1
+        batch = self._messages[:count]
+        del self._messages[:count]
+        requests = [request for _, request in batch if request is not None]
+        return b"".join([data for data, _ in batch]), requests

@@ -1,0 +1,128 @@
+"""Games of one honest bot against one hostile one, both real processes in the sandbox.
+
+The honest ones are those that a hostile bot hurt most: thinking in a child process, with most of
+the budget, until a wall clock says stop; and one that takes long to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from attacks.harness import Arena
+from attacks.matches import hostile
+from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.play_game import play_game
+from deepsea_referee.sandbox.interface import ResourceLimits
+from deepsea_referee.timing.clock import SystemClock
+from deepsea_rules.faults import FaultReport
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.refereed_game import RefereedGame
+
+RULES = PRESETS["manual"]
+HONEST, HOSTILE = 0, 1
+"""The seats."""
+CHILDREN = 46
+LONGEST_S = 150
+"""A game that takes longer hangs: a start is given up after a minute, a decision after seconds."""
+SHORT = TimeControl.parse("100ms")
+
+PROGRAM = """
+import json, multiprocessing, sys, time
+from deepsea_sdk import Bot, run
+
+def work(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+def engine(pipe):
+    while True:
+        work(pipe.recv())
+        pipe.send("done")
+
+{first}
+
+class Honest(Bot):
+    def decide(self, view):
+        used_us = 0
+        {thinks}
+        print(json.dumps(used_us), flush=True)
+        return view.legal[0]
+
+if __name__ == "__main__":
+    run(Honest)
+"""
+CHILD = """
+if __name__ == "__main__":
+    pipe, end = multiprocessing.Pipe()
+    multiprocessing.Process(target=engine, args=(end,), daemon=True).start()
+"""
+KINDS = {
+    "at once": ("", "pass"),
+    "child process": (CHILD, "pipe.send(0.02); pipe.recv()"),
+    "80 % of its budget": ("", "work(0.08)"),
+    "wall clock": (
+        "",
+        """end, used = time.monotonic() + 0.08, time.thread_time()
+        while time.monotonic() < end:
+            pass
+        used_us = int((time.thread_time() - used) * 1_000_000)""",
+    ),
+    "slow start": ("work(1)", "pass"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """What came of a game."""
+
+    faults: tuple[FaultReport, ...]
+    thought_us: list[int]
+    """CPU time that the honest bot got in each decision, if it thinks by a wall clock."""
+
+    def of(self, seat: int) -> list[FaultReport]:
+        """The faults of one seat."""
+        return [report for report in self.faults if report.seat == seat]
+
+
+def honest(folder: Path, kind: str) -> BotSpec:
+    """One of the honest bots, in a folder of its own."""
+    folder.mkdir()
+    first, thinks = KINDS[kind]
+    (folder / "bot.py").write_text(PROGRAM.format(first=first, thinks=thinks), encoding="utf-8")
+    (folder / "bot.toml").write_text('command = "python bot.py"\n', encoding="utf-8")
+    return resolve(str(folder))
+
+
+def burner(arena: Arena, how: str) -> BotSpec:
+    """A hostile bot whose children spin while the other is asked."""
+    return hostile(arena, "t16_burner", how, str(CHILDREN))
+
+
+def hosting_in(arena: Arena) -> Hosting:
+    """As in a match, but what does not end by itself is killed soon."""
+    return Hosting(arena.sandbox, limits=ResourceLimits(), grace_us=100_000)
+
+
+def duel(
+    bots: tuple[BotSpec, BotSpec], hosting: Hosting, number: int = 0, control: TimeControl = SHORT
+) -> Duel:
+    """Play a game; raises HostTooBusy, with the seat, if it is void."""
+
+    async def play() -> Duel:
+        rules = Game(RULES, len(bots), game_seed(seed_from_text("burners"), number))
+        refereed = RefereedGame(rules, f"g{number}", control, [("honest", "0"), ("hostile", "0")])
+        async with asyncio.timeout(LONGEST_S), BotPool(bots, hosting, SystemClock()) as pool:
+            played = await play_game(refereed, pool, [HONEST, HOSTILE])
+            lines = pool.output(HONEST).splitlines()
+        return Duel(played.faults, [json.loads(line) for line in lines if line.isdecimal()])
+
+    return asyncio.run(play())

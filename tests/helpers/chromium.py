@@ -1,0 +1,89 @@
+"""A real browser, which notes whatever goes wrong on a page.
+
+Invariant: a page that is opened here fails its test if it writes an error to the console, breaks
+its policy, throws, or asks for anything but itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
+
+PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
+SWITCHES: Final = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+)
+Scheme = Literal["light", "dark"]
+WIDTHS: Final = {360: 740, 1280: 800}
+"""Widths of a telephone and of a small notebook, and their heights."""
+
+
+def find_chromium() -> str | None:
+    """The system's browser; Playwright downloads none of its own."""
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
+def launch(playwright: Playwright, program: str) -> Browser:
+    """Start the browser; as root it has no sandbox."""
+    switches = [*SWITCHES, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    return playwright.chromium.launch(executable_path=program, args=switches)
+
+
+@contextmanager
+def visited(
+    browser: Browser,
+    url: str,
+    *,
+    width: int = 1280,
+    scheme: Scheme = "light",
+    allowed: tuple[str, ...] = (),
+    **options: Any,
+) -> Iterator[Page]:
+    """A page in a context of its own.
+
+    allowed   beginnings of addresses that the page may ask for besides its own
+    options   for the context, such as `java_script_enabled`
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme, **options
+    )
+    wrong: list[str] = []
+    expected = (url.partition("#")[0], "blob:", *allowed)
+
+    def console(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            wrong.append(f"console: {message.text}")
+
+    def request(request: Request) -> None:
+        if not request.url.startswith(expected):
+            wrong.append(f"asked for {request.url}")
+
+    try:
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", console)
+        page.on("pageerror", lambda error: wrong.append(f"thrown: {error}"))
+        page.on("request", request)
+        page.goto(url)
+        yield page
+        assert wrong == []
+    finally:
+        context.close()
+
+
+def keep_screenshot(page: Page, name: str) -> None:
+    """Keep a picture of the whole page in the folder DEEPSEA_SCREENSHOTS, if there is one."""
+    if folder := os.environ.get("DEEPSEA_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)

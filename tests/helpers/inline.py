@@ -1,0 +1,51 @@
+"""A pool of one worker in the caller's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from deepsea_arena.shutdown import Stop
+from deepsea_arena.worker_protocol import Outcome, VoidOutcome
+from deepsea_ladder.model import Job
+from deepsea_rules.printable import one_line
+
+
+class InlineWorker:
+    """One worker that plays in `wait`."""
+
+    def __init__(self, play: Callable[[Job], Outcome]) -> None:
+        self._play = play
+        self._job: Job | None = None
+        self._rotation: int | None = None
+
+    def free(self) -> Sequence[int | None]:
+        """One, unless a job waits to be played."""
+        return [] if self._job else [self._rotation]
+
+    def waits(self, job: Job) -> bool:
+        """It never does."""
+        return False
+
+    def start(self, job: Job) -> None:
+        """Remember the job."""
+        self._job, self._rotation = job, job.rotation
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """Play the job; `seconds` is no limit to it."""
+        job, self._job = self._job, None
+        if job is None:
+            stop.pause(seconds)
+            return []
+        try:
+            return [(job, self._play(job))]
+        except Exception as error:  # noqa: BLE001  (as in a worker process)
+            return [(job, VoidOutcome(one_line(f"{type(error).__name__}: {error}")))]
+
+    def abandon(self, job: Job) -> None:
+        """Forget the job."""
+        if self._job == job:
+            self._job = None
+
+    def close(self) -> None:
+        """Forget the job."""
+        self._job = None

@@ -1,0 +1,46 @@
+"""Games for pages: with texts that try to be more than texts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from deepsea_rules.record import GameRecord
+from helpers.commands import faulty, record_of
+
+HOSTILE: Final = (
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=document.title='owned'>",
+    "<!--<script>",
+    "a\u2028b\u2029c",
+    "\u202eright to left",
+    "\x1b[31mred\x1b[2J",
+    "x" * 10**6,
+    "a" + "\u0301" * 40,
+    "o'neil",
+    'a+b"c&d;e=1',
+    "foo.json",
+    "${7*7}{{ 7*7 }}{% raw %}",
+    "javascript:alert(1)",
+    "\ud800 half a character",
+)
+
+
+def hostile_record(text: str) -> GameRecord:
+    """A game with faults in which every text that a stranger can choose is this one.
+
+    A very long one is so in full where a bot chooses it: its name, and what it sent.
+    """
+    record = record_of(faulty())
+    short = text[:1000]
+    decisions = [
+        decision._replace(came=text) if decision.fault else decision
+        for decision in record.decisions
+    ]
+    return replace(
+        record,
+        game_id=short,
+        clock=short,
+        seats=tuple(seat._replace(name=text) for seat in record.seats),
+        decisions=tuple(decisions),
+    )

@@ -1,0 +1,92 @@
+"""The ladder's site in this process: requests by hand, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from starlette.datastructures import Headers
+
+from deepsea_ladder.store import Store
+from deepsea_referee.timing.clock import Clock
+from deepsea_web.site.access import Access
+from deepsea_web.site.app import Site
+from deepsea_web.site.pages import ENDPOINTS, PAGES
+
+LOCAL = Access("http://127.0.0.1:8080")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, whole."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text, unpacked."""
+        packed = self.headers.get("content-encoding") == "gzip"
+        return (gzip.decompress(self.body) if packed else self.body).decode()
+
+
+def a_site(store: Store, access: Access = LOCAL, clock: Clock | None = None) -> Site:
+    """The site of a ladder."""
+    return Site(store, access, PAGES, ENDPOINTS, clock)
+
+
+def get(site: Site, url: str, method: str = "GET", **given: Any) -> Answer:
+    """The answer to one request; `given` as for `ask`."""
+    return asyncio.run(ask(site, url, method, **given))
+
+
+async def ask(
+    site: Site,
+    url: str,
+    method: str = "GET",
+    *,
+    headers: Mapping[str, str] | None = None,
+    host: str = "127.0.0.1:8080",
+    client: str = "127.0.0.1",
+) -> Answer:
+    """The answer to one request, in a running loop."""
+    path, _, query = url.partition("?")
+    raw = [(b"host", host.encode())]
+    raw += [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": _unquoted(path),
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "headers": raw,
+        "client": (client, 50000),
+        "server": ("127.0.0.1", 8080),
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await site.app(scope, receive, send)
+    start, *rest = sent
+    body = b"".join(message.get("body", b"") for message in rest)
+    assert HTTPStatus(start["status"])
+    return Answer(start["status"], Headers(raw=start["headers"]), body)
+
+
+def _unquoted(path: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(path)

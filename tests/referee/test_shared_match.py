@@ -1,0 +1,290 @@
+"""Several workers for one match: the same games, one sum, and nothing lost but by force."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee import in_process
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.errors import RefereeError, UserError
+from deepsea_referee.match import MatchSettings, Share
+from deepsea_referee.results.results_json import ResultsJson
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.shared_match import run_match
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
+from helpers.matches import Listener, Played, without_times
+from helpers.programs import PATIENT, nothing_left_behind, open_descriptors, program, soon
+from helpers.programs import workers as running
+
+SPECIAL = """
+import os, signal
+from deepsea_sdk import Bot, run
+
+class Special(Bot):
+    def on_game_start(self, info):
+        if int(info.game_id[-4:]) in {games}:
+            {does}
+
+run(Special)
+"""
+DIES = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path) -> Iterator[None]:
+    with nothing_left_behind():
+        yield
+    assert running() == []
+
+
+def settings(bots: Sequence[BotSpec], games: int, tables: int = 1) -> MatchSettings:
+    return MatchSettings(
+        bots=bots,
+        hosting=PATIENT,
+        games=games,
+        time_control=TimeControl.parse("60s"),
+        seed=seed_from_text("workers"),
+        tables=tables,
+    )
+
+
+def samples(*names: str) -> list[BotSpec]:
+    return [resolve(name) for name in names]
+
+
+def played(what: MatchSettings, workers: int, *, inside: bool = True) -> tuple[Played, Listener]:
+    listener = Listener()
+    result = run_match(what, workers, listener.on_game, listener.on_void, in_process=inside)
+    return listener.played(result), listener
+
+
+def special(folder: Path, games: Iterable[int], does: str) -> BotSpec:
+    """A bot that does something when one of these games begins."""
+    file = folder / "special.py"
+    file.write_text(SPECIAL.format(games=set(games), does=does), encoding="utf-8")
+    return resolve(str(file))
+
+
+# Who plays what
+
+
+@pytest.mark.parametrize("bots", [2, 3, 6])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 7])
+def test_each_game_has_one_worker_and_each_worker_all_seatings(bots: int, workers: int) -> None:
+    rounds = 84 * 6
+    what = settings(samples("random") * bots, rounds)
+    shares = [replace(what, share=Share(worker, workers)) for worker in range(workers)]
+    assert sorted(number for share in shares for number in share.numbers()) == [*range(rounds)]
+    for share in shares:
+        assert next(share.numbers()) < workers  # nobody waits for the others' games
+        seatings = Counter(share.line_up(number) for number in share.numbers())
+        assert len(seatings) == bots
+        assert max(seatings.values()) - min(seatings.values()) <= 1
+        assert share.game_seed(5) == what.game_seed(5)
+
+
+def test_a_share_may_begin_in_the_midst() -> None:
+    what = settings(samples("random") * 2, 20)
+    numbers = [*replace(what, share=Share(1, 3)).numbers()]
+    rest = replace(what, share=Share(1, 3, first=numbers[2], again=(numbers[0],)))
+    assert [*rest.numbers()] == [numbers[0], *numbers[2:]]
+
+
+# The same games
+
+
+def test_records_and_results_are_those_of_one_worker() -> None:
+    what = settings(samples("greedy", "random", "cautious"), 20)
+    listener = Listener()
+    alone = listener.played(in_process.run_match(what, listener.on_game))
+    for workers in (2, 3):
+        shared, _ = played(what, workers)
+        assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
+        assert shared.games == alone.games
+        assert results_json(shared) == results_json(alone)
+
+
+def results_json(match: Played) -> object:
+    """What is in results.json, without times."""
+    with ResultsJson() as document:
+        for game in match.games:
+            document.add(game)
+        data = json.loads("".join(document.pieces(match.result)))
+    for bot in data["bots"]:
+        del bot["median_us"], bot["slowest_us"]
+    return data
+
+
+def test_bots_as_processes_play_the_same_games_and_what_they_print_is_kept(tmp_path: Path) -> None:
+    before = "self.asked == 5 and (print('I go'), 1 / 0)"
+    what = settings([program(tmp_path, "crasher", before), resolve("random")], 4)
+    alone, _ = played(what, 1, inside=False)
+    shared, _ = played(what, 2, inside=False)
+    assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
+    assert [game.forfeits for game in shared.games] == [game.forfeits for game in alone.games]
+    assert {log.worker for log in shared.result.logs} == {1, 2}
+    places = {(log.bot, log.worker, log.start) for log in shared.result.logs}
+    assert len(places) == len(shared.result.logs)
+    assert all("I go" in log.text for log in shared.result.logs)
+    assert shared.result.isolation == "process"
+    assert [row.off_turn is None for row in shared.result.summaries()] == [False, False]
+
+
+def test_more_workers_than_games_do_no_harm() -> None:
+    shared, _ = played(settings(samples("random", "random"), 2), 9)
+    assert [game.game for game in shared.games] == [1, 2]
+
+
+# What goes wrong
+
+
+def test_the_game_of_a_worker_that_is_killed_is_void_and_another_goes_on(tmp_path: Path) -> None:
+    what = settings([special(tmp_path, (4, 7), DIES), resolve("random")], 12)
+    shared, listener = played(what, 2)
+    assert sorted(void.game for void in listener.voids) == [4, 7]
+    for void in listener.voids:
+        assert void.reason == "its worker ended (signal 9)"
+        assert void.game_id == what.game_id(void.game - 1)
+    assert [game.game for game in shared.games] == [1, 2, 3, 5, 6, 8, 9, 10, 11, 12]
+    assert not shared.result.interrupted
+
+
+def test_a_worker_with_bots_that_is_killed_leaves_none_of_them() -> None:
+    listener = Listener()
+    killed = False
+
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        nonlocal killed
+        listener.on_game(result, record)
+        # Once: workers that end again and again before they have played end the match.
+        if not killed and len(found := running()) == 2:
+            os.kill(found[0], signal.SIGKILL)
+            killed = True
+
+    what = settings(samples("greedy", "random"), 30, tables=2)
+    shared = listener.played(run_match(what, 2, on_game, listener.on_void))
+    assert killed
+    assert shared.result.games + len(listener.voids) == 30
+    assert 1 <= len(listener.voids) <= 2
+    numbers = {game.game for game in shared.games} | {void.game for void in listener.voids}
+    assert numbers == {*range(1, 31)}
+    # What was left of them is cleaned up by a process of its own.
+    assert soon(lambda: not list(Path(tempfile.gettempdir()).iterdir()), 60_000)
+
+
+def test_the_game_of_a_worker_that_is_killed_is_played_again_on_request() -> None:
+    what = settings(samples("greedy", "random"), 30)
+    alone, _ = played(what, 1)
+    listener = Listener()
+
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        listener.on_game(result, record)
+        if result.game in (5, 14):
+            os.kill(running()[0], signal.SIGKILL)
+
+    result = run_match(what, 2, on_game, listener.on_void, in_process=True, replay=True)
+    shared = listener.played(result)
+    assert listener.voids == []
+    assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
+
+
+def test_workers_that_end_again_and_again_end_the_match(tmp_path: Path) -> None:
+    what = settings([special(tmp_path, range(1, 99), DIES), resolve("random")], 99)
+    with pytest.raises(RefereeError, match=r"before they have played a game \(signal 9\)"):
+        played(what, 2)
+
+
+def test_a_bot_that_cannot_play_is_told_once(tmp_path: Path) -> None:
+    bad = program(tmp_path, "bad", first="1 / 0")
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        played(settings([bad, resolve("random")], 9), 2)
+    with pytest.raises(UserError, match="before connecting"):
+        played(settings([bad, resolve("random")], 9), 2, inside=False)
+
+
+def test_what_goes_wrong_here_ends_the_workers() -> None:
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        run_match(settings(samples("greedy", "random"), 500), 2, on_game, in_process=True)
+
+
+def test_nothing_is_left_open() -> None:
+    what = settings(samples("random", "random"), 4)
+    played(what, 2)
+    before = open_descriptors()
+    played(what, 2)
+    assert open_descriptors() == before
+
+
+# Ctrl-C
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_interrupt_keeps_the_games_that_are_complete(inside: bool) -> None:
+    listener = Listener()
+
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        listener.on_game(result, record)
+        if result.game == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    usual = signal.getsignal(signal.SIGINT)
+    what = settings(samples("greedy", "random"), 10_000)
+    shared = listener.played(run_match(what, 2, on_game, listener.on_void, in_process=inside))
+    assert shared.result.interrupted
+    assert 1 <= shared.result.games < 10_000
+    assert listener.voids == []
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_a_game_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        if result.game == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    what = settings([special(tmp_path, (2,), "signal.pause()"), resolve("random")], 2)
+    assert run_match(what, 2, on_game, in_process=True).interrupted
+
+
+# Whoever takes the games says when there is room for more
+
+
+@pytest.mark.parametrize(
+    "play",
+    [in_process.run_match, lambda what, on_game: run_match(what, 2, on_game, in_process=True)],
+)
+def test_the_next_game_waits_for_room(
+    play: Callable[[MatchSettings, Callable[[GameResult, GameRecord], object]], object],
+) -> None:
+    asked: list[Room] = []
+
+    def on_game(result: GameResult, record: GameRecord) -> object:
+        assert all(room.was_waited_for for room in asked)
+        asked.append(Room())
+        return asked[-1]
+
+    play(settings(samples("random", "random"), 3), on_game)
+    assert len(asked) == 3
+
+
+class Room(Future[None]):
+    """There is room at once, for who asks."""
+
+    was_waited_for = False
+
+    def result(self, timeout: float | None = None) -> None:
+        self.was_waited_for = True
