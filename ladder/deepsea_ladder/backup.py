@@ -2,7 +2,7 @@
 
 Invariants: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any
 other; it gets its name only after it was verified; what is verified is the copy, not the original;
-restoring never touches a ladder that is there.
+restoring never touches a ladder that is there, nor what is left of one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from pathlib import Path
 
 from deepsea_bundle.atomic import put_in_place
 from deepsea_ladder.errors import StoreDamaged, StoreError
+from deepsea_ladder.soundness import differences
 from deepsea_ladder.store import Store
 from deepsea_ladder.store import copy as copying
+from deepsea_ladder.store.damage import damages
+from deepsea_ladder.store.sqlite_file import refuse_leftovers
 
 
 def back_up(store: Store, target: Path) -> int:
@@ -43,7 +46,10 @@ def restore(backup: Path, target: str) -> int:
     if "://" not in target:
         with _new_file(Path(target)) as scratch:
             _copy_sqlite(backup, scratch)
-            return _verified(scratch)
+            games = _verified(scratch)
+        with Store.open(target) as store:
+            _refuse(damages(store.database), target)
+            return games
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder, "backup.db")
         _copy_sqlite(backup, scratch)
@@ -61,18 +67,6 @@ def verify(backup: Path, *, records: bool = False) -> list[str]:
         _copy_sqlite(backup, scratch)
         with Store.open(scratch) as store:
             return differences(store, records=records)
-
-
-def differences(store: Store, *, records: bool = False) -> list[str]:
-    """What is wrong with a ladder: damaged pages, broken references, ratings that do not follow
-    from the games."""
-    found = copying.damages(store.database)
-    for season in store.seasons.all() if not found else ():
-        found += [
-            f"season {season.name}: {line}"
-            for line in store.ratings.differences(season, records=records)
-        ]
-    return found
 
 
 def _verified(path: Path) -> int:
@@ -110,6 +104,7 @@ def _new_file(target: Path) -> Iterator[Path]:
     """A path next to `target` that becomes it, whole, if all goes well."""
     if target.exists():
         raise StoreError(f"{target} is there already; name a new file")
+    refuse_leftovers(target)
     try:
         folder = tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
     except OSError as error:

@@ -15,6 +15,8 @@ class BotLimits:
     """Memory of all its processes together."""
     processes: int = 64
     """Processes and threads together."""
+    require_cgroups: bool = False
+    """Refuse to play where no control groups enforce this and count CPU time."""
 
     def __post_init__(self) -> None:
         if not 16 <= self.memory_mib <= 1_048_576:

@@ -2,9 +2,14 @@
 
     LadderError
     ├── StoreError             a request that the store cannot do, or not a store
+    │   ├── NotOnLadder        a season, bot, version or game that there is not
+    │   ├── SeasonClosed       a season that gets no more games
     │   ├── StoreUnavailable   not now: locked, full disk, server away; nothing changed, try again
+    │   ├── StoreGone          its file was removed or replaced while it was open
     │   └── StoreDamaged       the store contradicts itself; go back to a backup
-    ├── SubmissionError        somebody else's bot, or files that play already
+    ├── ChainBroken            an export that was changed, or from which something was dropped
+    ├── NotAChain              a file that is no export
+    ├── SubmissionError        somebody else's bot, files that play already, or too much of them
     ├── SeasonError            invalid settings of a season
     ├── PairingError           no games are possible with these bots
     ├── WorkerError            no worker can play; not a bot's fault
@@ -24,16 +29,37 @@ class StoreError(LadderError):
     """What is asked of the store cannot be done."""
 
 
+class NotOnLadder(StoreError):
+    """There is no season, bot, version or game of that name; the message names nothing else."""
+
+
+class SeasonClosed(StoreError):
+    """The season is closed and gets no more games."""
+
+
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written now; nothing changed, and it is worth trying again."""
+
+
+class StoreGone(StoreError):
+    """The file that was opened is not there any more; what is written now would be lost."""
 
 
 class StoreDamaged(StoreError):
     """The store's content contradicts itself."""
 
 
+class ChainBroken(LadderError):
+    """An export that does not follow from the season's commitment."""
+
+
+class NotAChain(LadderError):
+    """A file that is no export of a ladder."""
+
+
 class SubmissionError(LadderError):
-    """A version that is not stored: the name is somebody else's, or its files play already."""
+    """A version that is not stored: the name is somebody else's, its files play already, or its
+    author has submitted enough."""
 
 
 class SeasonError(LadderError):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
+from deepsea_ladder.strikes import Conduct
 
 Seating = Sequence[int]
 """The line-up of one game: ids of versions by seat."""
@@ -48,6 +49,8 @@ class AttemptEnd(StrEnum):
 
     DONE = "done"
     """It gave the job's result."""
+    DUPLICATE = "duplicate"
+    """The job had a result by then, from a lease that had expired."""
     VOID = "void"
     """The game could not be played through, and no bot was to blame."""
     REFUSED = "refused"
@@ -113,8 +116,6 @@ class LadderBot:
     state: BotState
     reason: str | None
     """Why it is not active."""
-    strikes: int
-    """Games in a row in which it did not start, or crashed."""
     changed_at: int
 
 
@@ -130,11 +131,28 @@ class StoredSeason:
     """The arithmetic that its ratings were made with, `rating.METHOD` of that time."""
     created_at: int
     closed_at: int | None
+    place: int
+    """The last place of its chain: its games, and its attempts without a result."""
+    head: str
+    """The head of its chain at that place, in hex."""
+    tournament: str | None = None
+    """The tournament that it was opened for, as its JSON; None for rated games."""
+    embargo_until: int | None = None
+    """When strangers may see its games and results; None if they always may."""
 
     @property
     def name(self) -> str:
         """The season's name."""
         return self.season.name
+
+
+class ClosedSeason(NamedTuple):
+    """A season that gets no more games."""
+
+    seed: str | None
+    """The season's secret in hex; None as long as games are in play."""
+    in_play: int
+    """Games that are being played, and count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +163,15 @@ class Job:
     game_id: str
     season: Season
     seed: bytes
+    """This attempt's own."""
     seats: tuple[BotVersion, ...]
     rotation: int
     """The same for games of the same bots in other seats."""
     attempt: int
-    """The number of the lease."""
+    """The number of the lease, from 1."""
     owner: str
+    void_seats: tuple[int, ...] = ()
+    """The seats that were asked when an earlier attempt became void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +186,42 @@ class JobInfo:
     failures: int
     owner: str | None
     note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """An attempt at a job that ended without a result: everybody may see how often that was."""
+
+    place: int
+    """Its place in the season's chain, among games and other such attempts."""
+    game_id: str
+    attempt: int
+    """From 0: the number that its seed was made with."""
+    ended: AttemptEnd
+    ended_at: int
+    reason: str | None
+    seat: int | None
+    """Who was asked when the game became void."""
+    lineup: tuple[BotVersion, ...]
+    head: str = ""
+    """The head of the season's chain at this place; "" until it is known."""
+
+
+class BotConduct(NamedTuple):
+    """What counts against a bot."""
+
+    bot: str
+    conduct: Conduct
+
+
+@dataclass(frozen=True, slots=True)
+class VoidReceipt:
+    """The answer to the report of a void game."""
+
+    status: JobStatus
+    """The job's."""
+    disabled: tuple[str, ...] = ()
+    """Bots that were disabled, since too many games became void while they were asked."""
 
 
 class QueuedJob(NamedTuple):
@@ -184,6 +241,8 @@ class PairingQueue:
     """How many there are; they are numbered from 1."""
     lately: Sequence[frozenset[int]]
     """The line-ups of the newest rotations, the oldest first."""
+    names: Mapping[int, tuple[str, str]]
+    """The bot and the author of each version in them."""
     last_rotation: Mapping[int, int]
     """For each version that gets games, its last rotation, or the season's last when it came."""
     pending: Mapping[int, int]
@@ -241,8 +300,14 @@ class StoredGame:
     game_id: str
     season: str
     played_at: int
+    place: int
+    """Its place in the season's chain, among games and attempts without a result."""
+    attempt: int
+    """From 0: the number that its seed was made with."""
     seats: tuple[StoredSeat, ...]
     record: str
+    head: str = ""
+    """The head of the season's chain at this place; "" until it is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A season: all settings of its games and ratings.
 
-Invariants: frozen, since games played under different settings are not compared; JSON and TOML
-round trips lose nothing; an invalid setting is refused in one line that names the key.
+Invariants: frozen, since games played under different settings are not compared; a round
+trip through JSON loses nothing; an invalid setting is refused in one line that names the key.
 
     name = "summer"
     rules = "manual"            # a preset, or a table [rules] with name, base and [rules.options]
@@ -10,7 +10,8 @@ round trips lose nothing; an invalid setting is refused in one line that names t
     isolation = "sandbox"       # or "process", where all authors are trusted
     packages = ["numpy==2.1.0"] # what bots may count on beside the SDK, installed by the keeper
 
-    [limits]                    # memory_mib, processes
+    [limits]                    # memory_mib, processes, require_cgroups
+    [uploads]                   # versions, mib: of one author
     [rating]                    # mu, sigma, beta, tau, draw_probability
     [pairing]                   # same_author, former_versions, exploration, patience,
                                 # provisional_games
@@ -28,8 +29,9 @@ from typing import Any, Final, Literal, NoReturn, TypeVar, get_args
 
 from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import LadderError, SeasonError
+from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.scheduling.pairing import PairingSettings
+from deepsea_ladder.upload_limits import UploadLimits
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet, preset
@@ -39,10 +41,6 @@ Isolation = Literal["sandbox", "process"]
 
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _CLOCK: Final = re.compile(r"[0-9a-z.+]{1,40}")
-_PLAIN: Final = ("seats", "clock", "isolation", "packages")
-"""Settings that TOML writes as they are."""
-_BARE_BASE: Final = "guide"
-"""The preset in which every option that TOML cannot write, a None, is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,7 @@ class Season:
     """Packages that bots may count on, as `name` or `name==version`, in order; the keeper of the
     ladder installs them, and whoever makes a season has the names looked at."""
     limits: BotLimits = field(default_factory=BotLimits)
+    uploads: UploadLimits = field(default_factory=UploadLimits)
     rating: RatingParameters = field(default_factory=RatingParameters)
     pairing: PairingSettings = field(default_factory=PairingSettings)
 
@@ -101,6 +100,7 @@ class Season:
             "isolation": self.isolation,
             "packages": list(self.packages),
             "limits": asdict(self.limits),
+            "uploads": asdict(self.uploads),
             "rating": asdict(self.rating),
             "pairing": asdict(self.pairing),
         }
@@ -111,25 +111,11 @@ class Season:
         """Read back what `to_json` wrote; raises `SeasonError`."""
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SeasonError(f"a season's settings are no JSON: {error}") from None
         return cls._from(_table(data, "a season's settings"), _rules_from_options)
 
     # TOML, as people write it
-
-    def to_toml(self) -> str:
-        """The whole season, with nothing left to defaults."""
-        lines = [f"name = {_toml(self.name)}"]
-        if self.rules.name in PRESETS:
-            lines.append(f"rules = {_toml(self.rules.name)}")
-        lines += [f"{key} = {_toml(getattr(self, key))}" for key in _PLAIN]
-        if self.rules.name not in PRESETS:
-            lines += _toml_table("rules", {"name": self.rules.name, "base": _BARE_BASE})
-            lines += _toml_table("rules.options", self.rules.options())
-        lines += _toml_table("limits", asdict(self.limits))
-        lines += _toml_table("rating", asdict(self.rating))
-        lines += _toml_table("pairing", asdict(self.pairing))
-        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str, name: str | None = None, default: str | None = None) -> Season:
@@ -140,10 +126,10 @@ class Season:
         """
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise SeasonError(f"a season's file is no TOML: {error}") from None
         if name is not None or ("name" not in data and default is not None):
-            data["name"] = name or default
+            data["name"] = default if name is None else name
         return cls._from(data, _rules_from_toml)
 
     @classmethod
@@ -163,6 +149,8 @@ class Season:
                 given["packages"] = _texts("packages", data["packages"])
             if "limits" in data:
                 given["limits"] = _settings(BotLimits, "limits", data["limits"])
+            if "uploads" in data:
+                given["uploads"] = _settings(UploadLimits, "uploads", data["uploads"])
             if "rating" in data:
                 given["rating"] = _settings(RatingParameters, "rating", data["rating"])
             if "pairing" in data:
@@ -172,7 +160,7 @@ class Season:
         return cls(**given)
 
 
-T = TypeVar("T", BotLimits, RatingParameters, PairingSettings)
+T = TypeVar("T", BotLimits, UploadLimits, RatingParameters, PairingSettings)
 
 
 def _settings(kind: type[T], where: str, data: object) -> T:
@@ -219,13 +207,7 @@ def _rules_from_options(data: object) -> RuleSet:
 
 
 def _rules_from_toml(data: object) -> RuleSet:
-    if isinstance(data, str):
-        return preset(data)
-    table = dict(_table(data, "rules"))
-    options = _table(table.pop("options", {}), "[rules.options]")
-    # A rule set has its own reading of a file; it is handed the file it would have been.
-    lines = [f"{key} = {_toml(value)}" for key, value in table.items()]
-    return RuleSet.from_toml("\n".join(lines + _toml_table("options", options)))
+    return preset(data) if isinstance(data, str) else RuleSet.from_table(_table(data, "rules"))
 
 
 def _table(data: object, where: str) -> Mapping[str, Any]:
@@ -240,15 +222,3 @@ def _refuse_unknown(where: str, data: Mapping[str, Any], known: list[str]) -> No
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise SeasonError(f"a season has no {where}{key}; {hint}")
-
-
-def _toml_table(name: str, values: Mapping[str, object]) -> list[str]:
-    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
-    return ["", f"[{name}]", *lines]
-
-
-def _toml(value: object) -> str:
-    """JSON's texts, numbers, truth values and lists are TOML's too."""
-    if not isinstance(value, str | int | float | tuple | list):
-        raise SeasonError(f"{value!r} is no setting of a rule set")
-    return json.dumps(value)

@@ -4,17 +4,19 @@ Invariants: pure; ranks follow the conservative rating, and only games change it
 are shown beside the skill and do not change it; a bot without games has no rank.
 
 However many games were played, standings read one row per bot: the sums over its games are kept
-up in the transaction that stores a game. The details of one bot read that bot's games alone.
+up in the transaction that stores a game.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from deepsea_ladder.rating.totals import RatingTotals, SeatResult
-from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.rating.rank_ranges import Variances, apart, rank_ranges
+from deepsea_ladder.rating.totals import RatingTotals
 
+RECENT_GAMES: Final = 30
+"""How many of a bot's last games a line shows the rating of."""
 TREND_GAMES: Final = 20
 """A trend is the change of mu over this many of the bot's own games."""
 
@@ -26,14 +28,18 @@ class StandingRow(NamedTuple):
     author: str
     version: int
     tally: RatingTotals
-    earlier: Rating | None = None
-    """Its rating `TREND_GAMES` of its games ago, if it has played so many."""
+    recent: Sequence[float] = ()
+    """mu after the last of its games, the oldest first, up to now."""
 
 
 class Standing(NamedTuple):
     """A line of the standings. What needs games is None before the first."""
 
     rank: int | None
+    best_rank: int | None
+    """The rank that it has if everybody who is not certainly behind or ahead of it is behind."""
+    worst_rank: int | None
+    """The same if they are ahead."""
     bot: str
     author: str
     version: int
@@ -51,12 +57,25 @@ class Standing(NamedTuple):
     """Faults per decision."""
     forfeits: int
     trend: float | None
+    recent: tuple[float, ...]
+    """mu after each of its last games, the oldest first; at most `RECENT_GAMES`."""
     last_played: int | None
     """In milliseconds since 1970."""
 
 
-def standings(rows: Iterable[StandingRow]) -> list[Standing]:
-    """The best first; equal ratings share a rank; newcomers last, by name."""
+def alone(rows: Sequence[StandingRow]) -> Variances:
+    """The uncertainty of ratings, each by itself."""
+    return apart([row.tally.rating for row in rows])
+
+
+def standings(
+    rows: Iterable[StandingRow],
+    uncertainty: Callable[[Sequence[StandingRow]], Variances] = alone,
+) -> list[Standing]:
+    """The best first; equal ratings share a rank; newcomers last, by name.
+
+    `uncertainty` gives, for rows with games, the variances for the range of their ranks.
+    """
     ordered = sorted(
         rows,
         key=lambda row: (
@@ -66,6 +85,8 @@ def standings(rows: Iterable[StandingRow]) -> list[Standing]:
             row.version,
         ),
     )
+    played = [row for row in ordered if row.tally.games]
+    ranges = rank_ranges([row.tally.rating.mu for row in played], uncertainty(played))
     lines: list[Standing] = []
     for place, row in enumerate(ordered, 1):
         rank = None
@@ -73,15 +94,21 @@ def standings(rows: Iterable[StandingRow]) -> list[Standing]:
             rank = place
             if lines and lines[-1].rating == row.tally.rating.conservative:
                 rank = lines[-1].rank
-        lines.append(_standing(rank, row))
+        best, worst = ranges[place - 1] if rank else (None, None)
+        if rank and best and worst:
+            # A wide rating may be ranked behind those whom it is certainly ahead of.
+            best, worst = min(best, rank), max(worst, rank)
+        lines.append(_standing(rank, best, worst, row))
     return lines
 
 
-def _standing(rank: int | None, row: StandingRow) -> Standing:
+def _standing(rank: int | None, best: int | None, worst: int | None, row: StandingRow) -> Standing:
     tally = row.tally
     mu, sigma = tally.rating
     return Standing(
         rank=rank,
+        best_rank=best,
+        worst_rank=worst,
         bot=row.bot,
         author=row.author,
         version=row.version,
@@ -95,7 +122,8 @@ def _standing(rank: int | None, row: StandingRow) -> Standing:
         mean_points=_mean(tally.points, tally.games),
         fault_rate=_mean(tally.faults, tally.decisions),
         forfeits=tally.forfeits,
-        trend=None if row.earlier is None else mu - row.earlier.mu,
+        trend=mu - row.recent[-1 - TREND_GAMES] if len(row.recent) > TREND_GAMES else None,
+        recent=tuple(row.recent[-RECENT_GAMES:]),
         last_played=tally.last_at if tally.games else None,
     )
 
@@ -113,25 +141,14 @@ class HeadToHead(NamedTuple):
         """The share of games in which it was better, level counting half."""
         return (self.better + 0.5 * self.level) / self.games
 
+    @property
+    def turned(self) -> HeadToHead:
+        """The same meetings as the other bot sees them."""
+        return HeadToHead(self.games, self.worse, self.level, self.better)
 
-def head_to_head(version: int, games: Iterable[Sequence[SeatResult]]) -> dict[int, HeadToHead]:
-    """A version's record against every other version, by the other's id."""
-    found: dict[int, HeadToHead] = {}
-    for seats in games:
-        for own in seats:
-            if own.version_id != version:
-                continue
-            for other in seats:
-                if other.version_id == version:
-                    continue
-                before = found.get(other.version_id, HeadToHead())
-                found[other.version_id] = HeadToHead(
-                    before.games + 1,
-                    before.better + (own.placement < other.placement),
-                    before.level + (own.placement == other.placement),
-                    before.worse + (own.placement > other.placement),
-                )
-    return dict(sorted(found.items()))
+    def plus(self, more: HeadToHead) -> HeadToHead:
+        """The sum of the meetings and others of the same two."""
+        return HeadToHead(*(map(sum, zip(self, more, strict=True))))
 
 
 class SeatLine(NamedTuple):
@@ -145,33 +162,6 @@ class SeatLine(NamedTuple):
     mean_placement: float
     mean_points: float
     faults: int
-
-
-def by_seat(version: int, games: Iterable[Sequence[SeatResult]]) -> list[SeatLine]:
-    """A version's results per size of the table, then per seat."""
-    sums: dict[tuple[int, int], list[int]] = {}
-    for seats in games:
-        for seat, own in enumerate(seats):
-            if own.version_id == version:
-                for key in ((len(seats), -1), (len(seats), seat)):
-                    total = sums.setdefault(key, [0, 0, 0, 0, 0])
-                    total[0] += 1
-                    total[1] += own.placement == 1
-                    total[2] += own.placement
-                    total[3] += own.points
-                    total[4] += own.faults
-    return [
-        SeatLine(
-            players,
-            None if seat < 0 else seat,
-            games_,
-            wins,
-            placements / games_,
-            points / games_,
-            faults,
-        )
-        for (players, seat), (games_, wins, placements, points, faults) in sorted(sums.items())
-    ]
 
 
 def _mean(total: int, count: int) -> float | None:

@@ -20,14 +20,24 @@ from helpers import ladder
 from helpers.postgres import Postgres
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
+def _contents(store: Store) -> None:
     """A season with four bots and ten games, of which six are played."""
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
     ladder.play_all(store, season)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-    return season
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """The same for all tests."""
+    return _contents
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """The season that is there."""
+    return store.seasons.get("s1")
 
 
 def _same(one: Store, other: Store, season: StoredSeason) -> None:
@@ -73,7 +83,7 @@ def test_a_ladder_moves_between_the_databases(
 ) -> None:
     copy = tmp_path / "backup.db"
     backup.back_up(store, copy)
-    elsewhere = postgres.new_database()
+    elsewhere = postgres.url(postgres.new_database())
     assert backup.restore(copy, elsewhere) == 6
     with Store.open(elsewhere) as other:
         _same(store, other, season)
@@ -129,7 +139,7 @@ def test_a_ladder_that_contradicts_itself_gives_no_backup(
     assert list(tmp_path.glob("*backup*")) == []
 
 
-@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 def test_a_damaged_backup_is_not_restored(
     store: Store, season: StoredSeason, tmp_path: Path
 ) -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from deepsea_ladder.errors import RatingError
 from deepsea_ladder.rating.convergence import level_difference, order
-from deepsea_ladder.rating.forecast import odds
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
+from predictions import odds
 
 PARAMETERS = RatingParameters(beta=12.5)
 ladders = st.lists(st.builds(Rating, st.floats(0.0, 50.0), st.floats(0.05, 8.0)), max_size=8).map(
@@ -74,7 +74,7 @@ def test_level_bots_beat_each_other_within_the_tolerance(tolerance: float) -> No
     parameters = RatingParameters(tau=0.0, draw_probability=0.001)
     difference = level_difference(parameters, tolerance)
     chances = odds(parameters, Rating(25.0 + difference, 1e-6), Rating(25.0, 1e-6))
-    assert chances.better + chances.draw / 2 == pytest.approx(0.5 + tolerance, abs=1e-3)
+    assert chances.better + chances.level / 2 == pytest.approx(0.5 + tolerance, abs=1e-3)
 
 
 @pytest.mark.parametrize("away", [0.0, 0.5, 2.0, 5.0])

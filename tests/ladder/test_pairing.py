@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import PairingError
+from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.pairing import (
     Candidate,
     LineUp,
-    PairingSettings,
     choose,
-    longest_wait,
 )
 from deepsea_ladder.scheduling.random_stream import RandomStream
 
@@ -157,7 +156,10 @@ def test_who_needs_a_game_most_is_in_the_first_line_up(needy: dict[str, Any]) ->
 
 def test_little_known_bots_play_more() -> None:
     candidates = [
-        candidate(bot, rating=Rating(25.0, 6.0 if bot < 10 else 1.5)) for bot in range(40)
+        candidate(bot, rating=Rating(25.0, 6.0), lately=0)
+        if bot < 10
+        else candidate(bot, rating=Rating(25.0, 1.5), lately=50)
+        for bot in range(40)
     ]
     counts = appearances(pick(candidates, count=100))
     unknown = sum(counts[bot] for bot in range(10)) / 10
@@ -212,6 +214,14 @@ def test_nobody_waits_longer_than_the_bound(
                     waited[bot] = 0
                     games[bot] += len(line_up.bots)
             assert max(waited) <= bound
+
+
+def longest_wait(bots: int, seats: Sequence[int], settings: PairingSettings) -> int:
+    """The most line-ups that a bot waits for its next one, in a ladder of `bots` bots.
+
+    While no bots are added; a new bot queues behind those that are due by then.
+    """
+    return int(settings.patience * max(1.0, bots / min(seats))) + bots
 
 
 def test_a_stream_of_newcomers_does_not_keep_the_others_out() -> None:

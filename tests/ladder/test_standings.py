@@ -1,39 +1,19 @@
 """Standings from plain rows."""
 
-from collections.abc import Sequence
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_ladder.rating.totals import RatingTotals, SeatResult
+from deepsea_ladder.rating.forecast import certainty
+from deepsea_ladder.rating.rank_ranges import apart, rank_ranges
+from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import (
-    HeadToHead,
-    SeatLine,
-    StandingRow,
-    by_seat,
-    head_to_head,
-    standings,
-)
+from deepsea_ladder.standings import StandingRow, standings
 
 
 def row(
     bot: str, mu: float = 25.0, sigma: float = 1.0, games: int = 10, **sums: int
 ) -> StandingRow:
     return StandingRow(bot, "ada", 1, RatingTotals(Rating(mu, sigma), games=games, **sums))
-
-
-def seat(bot: int, placement: int, points: int = 0, faults: int = 0) -> SeatResult:
-    return SeatResult(bot, points, placement, decisions=10, faults=faults, forfeit=None)
-
-
-GAMES = [
-    [seat(1, 1, 30), seat(2, 2, 20), seat(3, 2, 20)],
-    [seat(3, 1, 12), seat(1, 3, 0, faults=2), seat(2, 2, 8)],
-    [seat(2, 2, 4), seat(1, 1, 9)],
-    [seat(2, 1, 4), seat(3, 2, 3)],
-]
 
 
 def test_a_line_says_what_the_row_adds_up_to() -> None:
@@ -49,9 +29,12 @@ def test_a_line_says_what_the_row_adds_up_to() -> None:
         last_seq=77,
         last_at=1234,
     )
-    (line,) = standings([StandingRow("otter", "ada", 2, tally, earlier=Rating(28.5, 3.0))])
+    recent = [25.0, 28.5, *[29.0] * 19, 30.0]
+    (line,) = standings([StandingRow("otter", "ada", 2, tally, recent)])
     assert line._asdict() == {
         "rank": 1,
+        "best_rank": 1,
+        "worst_rank": 1,
         "bot": "otter",
         "author": "ada",
         "version": 2,
@@ -66,6 +49,7 @@ def test_a_line_says_what_the_row_adds_up_to() -> None:
         "fault_rate": 0.01,
         "forfeits": 1,
         "trend": 1.5,
+        "recent": tuple(recent),
         "last_played": 1234,
     }
 
@@ -99,6 +83,25 @@ def test_faults_stand_beside_the_skill() -> None:
     assert [line.fault_rate for line in lines] == [0.0, 0.5]
 
 
+def test_neighbours_who_are_not_apart_share_a_range_of_ranks() -> None:
+    rows = [row("a", 40.0), row("b", 30.0), row("c", 29.0), row("d", 10.0), row("e", 9.9)]
+    assert [(line.best_rank, line.worst_rank) for line in standings(rows)] == [
+        (1, 1), (2, 3), (2, 3), (4, 5), (4, 5),
+    ]  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9)), max_size=12))
+@settings(deadline=None)
+def test_a_range_counts_who_is_certainly_ahead_and_behind(bots: list[tuple[float, float]]) -> None:
+    ratings = [Rating(*bot) for bot in bots]
+    ranges = rank_ranges([rating.mu for rating in ratings], apart(ratings))
+    for one, (best, worst) in zip(ratings, ranges, strict=True):
+        ahead = sum(certainty(other, one) >= 0.951 for other in ratings)
+        behind = sum(certainty(one, other) >= 0.951 for other in ratings)
+        assert 1 + ahead <= best <= worst <= len(ratings) - behind
+        assert best <= 1 + sum(certainty(other, one) >= 0.949 for other in ratings)
+
+
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9), st.integers(0, 3)), max_size=20))
 @settings(deadline=None)
 def test_ranks_are_those_of_a_competition(bots: list[tuple[float, float, int]]) -> None:
@@ -107,50 +110,3 @@ def test_ranks_are_those_of_a_competition(bots: list[tuple[float, float, int]]) 
     assert len(ranked) == sum(games > 0 for _, _, games in bots)
     for line in ranked:
         assert line.rank == 1 + sum(other.rating > line.rating for other in ranked)
-
-
-def test_head_to_head() -> None:
-    assert head_to_head(1, GAMES) == {2: HeadToHead(3, 2, 0, 1), 3: HeadToHead(2, 1, 0, 1)}
-    assert head_to_head(2, GAMES) == {1: HeadToHead(3, 1, 0, 2), 3: HeadToHead(3, 1, 1, 1)}
-    assert head_to_head(2, GAMES)[3].share == 0.5
-    assert head_to_head(9, GAMES) == {}
-
-
-@given(
-    st.lists(
-        st.permutations(range(4)).flatmap(
-            lambda bots: st.lists(st.integers(1, 4), min_size=4, max_size=4).map(
-                lambda places: [seat(bot, place) for bot, place in zip(bots, places, strict=True)]
-            )
-        ),
-        max_size=6,
-    )
-)
-@settings(deadline=None)
-def test_what_one_won_the_other_lost(games: Sequence[Sequence[SeatResult]]) -> None:
-    there, back = head_to_head(0, games).get(1), head_to_head(1, games).get(0)
-    if there is None or back is None:
-        assert there is back is None
-    else:
-        assert there == HeadToHead(back.games, back.worse, back.level, back.better)
-
-
-def test_by_seat_tells_table_sizes_and_seats_apart() -> None:
-    assert by_seat(1, GAMES) == [
-        SeatLine(2, None, 1, 1, 1.0, 9.0, 0),
-        SeatLine(2, 1, 1, 1, 1.0, 9.0, 0),
-        SeatLine(3, None, 2, 1, 2.0, 15.0, 2),
-        SeatLine(3, 0, 1, 1, 1.0, 30.0, 0),
-        SeatLine(3, 1, 1, 0, 3.0, 0.0, 2),
-    ]
-    assert by_seat(9, GAMES) == []
-
-
-@pytest.mark.parametrize("bot", [1, 2, 3])
-def test_seats_add_up_to_all_seats(bot: int) -> None:
-    lines = by_seat(bot, GAMES)
-    for total in (line for line in lines if line.seat is None):
-        parts = [line for line in lines if line.players == total.players and line.seat is not None]
-        assert sum(line.games for line in parts) == total.games
-        assert sum(line.wins for line in parts) == total.wins
-        assert sum(line.faults for line in parts) == total.faults

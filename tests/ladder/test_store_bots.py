@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import select, update
 
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.errors import StoreError, SubmissionError
-from deepsea_ladder.model import AuditKind, BotState, JobStatus
-from deepsea_ladder.store import Store
+from deepsea_ladder.errors import StoreDamaged, StoreError, SubmissionError
+from deepsea_ladder.model import AuditKind, BotState, JobStatus, ReceiptStatus
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store, schema
+from deepsea_ladder.upload_limits import UploadLimits
 from deepsea_rules.randomness import commitment, game_seed
 from helpers import ladder
 
@@ -37,6 +41,71 @@ def test_the_same_files_under_two_names_are_kept_once(store: Store) -> None:
     two = ladder.submit(store, "grabby", "same")
     assert one.digest == two.digest
     assert one.id != two.id
+
+
+def test_files_are_kept_packed(store: Store) -> None:
+    version = ladder.submit(store, "greedy", "x" * 1_000_000)
+    with store.database.read() as connection:
+        content = connection.execute(select(schema.archives.c.content)).scalar_one()
+    assert len(content) < 10_000
+    assert len(store.bots.archive(version.digest)) > 1_000_000
+
+
+def test_stored_files_that_are_damaged_are_named(store: Store) -> None:
+    version = ladder.submit(store, "greedy")
+    with store.database.write() as connection:
+        connection.execute(update(schema.archives).values(content=b"junk"))
+    with pytest.raises(StoreDamaged, match=f"the stored files of {version.digest} are damaged"):
+        store.bots.archive(version.digest)
+
+
+def a_season(name: str, versions: int = 200, mib: int = 512) -> Season:
+    """A season with limits for authors."""
+    return Season(name=name, uploads=UploadLimits(versions=versions, mib=mib))
+
+
+def test_an_author_may_submit_so_many_versions_while_a_season_is_open(store: Store) -> None:
+    ladder.submit(store, "zero", author="Ada")
+    set_times(store, 0)
+    store.seasons.open(a_season("s1", versions=3), ladder.SEED)
+    for name in ("one", "two", "three"):
+        store.bots.check_quota("ada")
+        ladder.submit(store, name, author="Ada")
+    words = "ada has submitted 3 versions since the opening; season s1 takes at most 3 of an author"
+    for refused in (
+        lambda: store.bots.check_quota("ada"),
+        lambda: ladder.submit(store, "two", "again", author="ada"),
+    ):
+        with pytest.raises(SubmissionError, match=words):
+            refused()
+    assert len(store.bots.versions("two")) == 1
+    ladder.submit(store, "four", author="Ben")
+    store.seasons.close("s1")
+    ladder.submit(store, "five", author="Ada")
+
+
+def test_an_author_may_submit_so_many_bytes_which_count_packed_and_once(store: Store) -> None:
+    store.seasons.open(a_season("s1", mib=1), ladder.SEED)
+    ladder.submit(store, "zeros", "0" * (4 << 20), author="Ada")
+    for name in ("one", "other"):
+        ladder.submit(store, name, noise(1 << 20), author="Ada")
+    before = store.bots.all()
+    with pytest.raises(
+        SubmissionError, match=r"take 2\.3 MiB; season s1 takes at most 1 MiB of an"
+    ):
+        ladder.submit(store, "more", noise(3 << 20), author="Ada")
+    assert store.bots.all() == before
+
+
+def noise(characters: int) -> str:
+    """A text that cannot be packed to less than half of it."""
+    return hashlib.shake_256(b"%d" % characters).hexdigest(characters // 2)
+
+
+def set_times(store: Store, at: int) -> None:
+    """Let everything have been submitted at that time."""
+    with store.database.write() as connection:
+        connection.execute(update(schema.bot_versions).values(created_at=at))
 
 
 def test_submitting_what_plays_already_is_refused(store: Store) -> None:
@@ -104,7 +173,7 @@ def test_taking_out_and_bringing_back_says_why(store: Store) -> None:
     assert (bot.state, bot.reason) == (BotState.DISABLED, "it\\x1b snores")
     store.bots.enable("greedy")
     bot = store.bots.get("greedy")
-    assert (bot.state, bot.reason, bot.strikes) == (BotState.ACTIVE, None, 0)
+    assert (bot.state, bot.reason) == (BotState.ACTIVE, None)
     store.bots.withdraw("greedy")
     assert store.bots.get("greedy").state is BotState.WITHDRAWN
     ladder.submit(store, "greedy", "better")
@@ -169,12 +238,25 @@ def test_seeds_of_games_follow_from_the_season_and_are_shown_when_it_closes(stor
     first, second = (ladder.claim(store, season) for _ in range(2))
     assert first.seed == game_seed(ladder.SEED, 1)
     assert second.seed == game_seed(ladder.SEED, 2)
-    assert store.seasons.close("s1") == ladder.SEED.hex()
-    assert store.seasons.close("s1") == ladder.SEED.hex()
+    # As long as games are in play, the seed is nobody's.
+    assert store.seasons.close("s1") == (None, 2)
     with pytest.raises(StoreError, match="the season 's1' is closed"):
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
     # What is being played counts, what waits is not played, nor what comes back.
     assert store.games.report(first, ladder.play(first)).seq == 1
-    assert store.jobs.fail(second, "no luck") is JobStatus.CANCELLED
+    assert store.jobs.fail(second, "no luck").status is JobStatus.CANCELLED
     assert store.jobs.claim(season, "worker", 60) == []
     assert store.queue.counts(season).cancelled == 2
+    for _ in range(2):
+        assert store.seasons.close("s1") == (ladder.SEED.hex(), 0)
+
+
+def test_expired_leases_of_a_closed_season_are_not_waited_for(store: Store) -> None:
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
+    dead = ladder.claim(store, season, "dead", seconds=0)
+    assert store.seasons.close("s1") == (ladder.SEED.hex(), 0)
+    assert store.queue.counts(season).cancelled == 3
+    assert [one.game_id for one in store.queue.lost(season)] == [dead.game_id]
+    late = store.games.report(dead, ladder.play(dead))
+    assert (late.verdict, late.reason) == (ReceiptStatus.REFUSED, "the season was closed")

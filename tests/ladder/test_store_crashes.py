@@ -14,16 +14,16 @@ from sqlalchemy import text
 from deepsea_arena.runner import Runner, RunnerSettings
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.worker_protocol import FinishedGame, Outcome
-from deepsea_arena.workers.local import InlineWorker
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder
+from helpers.inline import InlineWorker
 from helpers.killing import NEVER, context, killed_at
 from helpers.postgres import Postgres
 
-PATIENT = RetryPolicy(failures=10_000, strikes=10_000)
+PATIENT = RetryPolicy(failures=10_000, strikes=ladder.NO_STRIKES)
 
 EVERYWHERE = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 7])
 """At every statement, or, in a hurry, at some."""
@@ -172,7 +172,7 @@ def _run(events: Connection, target: str, owner: str) -> None:
         def trouble(self, message: str) -> None:
             events.send_bytes(b"trouble")
 
-    with Store.open(target, PATIENT) as store:
+    with Store(Store.open(target).database, PATIENT) as store:
         summary = Runner(
             store,
             store.seasons.get("s1"),
@@ -212,8 +212,8 @@ def test_runners_that_are_killed_at_random_lose_and_double_nothing(
 @pytest.mark.slow
 def test_a_database_server_that_is_killed_loses_and_doubles_nothing(postgres: Postgres) -> None:
     games = 40
-    target = postgres.new_database()
-    with Store.create(target, PATIENT) as store:
+    target = postgres.url(postgres.new_database())
+    with Store(Store.create(target).database, PATIENT) as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), games))
         chaos = _Chaos(store, target, "server")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,18 +14,28 @@ from sqlalchemy import event, text
 
 from deepsea_ladder.errors import StoreError, StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
-from deepsea_ladder.store import Store, database
+from deepsea_ladder.store import Database, Store
 from helpers import ladder
 from helpers.killing import context
 from helpers.postgres import Postgres
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
+def _contents(store: Store) -> None:
     """A season with four bots and four games to play."""
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-    return season
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """The same for all tests."""
+    return _contents
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """The season that is there."""
+    return store.seasons.get("s1")
 
 
 @contextmanager
@@ -43,7 +54,7 @@ def _no_room(store: Store) -> Iterator[None]:
         store.close()
 
 
-@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
     store: Store, season: StoredSeason
 ) -> None:
@@ -55,7 +66,7 @@ def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
             with pytest.raises(StoreUnavailable, match="the disk is full; nothing was changed"):
                 store.games.report(job, record)
         with pytest.raises(StoreUnavailable, match="the disk is full"):
-            ladder.submit(store, "eve", "x" * 100_000)
+            ladder.submit(store, "eve", hashlib.shake_256().hexdigest(100_000))
         assert store.queue.counts(season).leased == before.leased
         assert store.ratings.last_seq() == 0
         assert len(store.bots.all()) == 4
@@ -63,7 +74,7 @@ def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
     assert store.ratings.differences(season, records=True) == []
 
 
-@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 def test_a_write_that_the_system_refuses_leaves_no_half_result(
     target: str, store: Store, season: StoredSeason
 ) -> None:
@@ -98,10 +109,10 @@ def _report_with_room(target: str, job: Job, record: str, room: int) -> None:
 
 
 def test_a_writer_that_finds_it_busy_is_told_so(
-    target: str, store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
+    target: str, store: Store, season: StoredSeason
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.001)
-    with Store.open(target) as other, store.database.write():
+    impatient = Store(Database(target, busy_seconds=0.001))
+    with impatient as other, store.database.write():
         with pytest.raises(StoreUnavailable, match=r"another .* keeps it busy; try again"):
             other.jobs.claim(season, "worker", 60)
         # Readers are not kept waiting.
@@ -131,7 +142,7 @@ def test_an_exception_undoes_the_whole_transaction(store: Store, season: StoredS
     assert store.queue.waiting(season) == 4
 
 
-@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
 def test_a_server_that_was_killed_is_away_and_then_back(
     store: Store, season: StoredSeason, postgres: Postgres
 ) -> None:
@@ -146,7 +157,7 @@ def test_a_server_that_was_killed_is_away_and_then_back(
     assert store.ratings.differences(season) == []
 
 
-@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
 def test_a_connection_that_breaks_anywhere_in_a_report_can_be_tried_again(
     store: Store, season: StoredSeason, postgres: Postgres
 ) -> None:
@@ -188,7 +199,7 @@ def _cut_before(store: Store, number: int, postgres: Postgres) -> Iterator[list[
             event.remove(store.database.engine, name, before)
 
 
-@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
 def test_a_commit_whose_answer_is_lost_counts_once(
     store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import (
     AuditKind,
-    BotState,
     Job,
-    JobStatus,
     Receipt,
     ReceiptStatus,
     StoredSeason,
@@ -23,18 +22,40 @@ from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
+def _contents(store: Store) -> None:
     """A season with four bots and four games to play."""
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-    return season
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """The same for all tests."""
+    return _contents
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """The season that is there."""
+    return store.seasons.get("s1")
 
 
 @pytest.fixture
 def job(store: Store, season: StoredSeason) -> Job:
     """The first game, leased."""
     return ladder.claim(store, season, "ann")
+
+
+def test_a_game_takes_few_statements(store: Store, season: StoredSeason) -> None:
+    sent: list[str] = []
+
+    def count(_connection: object, _cursor: object, text: str, *_: object) -> None:
+        sent.append(text)
+
+    event.listen(store.database.engine, "before_cursor_execute", count)
+    job = ladder.claim(store, season, "ann")
+    store.games.report(job, ladder.play(job))
+    assert len(sent) <= 26, sent
 
 
 def test_a_result_is_stored_with_what_follows_from_it(
@@ -196,51 +217,6 @@ def test_unknown_games_are_said(store: Store, job: Job) -> None:
         store.games.record("s1-1")
     with pytest.raises(StoreError, match="there is no job 99"):
         store.games.report(Job(**(_fields(job) | {"id": 99})), ladder.play(job))
-
-
-def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(store: Store) -> None:
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))
-
-    def play(*crashing: str) -> Receipt:
-        job = ladder.claim(store, season)
-        return store.games.report(job, ladder.play(job, crashing))
-
-    play("dan")
-    play("dan")
-    play()  # once it was there: the count starts again
-    assert store.bots.get("dan").strikes == 0
-    play("dan")
-    play("dan")
-    assert store.bots.get("dan").strikes == 2
-    assert play("dan", "cleo").disabled == ("dan",)
-    dan = store.bots.get("dan")
-    assert dan.state is BotState.DISABLED
-    assert dan.reason == (
-        "3 games in a row without it, the last s1-6 (crash); fix it and submit it again, "
-        "or enable it"
-    )
-    assert store.bots.get("cleo").strikes == 1
-    cancelled = store.queue.listed(season, JobStatus.CANCELLED)
-    assert [job.game_id for job in cancelled] == ["s1-7", "s1-8"]
-
-    store.bots.enable("dan")
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
-    assert play("dan").disabled == ()
-    assert store.ratings.differences(season, records=True) == []
-    entry = next(e for e in store.ratings.entries(season) if e.version.bot == "dan")
-    assert (entry.tally.forfeits, entry.tally.faults, entry.tally.games) == (6, 6, 7)
-
-
-def test_crashes_of_a_former_version_do_not_count_against_the_new_one(store: Store) -> None:
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-    jobs = store.jobs.claim(season, "ann", 60, [None] * 4)
-    ladder.submit(store, "dan", "better")
-    for job in jobs:
-        store.games.report(job, ladder.play(job, {"dan"}))
-    dan = store.bots.get("dan")
-    assert (dan.state, dan.strikes) == (BotState.ACTIVE, 0)
 
 
 def _fields(job: Job) -> dict[str, Any]:

@@ -8,17 +8,35 @@ from collections.abc import Callable
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model import AuditKind, Job, JobStatus, StoredSeason
+from deepsea_ladder.model import (
+    AttemptEnd,
+    AuditKind,
+    Job,
+    JobStatus,
+    ReceiptStatus,
+    StoredSeason,
+)
 from deepsea_ladder.store import RetryPolicy, Store
+from deepsea_rules.randomness import game_seed
 from helpers import ladder
+
+
+def _contents(store: Store) -> None:
+    """A season with four bots and four games to play."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """The same for all tests."""
+    return _contents
 
 
 @pytest.fixture
 def season(store: Store) -> StoredSeason:
-    """A season with four bots and four games to play."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-    return season
+    """The season that is there."""
+    return store.seasons.get("s1")
 
 
 def test_a_job_has_its_game_from_the_start(store: Store, season: StoredSeason) -> None:
@@ -27,8 +45,58 @@ def test_a_job_has_its_game_from_the_start(store: Store, season: StoredSeason) -
     assert [version.label for version in job.seats] == ["anna v1", "ben v1", "cleo v1", "dan v1"]
     store.jobs.hand_back("ann")
     again = ladder.claim(store, season, "bob")
-    assert (again.game_id, again.seed, again.seats) == (job.game_id, job.seed, job.seats)
+    assert (again.game_id, again.seats) == (job.game_id, job.seats)
     assert again.attempt == 2
+
+
+def test_every_attempt_has_a_seed_of_its_own(store: Store, season: StoredSeason) -> None:
+    """Who watched a game that became void, or was given up, does not play it again."""
+    seeds = []
+    for _ in range(2):
+        job = ladder.claim(store, season)
+        seeds.append(job.seed)
+        store.jobs.fail(job, "the host was too busy", 2)
+    job = ladder.claim(store, season)
+    seeds.append(job.seed)
+    assert seeds == [game_seed(ladder.SEED, 1, attempt) for attempt in (0, 1, 2)]
+    assert job.void_seats == (2,)
+    receipt = store.games.report(job, ladder.play(job))
+    assert receipt.verdict is ReceiptStatus.ACCEPTED
+    assert store.ratings.differences(season, records=True) == []
+
+
+def test_attempts_without_a_result_are_kept_in_their_order(
+    store: Store, season: StoredSeason
+) -> None:
+    void = ladder.claim(store, season)
+    store.jobs.fail(void, "the host was too busy", 1)
+    ladder.claim(store, season, "dead", seconds=0)
+    late = ladder.claim(store, season)
+    store.games.report(late, ladder.play(late))
+    ladder.claim(store, season, "stopped")
+    store.jobs.hand_back("stopped")
+    lost = list(store.queue.lost(season))
+    assert [(one.place, one.game_id, one.attempt, one.ended, one.seat) for one in lost] == [
+        (1, "s1-1", 0, AttemptEnd.VOID, 1),
+        (2, "s1-1", 1, AttemptEnd.EXPIRED, None),
+        (4, "s1-2", 0, AttemptEnd.HANDED_BACK, None),
+    ]
+    assert [bot.bot for bot in lost[0].lineup] == ["anna", "ben", "cleo", "dan"]
+    assert lost[0].reason == "the host was too busy"
+    assert [one.place for one in store.queue.lost(season, after=2)] == [4]
+
+
+def test_a_result_after_its_lease_ran_out_has_the_seed_of_its_own_attempt(
+    store: Store, season: StoredSeason
+) -> None:
+    slow = ladder.claim(store, season, "slow", seconds=0)
+    quick = ladder.claim(store, season, "quick")
+    assert slow.game_id == quick.game_id
+    assert store.games.report(slow, ladder.play(slow)).verdict is ReceiptStatus.ACCEPTED
+    assert store.games.report(quick, ladder.play(quick)).verdict is ReceiptStatus.DUPLICATE
+    ends = [one.ended for one in store.queue.lost(season)]
+    assert ends == [AttemptEnd.EXPIRED, AttemptEnd.DUPLICATE]
+    assert store.ratings.differences(season, records=True) == []
 
 
 def test_a_leased_job_is_nobody_elses(store: Store, season: StoredSeason) -> None:
@@ -58,6 +126,7 @@ def test_claiming_at_once_gives_everybody_other_jobs(
     assert sorted(int(job.game_id[3:]) for job in claimed) == list(range(1, 25))
 
 
+@pytest.mark.parametrize("contents", [ladder.nothing])
 def test_a_worker_stays_with_its_rotation_and_another_begins_the_next(store: Store) -> None:
     season = ladder.stocked(store)
     rotation = ladder.rotations(ladder.ids(store), 3)
@@ -91,7 +160,7 @@ def test_nobody_renews_a_lease_that_was_taken_over(store: Store, season: StoredS
     zombie = ladder.claim(store, season, "zombie", seconds=0)
     ladder.claim(store, season, "alive")
     assert store.jobs.renew([zombie], 60) == 0
-    assert store.jobs.fail(zombie, "too late") is JobStatus.LEASED
+    assert store.jobs.fail(zombie, "too late").status is JobStatus.LEASED
     assert store.jobs.hand_back("zombie") == 0
 
 
@@ -108,7 +177,9 @@ def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
 ) -> None:
     patient = Store(store.database, RetryPolicy(failures=3))
     for _ in range(2):
-        assert patient.jobs.fail(ladder.claim(patient, season), "no sandbox") is JobStatus.TODO
+        assert (
+            patient.jobs.fail(ladder.claim(patient, season), "no sandbox").status is JobStatus.TODO
+        )
     ladder.claim(patient, season, "dead", seconds=0)
     assert ladder.claim(patient, season).game_id == "s1-2"
     (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
@@ -118,17 +189,28 @@ def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
     assert (entry.subject, entry.note) == ("s1-1", job.note)
 
     assert store.jobs.requeue("s1-1") is JobStatus.TODO
-    assert patient.jobs.fail(ladder.claim(patient, season), "again") is JobStatus.TODO
+    assert patient.jobs.fail(ladder.claim(patient, season), "again").status is JobStatus.TODO
     with pytest.raises(StoreError, match="game 's1-1' is todo; only quarantined ones"):
         store.jobs.requeue("s1-1")
     with pytest.raises(StoreError, match="game 'x' is not known"):
         store.jobs.requeue("x")
 
 
+def test_all_that_was_set_aside_can_be_tried_again_at_once(
+    store: Store, season: StoredSeason
+) -> None:
+    impatient = Store(store.database, RetryPolicy(failures=1))
+    for job in store.jobs.claim(season, "worker", 60, [None] * 3):
+        impatient.jobs.fail(job, "no luck")
+    assert store.jobs.requeue_all(season) == 3
+    assert store.jobs.requeue_all() == 0
+    assert store.queue.counts(season).todo == 4
+
+
 def test_reports_of_a_failure_count_once(store: Store, season: StoredSeason) -> None:
     job = ladder.claim(store, season)
     for _ in range(10):
-        assert store.jobs.fail(job, "void") is JobStatus.TODO
+        assert store.jobs.fail(job, "void").status is JobStatus.TODO
     (info, *_) = store.queue.listed(season, JobStatus.TODO)
     assert (info.failures, info.note) == (1, "void")
 
@@ -138,7 +220,7 @@ def test_what_failed_with_a_bot_that_is_out_is_not_tried_again(
 ) -> None:
     job = ladder.claim(store, season)
     store.bots.withdraw("anna")
-    assert store.jobs.fail(job, "void") is JobStatus.CANCELLED
+    assert store.jobs.fail(job, "void").status is JobStatus.CANCELLED
     assert store.queue.counts(season).cancelled == 4
 
 

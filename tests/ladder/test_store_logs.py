@@ -14,7 +14,8 @@ from helpers import ladder
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.create(tmp_path / "ladder.db", RetryPolicy(strikes=1_000))
+    database = Store.create(tmp_path / "ladder.db").database
+    return Store(database, RetryPolicy(strikes=ladder.NO_STRIKES))
 
 
 def play(store: Store, season: StoredSeason, games: int, crashing: str) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,21 +11,32 @@ from sqlalchemy import text
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
-from deepsea_ladder.rating.trueskill_fold import PACKAGE_DEFAULTS, Rating, RatingParameters
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.postgres import Postgres
+from predictions import PACKAGE_DEFAULTS
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
+def _contents(store: Store) -> None:
     """A season of twelve games at tables of two, three and four, with a crash and ties."""
     season = ladder.stocked(store, bots=5, seats=(2, 3, 4))
     a, b, c, d, e = ladder.ids(store)
     store.jobs.add(season, [*ladder.rotations([a, b, c, d], 4), *ladder.rotations([e, a], 4)])
     store.jobs.add(season, ladder.rotations([c, e, b], 4))
     ladder.play_all(store, season, {"s1-7": {"eve"}})
-    return season
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """The same for all tests."""
+    return _contents
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """The season that is there."""
+    return store.seasons.get("s1")
 
 
 def _sql(store: Store, statement: str) -> None:
@@ -45,7 +57,7 @@ def test_a_refold_gives_what_is_stored(store: Store, season: StoredSeason) -> No
 
 def test_both_databases_give_the_same_bits(tmp_path: Path, postgres: Postgres) -> None:
     digests = set()
-    for target in (str(tmp_path / "one.db"), postgres.new_database()):
+    for target in (str(tmp_path / "one.db"), postgres.url(postgres.new_database())):
         with Store.create(target) as store:
             season = ladder.stocked(store, bots=6)
             store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 10))
@@ -162,13 +174,23 @@ def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeas
     course = store.ratings.course(season, anna)
     assert [seq for seq, _ in course] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert course[-1][1] == store.ratings.refold(season)[anna].rating
-    earlier = store.ratings.earlier(season, 3)
-    assert earlier[anna] == course[-4][1]
-    assert set(earlier) == set(ladder.ids(store))
-    assert set(store.ratings.earlier(season, 7)) == {
-        version for version, tally in store.ratings.refold(season).items() if tally.games > 7
-    }
-    assert all(isinstance(value, Rating) for value in earlier.values())
+    recent = store.ratings.recent(season, 3)
+    assert recent[anna] == [rating.mu for _, rating in course[-3:]]
+    assert store.ratings.recent(season, 99)[anna] == [rating.mu for _, rating in course]
+    assert set(recent) == set(ladder.ids(store))
+
+
+@pytest.mark.parametrize(
+    ("points", "games"), [(2, [1, 8]), (3, [1, 4, 8]), (4, [1, 2, 4, 6, 8]), (99, [*range(1, 9)])]
+)
+def test_a_thinned_course_has_its_first_and_its_last_point(
+    store: Store, season: StoredSeason, points: int, games: list[int]
+) -> None:
+    anna = ladder.ids(store)[0]
+    course = store.ratings.course(season, anna)
+    thinned = store.ratings.thinned(season, anna, points)
+    assert thinned == [(number, *course[number - 1]) for number in games]
+    assert store.ratings.thinned(season, 999, points) == []
 
 
 def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
@@ -186,15 +208,24 @@ def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
 
 def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) -> None:
     assert [game.seq for game in store.history.games()] == list(range(1, 13))
+    assert store.history.count(season) == 12
     assert [game.game_id for game in store.history.latest(2, season)] == ["s1-12", "s1-11"]
     of_dan = store.history.latest(99, season, GameFilter(bot="Dan"))
     assert [game.seq for game in of_dan] == [4, 3, 2, 1]
-    eve = store.bots.get("eve").current.id
-    results = list(store.history.results_of(season, eve))
-    assert [len(seats) for seats in results] == [2] * 4 + [3] * 4
-    assert sum(own.forfeit == "crash" for seats in results for own in seats) == 1
+    older = store.history.latest(2, season, GameFilter(bot="dan"), before=3)
+    assert [game.seq for game in older] == [2, 1]
+    assert [game.seq for game in store.history.latest(2, before=12)] == [11, 10]
+    dan = store.bots.get("dan").current.id
+    assert [game.seq for game in store.history.latest_of(season, dan, 3)] == [4, 3, 2]
+    results = store.history.outcomes(season)
+    assert [(game.game_id, len(game.seats)) for game in results[:5]] == [
+        *((f"s1-{number}", 4) for number in range(1, 5)),
+        ("s1-5", 2),
+    ]
+    assert sum(seat.forfeit == "crash" for game in results for seat in game.seats) == 1
 
 
+@pytest.mark.parametrize("contents", [ladder.nothing])
 def test_faults_are_found_in_all_games_of_a_version(store: Store) -> None:
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))

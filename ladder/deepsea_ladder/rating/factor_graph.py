@@ -39,18 +39,46 @@ def updated(
     tau_squared   variance that a skill gains between games
     margin        performances closer than this are a draw; above 0
     """
-    # Normal distributions are kept as precision p = 1 / variance and q = p * mean, in which
-    # information adds up. Message into performance i from the game to its left and right:
-    players = len(skills)
-    left_p, left_q = [0.0] * players, [0.0] * players
-    right_p, right_q = [0.0] * players, [0.0] * players
     own_p, own_q = [], []
     for mu, sigma in skills:
         precision = 1.0 / (sigma * sigma + tau_squared + beta_squared)
         own_p.append(precision)
         own_q.append(precision * mu)
-    # What the game says about the difference between players i and i + 1.
-    game_p, game_q = [0.0] * (players - 1), [0.0] * (players - 1)
+    games = len(skills) - 1
+    seen_p, seen_q = settle(own_p, own_q, ties, margin, [0.0] * games, [0.0] * games)
+    after = []
+    for (mu, sigma), p, q in zip(skills, seen_p, seen_q, strict=True):
+        share = 1.0 / (1.0 + beta_squared * p)
+        before = 1.0 / (sigma * sigma + tau_squared)
+        precision = before + share * p
+        after.append(((before * mu + share * q) / precision, sqrt(1.0 / precision)))
+    return after
+
+
+def settle(
+    own_p: Sequence[float],
+    own_q: Sequence[float],
+    ties: Sequence[bool],
+    margin: float,
+    game_p: list[float],
+    game_q: list[float],
+    rounds: int = ROUNDS,
+) -> tuple[list[float], list[float]]:
+    """Pass messages along the row of players; returns what the game says about each performance.
+
+    Normal distributions are precision p = 1 / variance and q = p * mean, in which information
+    adds up.
+
+    own_p, own_q    what is known of each performance without the game, the winner first
+    ties, margin    as in `updated`
+    game_p, game_q  what the game says about the difference of each two neighbours: 0 at first;
+                    they are changed, and a later call with them goes on from there
+    rounds          the most rounds of messages down and up
+    """
+    players = len(own_p)
+    # Message into performance i from the game to its left and right:
+    left_p, left_q = [0.0] * players, [0.0] * players
+    right_p, right_q = [0.0] * players, [0.0] * players
 
     def update_difference(i: int) -> float:
         """Update the message of the game between players i and i + 1; returns its change."""
@@ -88,7 +116,10 @@ def updated(
         right_q[i] = share * (game_p[i] * (q / p) + game_q[i])
 
     last = players - 2
-    for _ in range(ROUNDS):
+    if any(game_p):
+        for i in range(last, 0, -1):
+            pass_up(i)
+    for _ in range(rounds):
         change = 0.0
         if last == 0:
             change = update_difference(0)
@@ -102,12 +133,7 @@ def updated(
             break
     pass_up(0)
     pass_down(last)
-
-    after = []
-    for i, (mu, sigma) in enumerate(skills):
-        seen_p, seen_q = left_p[i] + right_p[i], left_q[i] + right_q[i]
-        share = 1.0 / (1.0 + beta_squared * seen_p)
-        before = 1.0 / (sigma * sigma + tau_squared)
-        precision = before + share * seen_p
-        after.append(((before * mu + share * seen_q) / precision, sqrt(1.0 / precision)))
-    return after
+    for i in range(players):
+        left_p[i] += right_p[i]
+        left_q[i] += right_q[i]
+    return left_p, left_q

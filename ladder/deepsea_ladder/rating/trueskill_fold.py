@@ -2,8 +2,8 @@
 
 Invariants: games are applied in sequence order, with the same bits on every run, system and
 Python version; void games change nothing; shared placements are draws; the placements already rank
-forfeits last. `rate` is ten times faster than the package, which remains the reference: the tests
-and `audit` compare it with `rate_by_package`.
+forfeits last. `rate` is ten times faster than the package, which remains the reference: `audit`
+compares both folds.
 """
 
 from __future__ import annotations
@@ -94,10 +94,6 @@ class RatingParameters:
         return _draw_margin(self.beta, self.draw_probability)
 
 
-PACKAGE_DEFAULTS: Final = RatingParameters(25.0, 25.0 / 3.0, 25.0 / 6.0, 25.0 / 300.0, 0.1)
-"""The default parameters of the `trueskill` package."""
-
-
 @lru_cache(maxsize=256)
 def _draw_margin(beta: float, draw_probability: float) -> float:
     return gaussian.quantile(0.5 * (draw_probability + 1.0)) * sqrt(2.0) * beta
@@ -133,6 +129,14 @@ def _order(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
     for rating in ratings:
         if not (isfinite(rating.mu) and 0.0 < rating.sigma < 1e9):
             raise RatingError(f"mu {rating.mu!r} with sigma {rating.sigma!r} is no rating")
+    return seats_by_placement(placements)
+
+
+def seats_by_placement(placements: Sequence[int]) -> list[int]:
+    """The seats, the winner first, those that share a placement in their order.
+
+    Raises `RatingError` for what are no placements.
+    """
     order = sorted(range(len(placements)), key=placements.__getitem__)
     rank = 1
     for place, seat in enumerate(order, 1):
@@ -150,6 +154,11 @@ class GameOutcome(NamedTuple):
     players: tuple[int, ...]
     placements: tuple[int, ...]
     void: bool = False
+
+    def check_players(self) -> None:
+        """Raise `RatingError` if one bot has two seats."""
+        if len(set(self.players)) != len(self.players):
+            raise RatingError(f"game {self.sequence} has one bot in two seats and cannot be rated")
 
 
 class Fold:
@@ -181,19 +190,13 @@ class Fold:
                 f"game {game.sequence} comes after game {self.sequence}: ratings need the games "
                 "in order"
             )
-        if len(set(game.players)) != len(game.players):
-            raise RatingError(f"game {game.sequence} has one bot in two seats and cannot be rated")
+        game.check_players()
         before = [self.rating(player) for player in game.players]
         after = before if game.void else rate(self.parameters, before, game.placements)
         if not game.void:
             self.ratings.update(zip(game.players, after, strict=True))
         self.sequence = game.sequence
         return after
-
-    def add_all(self, games: Iterable[GameOutcome]) -> None:
-        """Apply games in their order."""
-        for game in games:
-            self.add(game)
 
     def digest(self) -> str:
         """SHA-256 over all ratings, to the last bit; equal digests are equal ratings."""
@@ -231,12 +234,40 @@ def rate_by_package(
     return [Rating(float(group[0].mu), float(group[0].sigma)) for group in after]
 
 
-def audit(
-    parameters: RatingParameters, ratings: Sequence[Rating], placements: Sequence[int]
-) -> float:
-    """The largest difference of `rate` and the package for one game; rounding is below 1e-6."""
-    ours = rate(parameters, ratings, placements)
-    theirs = rate_by_package(parameters, ratings, placements)
-    return max(
-        max(abs(a.mu - b.mu), abs(a.sigma - b.sigma)) for a, b in zip(ours, theirs, strict=True)
-    )
+TOLERANCE: Final = 1e-6
+"""The largest difference from the package that rounding explains, in points of mu and sigma."""
+
+
+class Audit(NamedTuple):
+    """A fold, compared with that of the package."""
+
+    games: int
+    difference: float
+    """The largest difference of mu or sigma after any game."""
+    sequence: int
+    """The number of the game after which it was found; 0 if there is none."""
+
+
+def audit(parameters: RatingParameters, games: Iterable[GameOutcome]) -> Audit:
+    """Fold games both ways, each from its own ratings, and compare after each of them.
+
+    Raises `RatingError` for a result that is too unlikely for the package.
+    """
+    ours, theirs = Fold(parameters), Fold(parameters)
+    found = Audit(0, 0.0, 0)
+    for game in games:
+        after = ours.add(game)
+        found = found._replace(games=found.games + 1)
+        if game.void:
+            continue
+        before = [theirs.rating(player) for player in game.players]
+        try:
+            package = rate_by_package(parameters, before, game.placements)
+        except FloatingPointError:
+            raise RatingError(f"game {game.sequence} is too unlikely for the package") from None
+        theirs.ratings.update(zip(game.players, package, strict=True))
+        for a, b in zip(after, package, strict=True):
+            difference = max(abs(a.mu - b.mu), abs(a.sigma - b.sigma))
+            if difference > found.difference:
+                found = found._replace(difference=difference, sequence=game.sequence)
+    return found

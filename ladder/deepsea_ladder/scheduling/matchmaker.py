@@ -49,6 +49,9 @@ class Matchmaker:
         self._seen = 0
         """The last rotation that is in `_lately`."""
         self._lately: deque[frozenset[int]] = deque(maxlen=_LATELY)
+        self._names: dict[int, tuple[str, str]] = {}
+        """The bot and the author of each version in `_lately`."""
+        self._playing: list[RatedVersion] = []
 
     def __call__(self, number: int, wanted: int) -> list[Rotation]:
         """At least `wanted` games to follow job `number`.
@@ -65,7 +68,7 @@ class Matchmaker:
             season.rating,
             max(-(-wanted // fewest), len(candidates) // _SHARE),
             f"{self._season.commitment}/{number}".encode(),
-            Counter(pair for bots in self._lately for pair in combinations(sorted(bots), 2)),
+            self._met(),
         )
         return [lineup.seatings() for lineup in lineups]
 
@@ -74,19 +77,37 @@ class Matchmaker:
         queue = self._store.queue.for_pairing(self._season, _LATELY, after=self._seen)
         self._seen = queue.rotations
         self._lately += queue.lately
-        candidates = []
-        for entry in self._store.ratings.entries(self._season):
-            version = entry.version
-            # A bot that was added between the two queries gets games from the next call on.
-            if version.id in queue.last_rotation and entry.gets_games(self._season.season):
-                candidates.append(
-                    Candidate(
-                        bot=version.id,
-                        author=version.author,
-                        rating=entry.tally.rating,
-                        games=entry.tally.games,
-                        pending=queue.pending.get(version.id, 0),
-                        waited=queue.rotations - queue.last_rotation[version.id],
-                    )
-                )
-        return candidates
+        self._names |= queue.names
+        # A bot that was added between the two queries gets games from the next call on.
+        self._playing = [
+            entry
+            for entry in self._store.ratings.entries(self._season)
+            if entry.gets_games(self._season.season) and entry.version.id in queue.last_rotation
+        ]
+        had = Counter(self._names[version][1] for bots in self._lately for version in bots)
+        return [
+            Candidate(
+                bot=entry.version.id,
+                author=entry.version.author,
+                rating=entry.tally.rating,
+                games=entry.tally.games,
+                pending=queue.pending.get(entry.version.id, 0),
+                waited=queue.rotations - queue.last_rotation[entry.version.id],
+                lately=had[entry.version.author],
+            )
+            for entry in self._playing
+        ]
+
+    def _met(self) -> Counter[tuple[int, int]]:
+        """How often two versions met lately. Those that replaced others have met whom they met."""
+        playing = self._playing
+        present = {entry.version.id: entry.version.id for entry in playing}
+        newest = {entry.version.bot: entry.version.id for entry in playing if entry.is_current}
+        for version, (bot, _) in self._names.items():
+            if bot in newest:
+                present.setdefault(version, newest[bot])
+        return Counter(
+            pair
+            for bots in self._lately
+            for pair in combinations(sorted(present[bot] for bot in bots if bot in present), 2)
+        )

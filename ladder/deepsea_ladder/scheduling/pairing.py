@@ -3,7 +3,8 @@
 Invariants: pure and seeded; a bot is due after an interval that depends on its uncertainty and is
 limited by `patience`, and the bot that has been due for longest comes first, so that no bot
 starves; every bot of a line-up plays once in every seat; two bots of one author meet only if the
-season allows it.
+season allows it; the precedence of what is little known ends where its author has had more than a
+fair share of the seats, so that nobody gets more games by submitting again and again.
 
 Every line-up has an anchor, the bot that is due, and opponents of about its strength, or sometimes
 of any strength, since a rating is only as good as the comparisons behind it.
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import sqrt
 from typing import Final, NamedTuple
 
 from deepsea_ladder.errors import PairingError
+from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.forecast import LEARNT
 from deepsea_ladder.rating.gaussian import exp
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
@@ -29,33 +31,8 @@ WINDOW: Final = 16
 """The number of bots on either side of the anchor that are considered."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairingSettings:
-    """A season's settings for the choice of opponents."""
-
-    same_author: bool = False
-    """Whether bots of one author may meet."""
-    former_versions: bool = False
-    """Whether the former versions of bots go on playing."""
-    exploration: float = 0.1
-    """The share of opponents that are drawn from all bots, whatever their strength."""
-    patience: float = 4.0
-    """The longest wait of a bot, in fair intervals, plus one round of all bots."""
-    provisional_games: int = 12
-    """A bot with fewer games is provisional: it is always due, and leaves the order open."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.exploration <= 1.0:
-            raise PairingError(
-                f"pairing.exploration must lie between 0 and 1, not {self.exploration}"
-            )
-        if not 1.0 <= self.patience <= 1000.0:
-            raise PairingError(f"pairing.patience must lie between 1 and 1000, not {self.patience}")
-        if not 0 <= self.provisional_games <= 10_000:
-            raise PairingError(
-                "pairing.provisional_games must lie between 0 and 10000, "
-                f"not {self.provisional_games}"
-            )
+FAIR: Final = 1.2
+"""The precedence of an author's bots ends at so many of its fair shares of the seats of late."""
 
 
 class Candidate(NamedTuple):
@@ -70,6 +47,8 @@ class Candidate(NamedTuple):
     """Games that are scheduled and not yet in the rating."""
     waited: int = 0
     """Line-ups since its last one, or since it was submitted."""
+    lately: int = 0
+    """Seats that any versions of its author's bots had in the line-ups of late."""
 
 
 class LineUp(NamedTuple):
@@ -102,14 +81,6 @@ def choose(
     return _Hall(candidates, sizes, settings, parameters, RandomStream(seed, "pairing"), met).fill(
         count
     )
-
-
-def longest_wait(bots: int, seats: Sequence[int], settings: PairingSettings) -> int:
-    """The most line-ups that a bot waits for its next one, in a ladder of `bots` bots.
-
-    While no bots are added; a new bot queues behind those that are due by then.
-    """
-    return int(settings.patience * max(1.0, bots / min(seats))) + bots
 
 
 def _sizes(
@@ -164,11 +135,28 @@ class _Hall:
         for variance in self.variance:
             total += sqrt(variance)
         self.usual_sigma = total / len(candidates)
+        self.median_sigma = sqrt(sorted(self.variance)[len(candidates) // 2])
+        self.had = {candidate.author: candidate.lately for candidate in candidates}
+        self.bots = Counter(candidate.author for candidate in candidates)
+        self.seats = sum(self.had.values())
         self.last = [-candidate.waited for candidate in candidates]
         self.due = [self._due(i) for i in everyone]
         # Of those who are due at once, the one with the least known comes first.
         self.queue = [(self.due[i], -self.variance[i], i) for i in everyone]
         heapq.heapify(self.queue)
+
+    def _has_precedence(self, i: int) -> bool:
+        """Whether its author's bots had so few of the seats of late that less known ones of them
+        come first."""
+        author = self.candidates[i].author
+        fair = self.seats / len(self.candidates)
+        first = self.settings.provisional_games / self.sizes[0]  # what a newcomer needs
+        return self.had[author] < self.bots[author] * (FAIR * fair + first)
+
+    def _sigma(self, i: int) -> float:
+        """The bot's uncertainty, no more than most bots have where that gives no precedence."""
+        sigma = sqrt(self.variance[i])
+        return sigma if self._has_precedence(i) else min(sigma, self.median_sigma)
 
     def fill(self, count: int) -> list[LineUp]:
         line_ups = []
@@ -189,10 +177,10 @@ class _Hall:
 
     def _due(self, i: int) -> float:
         """When the bot has to be an anchor: the less is known of it, the sooner."""
-        if self.games[i] < self.settings.provisional_games:
+        if self.games[i] < self.settings.provisional_games and self._has_precedence(i):
             return float(self.last[i])
         turn = len(self.candidates) / self.sizes[0]
-        interval = turn * self.usual_sigma / sqrt(self.variance[i])
+        interval = turn * self.usual_sigma / self._sigma(i)
         return self.last[i] + min(interval, self.settings.patience * turn)
 
     def _anchor(self) -> int:
@@ -205,6 +193,8 @@ class _Hall:
         self.games[i] += games
         self.variance[i] = 1.0 / (1.0 / self.variance[i] + self.gain * games)
         self.last[i] = self.now
+        self.had[self.candidates[i].author] += 1
+        self.seats += 1
         self.due[i] = self._due(i)
         heapq.heappush(self.queue, (self.due[i], -self.variance[i], i))
 
@@ -226,7 +216,7 @@ class _Hall:
             }
             if not pool:
                 for i in self._near(members):
-                    pool[i] = sqrt(self.variance[i])
+                    pool[i] = self._sigma(i)
                     for member in members:
                         pool[i] *= self._appeal(member, i)
             explored = self._explored(members)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 from types import TracebackType
 
-from deepsea_ladder.errors import StoreError
+from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.store import migrate
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.bots import Bots
+from deepsea_ladder.store.damage import UNREADABLE, damages
 from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.games import Games
 from deepsea_ladder.store.history import History
@@ -24,7 +25,10 @@ from deepsea_ladder.store.jobs import Jobs
 from deepsea_ladder.store.logs import Logs
 from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.retry_policy import RetryPolicy
+from deepsea_ladder.store.revision import Revision, read_revision
 from deepsea_ladder.store.seasons import Seasons
+from deepsea_ladder.store.strikes import Strikes
+from deepsea_ladder.store.sums import Sums
 
 __all__ = [
     "Audit",
@@ -37,29 +41,45 @@ __all__ = [
     "Queue",
     "Ratings",
     "RetryPolicy",
+    "Revision",
     "Seasons",
     "Store",
+    "Strikes",
+    "Sums",
 ]
 
 
 class Store:
-    """A ladder's store. Threads may share one; a forked process opens its own."""
+    """A ladder's store. Threads may share one; a forked process opens its own.
 
-    def __init__(self, database: Database, policy: RetryPolicy | None = None) -> None:
+    One that is `public` reads what strangers may see: nothing of a season under embargo.
+    """
+
+    def __init__(
+        self, database: Database, policy: RetryPolicy | None = None, *, public: bool = False
+    ) -> None:
         policy = policy or RetryPolicy()
         self.database = database
+        self._public = public
         self.bots = Bots(database)
-        self.seasons = Seasons(database)
+        self.seasons = Seasons(database, public=public)
         self.jobs = Jobs(database, policy)
-        self.queue = Queue(database)
-        self.games = Games(database, policy)
-        self.logs = Logs(database)
+        self.queue = Queue(database, public=public)
+        self.games = Games(database, policy, public=public)
+        self.strikes = Strikes(database, policy.strikes)
+        self.logs = Logs(database, public=public)
         self.ratings = Ratings(database)
-        self.history = History(database)
+        self.history = History(database, public=public)
+        self.sums = Sums(database)
         self.audit = Audit(database)
 
+    def revision(self) -> Revision:
+        """How far the ladder is; raises `StoreGone` if its file was removed or replaced."""
+        self.database.check_place()
+        return read_revision(self.database, public=self._public)
+
     @classmethod
-    def create(cls, target: str | os.PathLike[str], policy: RetryPolicy | None = None) -> Store:
+    def create(cls, target: str | os.PathLike[str]) -> Store:
         """Create a ladder in a new file or an empty database; `StoreError` if it is not empty."""
         database = Database(target, create=True)
         try:
@@ -68,18 +88,20 @@ class Store:
         except BaseException:
             database.close()
             raise
-        return cls(database, policy)
+        return cls(database)
 
     @classmethod
-    def open(cls, target: str | os.PathLike[str], policy: RetryPolicy | None = None) -> Store:
+    def open(
+        cls, target: str | os.PathLike[str], *, read_only: bool = False, public: bool = False
+    ) -> Store:
         """Open a ladder; `StoreError` if there is none, or none that this program can use."""
-        database = Database(target)
+        database = Database(target, read_only=read_only)
         try:
             migrate.check(database)
         except BaseException:
             database.close()
             raise
-        return cls(database, policy)
+        return cls(database, public=public)
 
     def close(self) -> None:
         """Close every connection."""
@@ -94,4 +116,8 @@ class Store:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Close it; an exception that damage can explain becomes a `StoreDamaged`."""
+        found = damages(self.database) if isinstance(error, UNREADABLE) else []
         self.close()
+        if found:
+            raise StoreDamaged(f"the ladder at {self.database} is damaged: {found[0]}") from error

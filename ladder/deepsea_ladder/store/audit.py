@@ -17,7 +17,8 @@ from deepsea_rules.printable import printable
 def note(connection: Connection, at: int, kind: AuditKind, subject: str, words: str) -> None:
     """Add an entry to the running transaction."""
     note = printable(words, schema.LONGEST_NOTE)
-    connection.execute(insert(schema.audit).values(at=at, kind=kind, subject=subject, note=note))
+    values = {"at": at, "kind": kind, "subject": subject, "note": note}
+    connection.execute(insert(schema.audit), values)
 
 
 class Audit:

@@ -7,18 +7,22 @@ belongs to the author who had it first.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
 
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
-from deepsea_ladder.errors import StoreError, SubmissionError
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model import AuditKind, BotState, BotVersion, LadderBot
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import cancel_games_of
+from deepsea_ladder.store.quotas import check_quota
+from deepsea_ladder.store.versions import select_versions, version_of, versions_by_id
 from deepsea_rules.printable import printable
 
 
@@ -31,11 +35,12 @@ class Bots:
     def submit(self, name: str, author: str, bundle: BotBundle) -> BotVersion:
         """Store a new version, which is active from now on.
 
-        Raises `BundleError` for a bad name, and `SubmissionError` for somebody else's bot or files
-        that are those of the version that plays already.
+        Raises `BundleError` for a bad name, and `SubmissionError` for somebody else's bot, files
+        that are those of the version that plays already, or more than an author may submit.
         """
         names.checked("the bot's name", name)
         names.checked("the author's name", author)
+        packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
             at = now(connection)
             author_id = _author(connection, author, at)
@@ -50,12 +55,13 @@ class Bots:
                 raise SubmissionError(
                     f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
                 )
+            is_new = _keep(connection, bundle.digest, packed)
+            check_quota(connection, author_id, author, len(packed) if is_new else 0)
             number = bot.current.number + 1 if bot else 1
             state = {
                 "version": number,
                 "state": BotState.ACTIVE,
                 "reason": None,
-                "strikes": 0,
                 "changed_at": at,
             }
             if found:
@@ -74,7 +80,6 @@ class Bots:
                         **state,
                     ),
                 )
-            _keep(connection, bundle)
             connection.execute(
                 insert(schema.bot_versions).values(
                     bot_id=bot_id, number=number, digest=bundle.digest, created_at=at
@@ -83,6 +88,14 @@ class Bots:
             words = f"version {number} by {author}: {bundle.digest}"
             note(connection, at, AuditKind.SUBMITTED, name, words)
             return _get(connection, name).current
+
+    def check_quota(self, author: str) -> None:
+        """Raise `SubmissionError` if an author may submit no more, before games are played."""
+        key = schema.authors.c.name_key == names.key(author)
+        with self._database.read() as connection:
+            author_id = connection.execute(select(schema.authors.c.id).where(key)).scalar()
+            if author_id is not None:
+                check_quota(connection, author_id, author)
 
     def withdraw(self, name: str, reason: str = "withdrawn by its author") -> LadderBot:
         """Withdraw a bot, for its author."""
@@ -99,14 +112,19 @@ class Bots:
             return _get(connection, name)
 
     def enable(self, name: str) -> LadderBot:
-        """Schedule games for a bot again; its strikes are reset."""
+        """Schedule games for a bot again; its former games are no strikes."""
         with self._database.write() as connection:
             row = _row(connection, name)
             at = now(connection)
             connection.execute(
                 update(schema.bots)
                 .where(schema.bots.c.id == row.bot_id)
-                .values(state=BotState.ACTIVE, reason=None, strikes=0, changed_at=at)
+                .values(
+                    state=BotState.ACTIVE,
+                    reason=None,
+                    # Later than the game that disabled it, even within a millisecond.
+                    changed_at=max(at, row.changed_at + 1),
+                )
             )
             note(connection, at, AuditKind.ENABLED, row.name, f"was {row.state}: {row.reason}")
             return _get(connection, name)
@@ -123,11 +141,17 @@ class Bots:
 
     def versions(self, name: str) -> list[BotVersion]:
         """Every version of a bot, the oldest first."""
-        query = _versions().order_by(schema.bot_versions.c.number)
+        query = select_versions().order_by(schema.bot_versions.c.number)
         with self._database.read() as connection:
             bot_id = _row(connection, name).bot_id
             rows = connection.execute(query.where(schema.bot_versions.c.bot_id == bot_id))
-            return [_version(row) for row in rows]
+            return [version_of(row) for row in rows]
+
+    def versions_of(self, ids: Sequence[int]) -> list[BotVersion]:
+        """The versions of these ids, by id."""
+        with self._database.read() as connection:
+            found = versions_by_id(connection, list(ids))
+        return [found[key] for key in sorted(found)]
 
     def archive(self, digest: str) -> bytes:
         """The packed files of that digest; `bot_cache.unpack` makes a folder of them."""
@@ -136,8 +160,11 @@ class Bots:
             row = connection.execute(select(table.c.content).where(table.c.digest == digest))
             content = row.scalar_one_or_none()
         if content is None:
-            raise StoreError(f"no version has the digest {digest}")
-        return bytes(content)
+            raise NotOnLadder(f"no version has the digest {digest}")
+        try:
+            return zlib.decompress(content)
+        except zlib.error as error:
+            raise StoreDamaged(f"the stored files of {digest} are damaged: {error}") from None
 
 
 def take_out(
@@ -159,54 +186,14 @@ def current_bots(connection: Connection) -> list[LadderBot]:
     return [_bot(row) for row in connection.execute(_bots().order_by(schema.bots.c.name_key))]
 
 
-def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
-    """The versions with these ids."""
-    rows = connection.execute(_versions().where(schema.bot_versions.c.id.in_(ids)))
-    return {row.version_id: _version(row) for row in rows}
-
-
-def _version(row: Row[Any]) -> BotVersion:
-    return BotVersion(
-        id=row.version_id,
-        bot=row.name,
-        author=row.author,
-        number=row.number,
-        digest=row.digest,
-        created_at=row.submitted_at,
-    )
-
-
-def _versions() -> Select[Any]:
-    versions = schema.bot_versions
-    return (
-        select(
-            versions.c.id.label("version_id"),
-            versions.c.number,
-            versions.c.digest,
-            versions.c.created_at.label("submitted_at"),
-            schema.bots.c.id.label("bot_id"),
-            schema.bots.c.name,
-            schema.bots.c.name_key,
-            schema.bots.c.state,
-            schema.bots.c.reason,
-            schema.bots.c.strikes,
-            schema.bots.c.changed_at,
-            schema.bots.c.author_id,
-            schema.authors.c.name.label("author"),
-        )
-        .join(schema.bots, schema.bots.c.id == versions.c.bot_id)
-        .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
-    )
-
-
 def _bots() -> Select[Any]:
-    return _versions().where(schema.bot_versions.c.number == schema.bots.c.version)
+    return select_versions().where(schema.bot_versions.c.number == schema.bots.c.version)
 
 
 def _row(connection: Connection, name: str) -> Row[Any]:
     row = connection.execute(_bots().where(schema.bots.c.name_key == names.key(name))).first()
     if row is None:
-        raise StoreError(f"there is no bot {name!r} on this ladder")
+        raise NotOnLadder(f"there is no bot {name!r} on this ladder")
     return row
 
 
@@ -218,10 +205,9 @@ def _bot(row: Row[Any]) -> LadderBot:
     return LadderBot(
         name=row.name,
         author=row.author,
-        current=_version(row),
+        current=version_of(row),
         state=BotState(row.state),
         reason=row.reason,
-        strikes=row.strikes,
         changed_at=row.changed_at,
     )
 
@@ -242,9 +228,10 @@ def _added(connection: Connection, row: Insert) -> int:
     return int(key[0])
 
 
-def _keep(connection: Connection, bundle: BotBundle) -> None:
-    """Store the files, unless somebody's version has the same."""
+def _keep(connection: Connection, digest: str, packed: bytes) -> bool:
+    """Store the files, unless somebody's version has the same; whether they are new."""
     table = schema.archives
-    query = select(table.c.digest).where(table.c.digest == bundle.digest)
-    if connection.execute(query).first() is None:
-        connection.execute(insert(table).values(digest=bundle.digest, content=bundle.archive))
+    if connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
+        return False
+    connection.execute(insert(table).values(digest=digest, content=packed))
+    return True

@@ -1,4 +1,4 @@
-"""Copies a whole ladder from one database to another, and checks a database for damage.
+"""Copies a whole ladder from one database to another.
 
 Invariant: what is copied is one snapshot, and it arrives in one transaction.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, func, insert, select
 
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
@@ -34,15 +34,3 @@ def _continue_numbers(connection: Connection) -> None:
             sequence = func.pg_get_serial_sequence(table.name, column.name)
             highest = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()
             connection.execute(select(func.setval(sequence, highest, False)))
-
-
-def damages(database: Database) -> list[str]:
-    """Damaged pages and broken references of an SQLite file; PostgreSQL watches over its own."""
-    if database.path is None:
-        return []
-    with database.read() as connection:
-        pages = connection.execute(text("PRAGMA integrity_check(5)")).scalars().all()
-        found = [f"damaged: {line}" for line in pages if line != "ok"]
-        rows = connection.execute(text("PRAGMA foreign_key_check")).all()
-        found += [f"table {row[0]}, row {row[1]}: what it refers to is gone" for row in rows[:5]]
-    return found

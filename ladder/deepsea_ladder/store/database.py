@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,12 +34,13 @@ from sqlalchemy.exc import (
     OperationalError,
 )
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
 from deepsea_ladder.errors import StoreDamaged, StoreError, StoreUnavailable
+from deepsea_ladder.store import sqlite_file
 
 BUSY_SECONDS: Final = 30.0
-"""Timeout of a write that waits for another writer."""
 STILL_SECONDS: Final = 30.0
 """Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
 
@@ -69,35 +71,68 @@ class Database:
 
     `create` makes the file, if it is SQLite's and not there, readable for its owner alone: the
     seeds of games to come are in it.
+    `read_only` refuses every write.
+    `busy_seconds` is the timeout of a write that waits for another writer.
     """
 
-    def __init__(self, target: str | os.PathLike[str], *, create: bool = False) -> None:
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        read_only: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
         self.url = _url_of(os.fspath(target))
         self.path: Path | None = None
         """The file of an SQLite database, else None."""
         if self.url.get_backend_name() == "sqlite":
             self.path = Path(self.url.database or "")
-            _find(self.path, create=create)
-        self.engine = _engine(self.url)
+            sqlite_file.find(self.path, create=create)
+            self._watch = sqlite_file.FileWatch(self.path)
+        self._written = False
+        self._read_only = read_only
+        self.engine = _engine(self.url, busy_seconds, read_only=read_only)
 
     def __str__(self) -> str:
         return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; an SQLite file then has everything that was written."""
+        if self.path is not None and self._written:
+            # The last connection does it by itself; another process may hold the file open.
+            with suppress(StoreError), self._translated(), self.engine.connect() as connection:
+                self._check_place(connection)
+                sqlite_file.shorten_log(_driver(connection))
+            self._written = False
         self.engine.dispose()
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction as the only writer; an exception rolls it back."""
+        """One transaction as the only writer; an exception rolls it back.
+
+        Raises `StoreGone` if the file was removed or replaced since it was opened.
+        """
+        if self._read_only:
+            raise StoreError(f"the ladder at {self} was opened to be read only")
         with self._translated(), self.engine.connect() as connection:
             connection.execution_options(deepsea_writer=True)
             with connection.begin():
                 if self.path is None:
-                    connection.execute(
-                        text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY}
-                    )
+                    connection.execute(_LOCK, {"key": _LOCK_KEY})
+                self._check_place(connection)
                 yield connection
+                self._check_place(connection)
+            self._written = True
+
+    def _check_place(self, connection: Connection) -> None:
+        if self.path is not None:
+            self._watch.check(log=connection.info["log"])
+
+    def check_place(self) -> None:
+        """Raise `StoreGone` if the file was removed or replaced since it was opened."""
+        if self.path is not None:
+            self._watch.check(log=False)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -121,9 +156,12 @@ class Database:
             raise refusal from error
 
 
+_NOW: Final = select(database_now())
+
+
 def now(connection: Connection) -> int:
     """The database's clock in milliseconds since 1970."""
-    return int(connection.execute(select(database_now())).scalar_one())
+    return int(connection.execute(_NOW).scalar_one())
 
 
 def _url_of(target: str) -> URL:
@@ -143,28 +181,16 @@ def _url_of(target: str) -> URL:
     return url
 
 
-def _find(path: Path, *, create: bool) -> None:
-    if str(path) in ("", ".", ":memory:"):
-        raise StoreError("a ladder needs a file: give its path")
-    try:
-        if create:
-            # What is there already was perhaps left by a crash; its content is looked at later.
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-        elif not path.is_file():
-            raise StoreError(f"there is no ladder at {path}: make one with `ladder init`")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be made: {error.strerror or error}") from None
-
-
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-        event.listen(engine, "connect", _prepare_sqlite)
+        path = Path(url.database or "").absolute()
+        engine = create_engine(url, creator=partial(sqlite_file.connect, path, busy_seconds))
+        event.listen(engine, "connect", partial(_prepare_sqlite, read_only=read_only))
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     # A writer that was stopped in mid-transaction must not hold the others up for ever.
     options = (
-        f"-c lock_timeout={round(BUSY_SECONDS * 1000)} "
+        f"-c lock_timeout={round(busy_seconds * 1000)} "
         f"-c idle_in_transaction_session_timeout={round(STILL_SECONDS * 1000)}"
     )
     try:
@@ -175,10 +201,16 @@ def _engine(url: URL) -> Engine:
         ) from None
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
+def _prepare_sqlite(
+    connection: sqlite3.Connection, record: ConnectionPoolEntry, *, read_only: bool
+) -> None:
+    record.info["log"] = sqlite_file.prepare(connection, read_only=read_only)
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -218,6 +250,8 @@ def _refusal(where: str, error: DBAPIError) -> StoreError | None:
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
         name = str(getattr(cause, "sqlite_errorname", ""))
+        if not name and str(cause).startswith("Could not decode"):
+            return StoreDamaged(f"the ladder at {where}: it has text that is not UTF-8")
         for start, (kind, words) in _SQLITE.items():
             if name.startswith(start):
                 return kind(f"the ladder at {where}: {words}")

@@ -11,36 +11,51 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
+from deepsea_ladder.chain import game_line
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import (
     AttemptEnd,
     AuditKind,
-    BotState,
     BotVersion,
     Job,
     JobStatus,
     Receipt,
     ReceiptStatus,
+    StoredGame,
     StoredSeason,
+    StoredSeat,
 )
-from deepsea_ladder.rating.totals import SeatResult, after_game, seat_results
+from deepsea_ladder.rating.totals import after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.bots import take_out, versions_by_id
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.job_transitions import count_failure, end_attempt
-from deepsea_ladder.store.lineups import lineup_of
+from deepsea_ladder.store.embargo import visible
+from deepsea_ladder.store.history import no_such_game
+from deepsea_ladder.store.job_transitions import SEASON_CLOSED, count_failure, end_attempt
+from deepsea_ladder.store.links import add_link, last_link
 from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.seasons import by_id
+from deepsea_ladder.store.strikes import disable_strikers
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
+from deepsea_ladder.store.versions import versions_of
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import quoted
+from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord, verify
 
 LONGEST_RECORD: Final = 1 << 20
+
+_JOB: Final = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
+_OWNER: Final = select(schema.attempts.c.owner).where(
+    schema.attempts.c.job_id == bindparam("job"),
+    schema.attempts.c.attempt == bindparam("lease"),
+)
+_DONE: Final = update(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
+_ADD_GAME: Final = insert(schema.games)
+_ADD_SEATS: Final = insert(schema.game_seats)
 
 
 class InvalidResult(Exception):
@@ -50,8 +65,9 @@ class InvalidResult(Exception):
 class Games:
     """The played games of a ladder."""
 
-    def __init__(self, database: Database, policy: RetryPolicy) -> None:
+    def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
         self._database = database
+        self._public = public
         self._policy = policy
 
     def report(self, job: Job, text: str) -> Receipt:
@@ -61,47 +77,76 @@ class Games:
         """
         with self._database.read() as connection:
             row = _job(connection, job.id)
-            season = by_id(connection, row.season_id)
-            lineup = lineup_of(connection, row.id)
-            versions = versions_by_id(connection, list(lineup))
+            season, secret = by_id(connection, row.season_id)
+            seed = game_seed(secret, row.number, job.attempt - 1)
+            lineup = versions_of(connection, row.id)
+            leased = _was_leased(connection, job)
         if season.method != METHOD:
             raise StoreError(
                 f"season {season.name!r} was rated by {season.method}, this program rates by "
                 f"{METHOD}: compute the season's ratings again with `ladder refold --rewrite`"
             )
         try:
-            record = _accepted(text, row, season, [versions[version] for version in lineup])
+            if not leased:
+                raise InvalidResult(f"{job.owner} never had the lease {job.attempt} of this job")
+            record, written = _accepted(text, row, season, seed, lineup)
             with self._database.write() as connection:
-                return self._store(connection, job, season, record)
+                return self._store(connection, job, season, record, written, lineup)
         except InvalidResult as refusal:
             return self._refuse(job, text, str(refusal))
 
     def _store(
-        self, connection: Connection, job: Job, season: StoredSeason, record: GameRecord
+        self,
+        connection: Connection,
+        job: Job,
+        season: StoredSeason,
+        record: GameRecord,
+        written: str,
+        lineup: Sequence[BotVersion],
     ) -> Receipt:
         row = _job(connection, job.id)
-        if not _was_leased(connection, job):
-            raise InvalidResult(f"{job.owner} never had the lease {job.attempt} of this job")
         table = schema.games
         if row.status == JobStatus.DONE:
             query = select(table.c.seq).where(table.c.job_id == job.id)
+            end_attempt(connection, row, job.attempt, AttemptEnd.DUPLICATE, None, now(connection))
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
+        if row.status == JobStatus.CANCELLED and row.note == SEASON_CLOSED:
+            raise InvalidResult(SEASON_CLOSED)  # and perhaps its seed was shown
         seq, at = last_seq(connection) + 1, now(connection)
-        seats = seat_results(record, lineup_of(connection, row.id))
-        before = read_tallies(connection, season, [seat.version_id for seat in seats])
+        ids = [version.id for version in lineup]
+        seats = seat_results(record, ids)
+        before = read_tallies(connection, season, ids)
         after = after_game(season.season.rating, before, seats, seq, at)
-        connection.execute(
-            insert(table).values(
-                seq=seq,
-                job_id=job.id,
-                season_id=season.id,
-                game_id=row.game_id,
-                played_at=at,
-                record=record.to_json(),
-            )
+        link = last_link(connection, season.id)
+        game = StoredGame(
+            seq=seq,
+            game_id=row.game_id,
+            season=season.name,
+            played_at=at,
+            place=link.place + 1,
+            attempt=job.attempt - 1,
+            seats=tuple(
+                StoredSeat(version, seat, after[version.id].rating)
+                for version, seat in zip(lineup, seats, strict=True)
+            ),
+            record=written,
         )
         connection.execute(
-            insert(schema.game_seats),
+            _ADD_GAME,
+            {
+                "seq": seq,
+                "job_id": job.id,
+                "season_id": season.id,
+                "game_id": game.game_id,
+                "attempt": job.attempt,
+                "place": game.place,
+                "head": add_link(connection, season.id, link, game_line(game)),
+                "played_at": at,
+                "record": game.record,
+            },
+        )
+        connection.execute(
+            _ADD_SEATS,
             [
                 {"seq": seq, "season_id": season.id, "seat": index, **seat._asdict()}
                 | dict(zip(("mu", "sigma"), after[seat.version_id].rating.to_hex(), strict=True))
@@ -109,13 +154,14 @@ class Games:
             ],
         )
         write_tallies(connection, season, after, known=before)
-        connection.execute(
-            update(schema.jobs)
-            .where(schema.jobs.c.id == job.id)
-            .values(status=JobStatus.DONE, owner=None, until=None)
-        )
-        end_attempt(connection, job.id, job.attempt, AttemptEnd.DONE, None, at)
-        disabled = self._count_strikes(connection, record.game_id, seats, at)
+        ended = {"status": JobStatus.DONE, "owner": None, "until": None}
+        connection.execute(_DONE, {"job": job.id, **ended})
+        end_attempt(connection, row, job.attempt, AttemptEnd.DONE, None, at)
+        disabled: tuple[str, ...] = ()
+        if faulty := [seat.version_id for seat in seats if seat.faults]:
+            disabled = disable_strikers(
+                connection, self._policy.strikes, season.id, faulty, record.game_id, at
+            )
         return Receipt(ReceiptStatus.ACCEPTED, seq, disabled=disabled)
 
     def _refuse(self, job: Job, text: str, reason: str) -> Receipt:
@@ -126,74 +172,50 @@ class Games:
             words = f"{job.owner}, lease {job.attempt}: {reason} (SHA-256 {fingerprint})"
             note(connection, at, AuditKind.REFUSED, row.game_id, words)
             if (row.status, row.attempt, row.owner) == (JobStatus.LEASED, job.attempt, job.owner):
-                end_attempt(connection, job.id, job.attempt, AttemptEnd.REFUSED, reason, at)
+                end_attempt(connection, row, job.attempt, AttemptEnd.REFUSED, reason, at)
                 count_failure(connection, row, reason, self._policy.failures, at)
         return Receipt(ReceiptStatus.REFUSED, reason=reason)
 
-    def _count_strikes(
-        self, connection: Connection, game_id: str, seats: Sequence[SeatResult], at: int
-    ) -> tuple[str, ...]:
-        """Disable bots that did not start or crashed too often in a row; returns their names."""
-        bots, versions = schema.bots, schema.bot_versions
-        absent = {seat.version_id: seat.forfeit for seat in seats if seat.absent}
-        playing = connection.execute(
-            select(bots.c.id, bots.c.name, bots.c.strikes, versions.c.id.label("version_id"))
-            .join(versions, versions.c.bot_id == bots.c.id)
-            .where(
-                versions.c.id.in_([seat.version_id for seat in seats]),
-                # An older version's troubles are not those of the one that plays.
-                versions.c.number == bots.c.version,
-                bots.c.state == BotState.ACTIVE,
-            )
-        ).all()
-        disabled = []
-        for bot in playing:
-            strikes = bot.strikes + 1 if bot.version_id in absent else 0
-            if strikes != bot.strikes:
-                connection.execute(update(bots).where(bots.c.id == bot.id).values(strikes=strikes))
-            if strikes >= self._policy.strikes:
-                reason = (
-                    f"{strikes} games in a row without it, the last {game_id} "
-                    f"({absent[bot.version_id]}); fix it and submit it again, or enable it"
-                )
-                take_out(connection, bot.id, bot.name, BotState.DISABLED, reason, at)
-                disabled.append(str(bot.name))
-        return tuple(disabled)
-
     def record(self, game_id: str) -> str:
         """The record of a game, one line of JSON."""
-        table = schema.games
+        table, seasons = schema.games, schema.seasons
+        query = (
+            select(table.c.record)
+            .join(seasons, seasons.c.id == table.c.season_id)
+            .where(table.c.game_id == game_id, visible(public=self._public))
+        )
         with self._database.read() as connection:
-            query = select(table.c.record).where(table.c.game_id == game_id)
             text = connection.execute(query).scalar()
         if text is None:
-            raise StoreError(f"no game {game_id!r} was played on this ladder")
+            raise no_such_game(game_id)
         return str(text)
 
 
 def _job(connection: Connection, job_id: int) -> Row[Any]:
-    row = connection.execute(select(schema.jobs).where(schema.jobs.c.id == job_id)).first()
+    row = connection.execute(_JOB, {"job": job_id}).first()
     if row is None:
         raise StoreError(f"there is no job {job_id}")
     return row
 
 
 def _was_leased(connection: Connection, job: Job) -> bool:
-    table = schema.attempts
-    query = select(table.c.owner).where(table.c.job_id == job.id, table.c.attempt == job.attempt)
-    return connection.execute(query).scalar() == job.owner
+    which = {"job": job.id, "lease": job.attempt}
+    return connection.execute(_OWNER, which).scalar() == job.owner
 
 
 def _accepted(
-    text: str, job: Row[Any], season: StoredSeason, lineup: Sequence[BotVersion]
-) -> GameRecord:
-    """The record, if it is of this job's game and its re-run gives the same result."""
+    text: str, job: Row[Any], season: StoredSeason, seed: bytes, lineup: Sequence[BotVersion]
+) -> tuple[GameRecord, str]:
+    """The record, if it is of this job's game and its re-run gives the same result.
+
+    Also as it is written here, which may differ from the text that was reported.
+    """
     if len(text) > LONGEST_RECORD:
         raise InvalidResult(f"the record has {len(text)} characters, more than {LONGEST_RECORD}")
     try:
         record = GameRecord.from_json(text)
         _compare("game_id", record.game_id, job.game_id)
-        _compare("seed", record.seed.hex(), job.seed)
+        _compare("seed", record.seed.hex(), seed.hex())
         _compare("clock", record.clock, season.season.clock)
         if record.rules != season.season.rules:
             raise InvalidResult(f"the rules are not those of season {season.name!r}")
@@ -202,10 +224,11 @@ def _accepted(
             _compare("name of a seat", seat.name, version.label)
             _compare(f"digest of {version.label}", seat.digest, version.digest)
         verify(record)
-        record.to_json().encode()
+        written = record.to_json()
+        written.encode()
     except (InvalidRecord, UnicodeEncodeError) as error:
         raise InvalidResult(str(error)) from None
-    return record
+    return record, written
 
 
 def _compare(what: str, found: object, expected: object) -> None:

@@ -8,70 +8,86 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, func, select
 
 from deepsea_bundle import names
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model import BotVersion, GameFilter, StoredGame, StoredSeason, StoredSeat
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.bots import versions_by_id
 from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.embargo import visible
+from deepsea_ladder.store.versions import versions_by_id
 
 PORTION: Final = 500
 
 _games, _seats = schema.games, schema.game_seats
 
 
+class GameOutcomes(NamedTuple):
+    """How a game went, by seat."""
+
+    game_id: str
+    seats: tuple[SeatResult, ...]
+
+
 class History:
     """The played games of a ladder."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, portion: int = PORTION, *, public: bool = False) -> None:
+        """`portion` is the most games that are read at once."""
         self._database = database
+        self._portion = portion
+        self._public = public
 
     def games(self, season: StoredSeason | None = None) -> Iterator[StoredGame]:
         """Every game, of a season if one is given, in the order in which they were rated."""
         after = 0
         while True:
-            query = _query(season).where(_games.c.seq > after).order_by(_games.c.seq)
-            portion = self._read(query.limit(PORTION))
+            query = self._query(season).where(_games.c.seq > after).order_by(_games.c.seq)
+            portion = self._read(query.limit(self._portion))
             yield from portion
-            if len(portion) < PORTION:
+            if len(portion) < self._portion:
                 return
             after = portion[-1].seq
 
-    def results_of(self, season: StoredSeason, version_id: int) -> Iterator[list[SeatResult]]:
-        """All seats of every game that a version played in the season, in their order."""
-        after = 0
-        while True:
-            ours = (
-                select(_seats.c.seq)
-                .where(
-                    _seats.c.version_id == version_id,
-                    _seats.c.season_id == season.id,
-                    _seats.c.seq > after,
-                )
-                .order_by(_seats.c.seq)
-                .limit(PORTION)
-            )
-            with self._database.read() as connection:
-                games = _seats_of(connection, list(connection.execute(ours).scalars()))
-            for seats in games.values():
-                yield [_result(seat) for seat in seats]
-            if len(games) < PORTION:
-                return
-            after = max(games)
+    def count(self, season: StoredSeason) -> int:
+        """The number of the season's games."""
+        query = select(func.count()).where(_games.c.season_id == season.id)
+        with self._database.read() as connection:
+            return connection.execute(query).scalar_one()
+
+    def players(self, season: StoredSeason) -> list[BotVersion]:
+        """Every version that has played in the season."""
+        query = select(_seats.c.version_id).where(_seats.c.season_id == season.id).distinct()
+        with self._database.read() as connection:
+            ids = sorted(connection.execute(query).scalars())
+            return list(versions_by_id(connection, ids).values())
 
     def latest(
-        self, limit: int, season: StoredSeason | None = None, wanted: GameFilter | None = None
+        self,
+        limit: int,
+        season: StoredSeason | None = None,
+        wanted: GameFilter | None = None,
+        *,
+        before: int | None = None,
     ) -> list[StoredGame]:
-        """The newest games, newest first."""
-        query = _query(season).order_by(_games.c.seq.desc()).limit(limit)
-        if wanted is not None and wanted != GameFilter():
-            query = query.where(_games.c.seq.in_(_filtered(wanted)))
-        return self._read(query)
+        """The newest games, newest first; `before` leaves out those from that one on."""
+        if wanted is None or wanted == GameFilter():
+            query = self._query(season).order_by(_games.c.seq.desc()).limit(limit)
+            return self._read(query if before is None else query.where(_games.c.seq < before))
+        # First which games, from one index; then all of these few.
+        seqs = self._filtered(wanted, season, before).limit(limit)
+        return self._numbered(seqs)
+
+    def latest_of(self, season: StoredSeason, version_id: int, limit: int) -> list[StoredGame]:
+        """The newest games of a version in the season, newest first."""
+        ours = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
+        newest = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc()).limit(limit)
+        return self._numbered(newest)
 
     def faulty(
         self, season: StoredSeason, version_id: int, limit: int
@@ -80,7 +96,7 @@ class History:
         ours = (
             _seats.c.version_id == version_id,
             _seats.c.season_id == season.id,
-            _seats.c.faults > 0,
+            schema.FAULTY,
         )
         newest = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc()).limit(limit)
         with self._database.read() as connection:
@@ -88,7 +104,99 @@ class History:
             seqs = connection.execute(newest).scalars().all()
         # Games never change, so this may be another snapshot.
         return count, self._read(
-            _query(season).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
+            self._query(season).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
+        )
+
+    def outcomes(self, season: StoredSeason) -> list[GameOutcomes]:
+        """Every game of a season without its record, in the order in which they were rated."""
+        query = (
+            select(_games.c.game_id, _seats)
+            .join(_seats, _seats.c.seq == _games.c.seq)
+            .where(_games.c.season_id == season.id)
+            .order_by(_seats.c.seq, _seats.c.seat)
+        )
+        with self._database.read() as connection:
+            return [
+                GameOutcomes(game_id, tuple(map(_result, group)))
+                for game_id, group in groupby(
+                    connection.execute(query), key=lambda row: str(row.game_id)
+                )
+            ]
+
+    def get(self, game_id: str) -> StoredGame:
+        """The game of that id. Raises NotOnLadder if there is none."""
+        found = self._read(self._query(None).where(_games.c.game_id == game_id))
+        if not found:
+            raise no_such_game(game_id)
+        return found[0]
+
+    def since(self, seq: int, limit: int) -> list[StoredGame]:
+        """The newest games of all seasons that were rated after one, newest first."""
+        newest = self._query(None).where(_games.c.seq > seq)
+        return self._read(newest.order_by(_games.c.seq.desc()).limit(limit))
+
+    def before(self, season: StoredSeason, seq: int, version_id: int) -> Rating | None:
+        """A version's rating before a game; None if that was its first of the season."""
+        query = (
+            select(_seats.c.mu, _seats.c.sigma)
+            .where(
+                _seats.c.version_id == version_id,
+                _seats.c.season_id == season.id,
+                _seats.c.seq < seq,
+            )
+            .order_by(_seats.c.seq.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else Rating.from_hex(row.mu, row.sigma)
+
+    def _query(self, season: StoredSeason | None) -> Select[Any]:
+        seasons = schema.seasons
+        query = (
+            select(_games, seasons.c.name.label("season"))
+            .join(seasons, seasons.c.id == _games.c.season_id)
+            .where(visible(public=self._public))
+        )
+        return query if season is None else query.where(_games.c.season_id == season.id)
+
+    def _filtered(
+        self, wanted: GameFilter, season: StoredSeason | None, before: int | None
+    ) -> Select[Any]:
+        """The sequence numbers of the games that are wanted, the newest first."""
+        own, other = _seats.alias("own"), _seats.alias("other")
+        seasons = schema.seasons
+        query = (
+            select(own.c.seq)
+            .distinct()
+            .join(seasons, seasons.c.id == own.c.season_id)
+            .where(visible(public=self._public))
+            .order_by(own.c.seq.desc())
+        )
+        if season is not None:
+            query = query.where(own.c.season_id == season.id)
+        if before is not None:
+            query = query.where(own.c.seq < before)
+        if wanted.bot is not None:
+            query = query.where(own.c.version_id.in_(_versions_of(wanted.bot)))
+        if wanted.faults:
+            query = query.where(own.c.faults > 0)
+        if wanted.against is not None:
+            query = query.join(other, other.c.seq == own.c.seq).where(
+                other.c.seat != own.c.seat, other.c.version_id.in_(_versions_of(wanted.against))
+            )
+        if wanted.lost:
+            first = 1 if wanted.against is None else other.c.placement
+            query = query.where(own.c.placement > first)
+        return query
+
+    def _numbered(self, seqs: Select[Any]) -> list[StoredGame]:
+        """The games with these sequence numbers, newest first."""
+        with self._database.read() as connection:
+            found = connection.execute(seqs).scalars().all()
+        # Games never change, so this may be another snapshot.
+        return self._read(
+            self._query(None).where(_games.c.seq.in_(found)).order_by(_games.c.seq.desc())
         )
 
     def _read(self, query: Select[Any]) -> list[StoredGame]:
@@ -100,28 +208,9 @@ class History:
         return [_game(row, seats[row.seq], versions) for row in rows]
 
 
-def _query(season: StoredSeason | None) -> Select[Any]:
-    query = select(_games, schema.seasons.c.name.label("season")).join(
-        schema.seasons, schema.seasons.c.id == _games.c.season_id
-    )
-    return query if season is None else query.where(_games.c.season_id == season.id)
-
-
-def _filtered(wanted: GameFilter) -> Select[Any]:
-    """The sequence numbers of the games that are wanted."""
-    own, other = _seats.alias("own"), _seats.alias("other")
-    query = select(own.c.seq)
-    if wanted.bot is not None:
-        query = query.where(own.c.version_id.in_(_versions_of(wanted.bot)))
-    if wanted.faults:
-        query = query.where(own.c.faults > 0)
-    if wanted.against is not None:
-        query = query.join(other, other.c.seq == own.c.seq).where(
-            other.c.seat != own.c.seat, other.c.version_id.in_(_versions_of(wanted.against))
-        )
-    if wanted.lost:
-        query = query.where(own.c.placement > (1 if wanted.against is None else other.c.placement))
-    return query
+def no_such_game(game_id: str) -> NotOnLadder:
+    """The refusal of a game that was not played, or may not be seen yet."""
+    return NotOnLadder(f"no game {game_id!r} was played on this ladder")
 
 
 def _versions_of(bot: str) -> Select[Any]:
@@ -141,11 +230,17 @@ def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[Row[Any
 
 
 def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion]) -> StoredGame:
+    numbers = [row.played_at, *(value for seat in seats for value in (seat.placement, seat.points))]
+    if type(row.game_id) is not str or any(type(number) is not int for number in numbers):
+        # SQLite takes values of any kind, and these are compared and printed.
+        raise StoreDamaged(f"game {row.seq}: a value is of another kind than it should be")
     return StoredGame(
         seq=row.seq,
         game_id=row.game_id,
         season=row.season,
         played_at=row.played_at,
+        place=row.place,
+        attempt=row.attempt - 1,
         seats=tuple(
             StoredSeat(
                 version=versions[seat.version_id],
@@ -155,6 +250,7 @@ def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion])
             for seat in seats
         ),
         record=row.record,
+        head=row.head,
     )
 
 

@@ -6,38 +6,91 @@ read the jobs that are done.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from deepsea_bundle import names
 from deepsea_ladder.model import (
+    AttemptEnd,
     BotState,
     JobInfo,
     JobStatus,
+    LostAttempt,
     PairingQueue,
     QueueCounts,
     QueuedJob,
     StoredSeason,
 )
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.bots import versions_by_id
 from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.embargo import visible
+from deepsea_ladder.store.history import PORTION
 from deepsea_ladder.store.jobs import last_number, last_rotation
 from deepsea_ladder.store.lineups import lineups_of, seats_one_of
+from deepsea_ladder.store.versions import versions_by_id
 
 QUEUED: Final = (JobStatus.TODO, JobStatus.LEASED)
 """Jobs that have no result yet and will have one."""
 
 _jobs, _seats = schema.jobs, schema.job_seats
+_versions, _bots = schema.bot_versions, schema.bots
+
+# The statements of every pairing are made once.
+_OURS: Final = _jobs.c.season_id == bindparam("season")
+_NEWEST: Final = (
+    select(
+        _jobs.c.rotation,
+        _seats.c.version_id,
+        _bots.c.name.label("bot"),
+        schema.authors.c.name.label("author"),
+    )
+    .join(_seats, _seats.c.job_id == _jobs.c.id)
+    .join(_versions, _versions.c.id == _seats.c.version_id)
+    .join(_bots, _bots.c.id == _versions.c.bot_id)
+    .join(schema.authors, schema.authors.c.id == _bots.c.author_id)
+    .where(_OURS, _jobs.c.rotation > bindparam("after"), _jobs.c.shift == 0)
+    .order_by(_jobs.c.rotation)
+)
+_LAST_JOB: Final = (
+    select(func.max(_seats.c.job_id))
+    .where(_seats.c.version_id == _versions.c.id, _seats.c.season_id == bindparam("season"))
+    .correlate(_versions)
+    .scalar_subquery()
+)
+_WHEN_IT_CAME: Final = (
+    select(_jobs.c.rotation)
+    .where(_OURS, _jobs.c.created_at <= _versions.c.created_at)
+    .order_by(_jobs.c.created_at.desc(), _jobs.c.rotation.desc())
+    .limit(1)
+    .correlate(_versions)
+    .scalar_subquery()
+)
+_ITS_LAST: Final = (
+    select(_jobs.c.rotation).where(_jobs.c.id == _LAST_JOB).correlate(_versions).scalar_subquery()
+)
+_LAST_OF_ALL: Final = (
+    select(_versions.c.id, func.coalesce(_ITS_LAST, _WHEN_IT_CAME, 0))
+    .join(_bots, _bots.c.id == _versions.c.bot_id)
+    .where(_bots.c.state == BotState.ACTIVE)
+)
+_LAST_OF_PRESENT: Final = _LAST_OF_ALL.where(_versions.c.number == _bots.c.version)
+_PENDING: Final = (
+    select(_seats.c.version_id, func.count())
+    .join(_jobs, _jobs.c.id == _seats.c.job_id)
+    .where(_jobs.c.status.in_(QUEUED), _OURS)
+    .group_by(_seats.c.version_id)
+)
 
 
 class Queue:
     """The queries of a ladder's jobs."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, public: bool = False) -> None:
         self._database = database
+        self._public = public
 
     def counts(self, season: StoredSeason) -> QueueCounts:
         """The counts of the season's jobs by status."""
@@ -103,23 +156,15 @@ class Queue:
         """
         with self._database.read() as connection:
             last = last_rotation(connection, season)
-            newest = (
-                select(_jobs.c.rotation, _seats.c.version_id)
-                .join(_seats, _seats.c.job_id == _jobs.c.id)
-                .where(
-                    _jobs.c.season_id == season.id,
-                    _jobs.c.rotation > max(after, last - lately),
-                    _jobs.c.shift == 0,
-                )
-                .order_by(_jobs.c.rotation)
-            )
-            rows = connection.execute(newest).all()
+            which = {"season": season.id, "after": max(after, last - lately)}
+            rows = connection.execute(_NEWEST, which).all()
             return PairingQueue(
                 rotations=last,
                 lately=[
                     frozenset(row.version_id for row in group)
                     for _, group in groupby(rows, key=lambda row: row.rotation)
                 ],
+                names={row.version_id: (row.bot, row.author) for row in rows},
                 last_rotation=_last_rotations(connection, season),
                 pending=_pending(connection, season),
             )
@@ -148,12 +193,58 @@ class Queue:
             ours = connection.execute(query).scalars().all()
         return self._infos(_jobs.c.status.in_(QUEUED), seats_one_of(ours))
 
+    def lost_counts(self, season: StoredSeason) -> dict[AttemptEnd, int]:
+        """How many of the season's attempts ended without a result, by how they ended."""
+        table = schema.attempts
+        query = (
+            select(table.c.ended, func.count())
+            .where(table.c.season_id == season.id, table.c.place.is_not(None))
+            .group_by(table.c.ended)
+        )
+        with self._database.read() as connection:
+            return {AttemptEnd(ended): count for ended, count in connection.execute(query)}
+
+    def lost(self, season: StoredSeason, *, after: int = 0) -> Iterator[LostAttempt]:
+        """The season's attempts that ended without a result, in their order.
+
+        after  only those with a greater place
+        """
+        table = schema.attempts
+        while True:
+            query = (
+                select(table, _jobs.c.game_id)
+                .join(_jobs, _jobs.c.id == table.c.job_id)
+                .where(table.c.season_id == season.id, table.c.place > after)
+                .order_by(table.c.place)
+                .limit(PORTION)
+            )
+            with self._database.read() as connection:
+                rows = connection.execute(query).all()
+                lineups = lineups_of(connection, _jobs.c.id.in_([row.job_id for row in rows]))
+                ids = sorted({version for lineup in lineups.values() for version in lineup})
+                versions = versions_by_id(connection, ids)
+            for row in rows:
+                yield LostAttempt(
+                    place=row.place,
+                    game_id=row.game_id,
+                    attempt=row.attempt - 1,
+                    ended=AttemptEnd(row.ended),
+                    ended_at=row.ended_at,
+                    reason=row.note,
+                    seat=row.seat,
+                    lineup=tuple(versions[version] for version in lineups[row.job_id]),
+                    head=row.head,
+                )
+            if len(rows) < PORTION:
+                return
+            after = rows[-1].place
+
     def _infos(self, *conditions: ColumnElement[bool]) -> list[JobInfo]:
         seasons = schema.seasons
         query = (
             select(_jobs, seasons.c.name.label("season"))
             .join(seasons, seasons.c.id == _jobs.c.season_id)
-            .where(*conditions)
+            .where(*conditions, visible(public=self._public))
         )
         with self._database.read() as connection:
             # Sorted here: a database might rather read all jobs in their order than sort some.
@@ -181,41 +272,11 @@ def _last_rotations(connection: Connection, season: StoredSeason) -> dict[int, i
 
     One look into an index for each version, so that old jobs are not read.
     """
-    versions, bots = schema.bot_versions, schema.bots
-    last_job = (
-        select(func.max(_seats.c.job_id))
-        .where(_seats.c.version_id == versions.c.id, _seats.c.season_id == season.id)
-        .correlate(versions)
-        .scalar_subquery()
-    )
-    its_last = select(_jobs.c.rotation).where(_jobs.c.id == last_job).correlate(versions)
-    when_it_came = (
-        select(_jobs.c.rotation)
-        .where(_jobs.c.season_id == season.id, _jobs.c.created_at <= versions.c.created_at)
-        .order_by(_jobs.c.created_at.desc(), _jobs.c.rotation.desc())
-        .limit(1)
-        .correlate(versions)
-    )
-    query = (
-        select(
-            versions.c.id,
-            func.coalesce(its_last.scalar_subquery(), when_it_came.scalar_subquery(), 0),
-        )
-        .join(bots, bots.c.id == versions.c.bot_id)
-        .where(bots.c.state == BotState.ACTIVE)
-    )
-    if not season.season.pairing.former_versions:
-        query = query.where(versions.c.number == bots.c.version)
-    rows = connection.execute(query)
-    return dict(rows.all())
+    former = season.season.pairing.former_versions
+    query = _LAST_OF_ALL if former else _LAST_OF_PRESENT
+    return dict(connection.execute(query, {"season": season.id}).all())
 
 
 def _pending(connection: Connection, season: StoredSeason) -> dict[int, int]:
     """For each version the games that are arranged and have no result yet."""
-    rows = connection.execute(
-        select(_seats.c.version_id, func.count())
-        .join(_jobs, _jobs.c.id == _seats.c.job_id)
-        .where(_jobs.c.status.in_(QUEUED), _jobs.c.season_id == season.id)
-        .group_by(_seats.c.version_id)
-    )
-    return dict(rows.all())
+    return dict(connection.execute(_PENDING, {"season": season.id}).all())

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
-from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus
+from deepsea_ladder.chain import lost_line
+from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus, LostAttempt
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.lineups import lineup_of, seats_one_of
+from deepsea_ladder.store.links import add_link, last_link
+from deepsea_ladder.store.versions import versions_of
 from deepsea_rules.printable import printable
 
 SEASON_CLOSED: Final = "the season was closed"
+
+_attempts = schema.attempts
+_OPEN: Final = (
+    _attempts.c.job_id == bindparam("of_job"),
+    _attempts.c.attempt == bindparam("of_attempt"),
+    _attempts.c.ended.is_(None),
+)
+_IS_OPEN: Final = select(_attempts.c.owner).where(*_OPEN)
+_END: Final = update(_attempts).where(*_OPEN)
 
 
 def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
@@ -32,15 +44,35 @@ def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
 
 
 def end_attempt(
-    connection: Connection, job_id: int, attempt: int, ended: AttemptEnd, words: str | None, at: int
+    connection: Connection,
+    job: Row[Any],
+    attempt: int,
+    ended: AttemptEnd,
+    words: str | None,
+    at: int,
+    seat: int | None = None,
 ) -> None:
-    """Note how an attempt ended, unless that is known."""
-    table = schema.attempts
-    connection.execute(
-        update(table)
-        .where(table.c.job_id == job_id, table.c.attempt == attempt, table.c.ended.is_(None))
-        .values(ended=ended, ended_at=at, note=words and printable(words, schema.LONGEST_NOTE))
-    )
+    """Note how an attempt at a job ended, unless that is known."""
+    which = {"of_job": job.id, "of_attempt": attempt}
+    reason = words and printable(words, schema.LONGEST_NOTE)
+    values = {"ended": ended, "ended_at": at, "seat": seat, "note": reason}
+    if ended is not AttemptEnd.DONE:  # a result has its place with its game
+        if connection.execute(_IS_OPEN, which).first() is None:
+            return
+        link = last_link(connection, job.season_id)
+        lost = LostAttempt(
+            place=link.place + 1,
+            game_id=job.game_id,
+            attempt=attempt - 1,
+            ended=ended,
+            ended_at=at,
+            reason=reason,
+            seat=seat,
+            lineup=versions_of(connection, job.id),
+        )
+        head = add_link(connection, job.season_id, link, lost_line(link.season, lost))
+        values |= {"place": lost.place, "head": head}
+    connection.execute(_END, which | values)
 
 
 def count_failure(

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, exists, select
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, select
 
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.store import schema
 
 _jobs, _seats = schema.jobs, schema.job_seats
+_OF_JOB: Final = (
+    select(_seats.c.version_id).where(_seats.c.job_id == bindparam("job")).order_by(_seats.c.seat)
+)
 
 
 def lineups_of(
@@ -33,7 +38,10 @@ def lineups_of(
 
 def lineup_of(connection: Connection, job_id: int) -> tuple[int, ...]:
     """The line-up of one job."""
-    return lineups_of(connection, _jobs.c.id == job_id)[job_id]
+    found = tuple(connection.execute(_OF_JOB, {"job": job_id}).scalars())
+    if not found:
+        raise StoreDamaged(f"job {job_id} has no line-up")
+    return found
 
 
 def seats_one_of(version_ids: Sequence[int]) -> ColumnElement[bool]:

@@ -14,10 +14,12 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select
 
-from deepsea_ladder.errors import StoreError
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import SeatLog
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.embargo import visible
+from deepsea_ladder.store.history import no_such_game
 
 KEPT: Final = 20
 """For each bot: so many of its newest games with faults keep their logs."""
@@ -29,8 +31,9 @@ _logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
 class Logs:
     """The logs of a ladder's games."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, public: bool = False) -> None:
         self._database = database
+        self._public = public
 
     def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
         """Keep the logs of a game that is stored; may be repeated."""
@@ -65,11 +68,14 @@ class Logs:
     def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
         """The logs of a game, by seat; StoreError if there is no such game."""
         with self._database.read() as connection:
-            seq = connection.execute(
-                select(_games.c.seq).where(_games.c.game_id == game_id)
-            ).scalar()
+            query = (
+                select(_games.c.seq)
+                .join(schema.seasons, schema.seasons.c.id == _games.c.season_id)
+                .where(_games.c.game_id == game_id, visible(public=self._public))
+            )
+            seq = connection.execute(query).scalar()
             if seq is None:
-                raise StoreError(f"no game {game_id!r} was played on this ladder")
+                raise no_such_game(game_id)
             rows = connection.execute(
                 select(_logs.c.seat, _logs.c.content)
                 .where(_logs.c.seq == seq)
@@ -84,7 +90,9 @@ class Logs:
             rows = connection.execute(
                 select(_logs.c.seq, _logs.c.seat, _logs.c.content)
                 .join(bots, bots.c.id == _logs.c.bot_id)
-                .where(bots.c.name == bot)
+                .join(_games, _games.c.seq == _logs.c.seq)
+                .join(schema.seasons, schema.seasons.c.id == _games.c.season_id)
+                .where(bots.c.name == bot, visible(public=self._public))
             ).all()
         return {(row.seq, row.seat): _unpacked(row.seat, row.content) for row in rows}
 
@@ -95,7 +103,10 @@ def _packed(log: SeatLog) -> bytes:
 
 
 def _unpacked(seat: int, content: bytes) -> SeatLog:
-    error, output = json.loads(zlib.decompress(content))
+    try:
+        error, output = json.loads(zlib.decompress(content))
+    except (ValueError, RecursionError, zlib.error) as damage:
+        raise StoreDamaged(f"the log of seat {seat} is damaged: {damage}") from None
     return SeatLog(seat, error, output)
 
 

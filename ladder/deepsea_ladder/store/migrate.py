@@ -33,17 +33,17 @@ def revision(connection: Connection) -> str | None:
     return None
 
 
-def check(database: Database) -> None:
-    """Refuse a database with another schema."""
+def check(database: Database, needed: str = REVISION) -> None:
+    """Refuse a database with another schema than this revision."""
     with database.read() as connection:
         found = _revision_at(database, connection)
     if found is None:
         raise StoreError(f"there is no ladder at {database}: make one with `ladder init`")
-    if found == REVISION:
+    if found == needed:
         return
     if found in _known(_config(SCRIPTS)):
         raise StoreError(
-            f"the ladder at {database} has the older schema {found}, this program needs {REVISION}:"
+            f"the ladder at {database} has the older schema {found}, this program needs {needed}:"
             " make a backup, then bring it up with `ladder upgrade`"
         )
     raise _newer(database, found)

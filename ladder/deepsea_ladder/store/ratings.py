@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import fields
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, String, cast, delete, func, or_, select, update
 
 from deepsea_ladder.model import (
     AuditKind,
@@ -22,15 +22,28 @@ from deepsea_ladder.model import (
     StoredSeason,
 )
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, seat_results
-from deepsea_ladder.rating.trueskill_fold import METHOD, Rating, RatingParameters
+from deepsea_ladder.rating.trueskill_fold import (
+    METHOD,
+    Audit,
+    GameOutcome,
+    Rating,
+    RatingParameters,
+    audit,
+)
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.bots import current_bots, versions_by_id
+from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.lineups import lineup_of
+from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
+from deepsea_ladder.store.versions import versions_by_id
 from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord, verify
+
+_MOST_DIFFERENCES: Final = 20
+"""Those that are listed; the others would say the same."""
 
 
 class RatedGame(NamedTuple):
@@ -82,26 +95,54 @@ class Ratings:
             rows = connection.execute(query).all()
         return [(row.seq, Rating.from_hex(row.mu, row.sigma)) for row in rows]
 
-    def earlier(self, season: StoredSeason, games: int) -> dict[int, Rating]:
-        """Each version's rating so many of its games ago; who has played fewer is left out."""
+    def thinned(
+        self, season: StoredSeason, version_id: int, points: int
+    ) -> list[tuple[int, int, Rating]]:
+        """Some points of a version's course, evenly spread, with the first and the last: the
+        number of its games then, the game's sequence number, and the rating after it.
+
+        points  about how many, two at least
+        """
+        table = schema.game_seats
+        ours = (table.c.version_id == version_id, table.c.season_id == season.id)
+        numbered = (
+            select(table.c.seq, func.row_number().over(order_by=table.c.seq).label("number"))
+            .where(*ours)
+            .subquery()
+        )
+        with self._database.read() as connection:
+            games = connection.execute(select(func.count()).where(*ours)).scalar_one()
+            step = max(1, games // (points - 1))
+            number = numbered.c.number
+            rows = connection.execute(
+                select(number, table.c.seq, table.c.mu, table.c.sigma)
+                .join(numbered, numbered.c.seq == table.c.seq)
+                .where(*ours, or_(number % step == 0, number == 1, number == games))
+                .order_by(number)
+            ).all()
+        return [(row.number, row.seq, Rating.from_hex(row.mu, row.sigma)) for row in rows]
+
+    def recent(self, season: StoredSeason, games: int) -> dict[int, list[float]]:
+        """Each version's mu after the last of its games, at most so many, the oldest first."""
         table, ratings = schema.game_seats, schema.ratings
-        # One value, so that it is looked up once for each version: through the index, not over
-        # all games.
-        then = (
-            select(table.c.mu + " " + table.c.sigma)
+        last = (
+            select(table.c.seq, table.c.mu)
             .where(table.c.version_id == ratings.c.version_id, table.c.season_id == season.id)
             .order_by(table.c.seq.desc())
-            .limit(1)
-            .offset(games)
+            .limit(games)
             .correlate(ratings)
-            .scalar_subquery()
+            .subquery()
         )
-        query = select(ratings.c.version_id, then.label("then")).where(
-            ratings.c.season_id == season.id, ratings.c.games > games
+        # One text for each version, so that its games are looked up through the index, and only
+        # these; they are put in order below, since aggregates promise none.
+        word = cast(last.c.seq, String) + " " + last.c.mu
+        text = select(func.aggregate_strings(word, ",")).scalar_subquery()
+        query = select(ratings.c.version_id, text.label("words")).where(
+            ratings.c.season_id == season.id
         )
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return {row.version_id: Rating.from_hex(*row.then.split()) for row in rows}
+        return {row.version_id: _in_order(row.words) for row in rows}
 
     def refold(
         self, season: StoredSeason, parameters: RatingParameters | None = None
@@ -113,10 +154,23 @@ class Ratings:
                 tallies |= _folded(parameters or season.season.rating, tallies, game)
         return tallies
 
-    def differences(
-        self, season: StoredSeason, *, records: bool = False, limit: int = 20
-    ) -> list[str]:
-        """The differences of a season's stored ratings and results from those of its games.
+    def audit(self, season: StoredSeason) -> Audit:
+        """Compare the fold over the season's games with that of the package `trueskill`."""
+        with self._database.read() as connection:
+            return audit(
+                season.season.rating,
+                (
+                    GameOutcome(
+                        game.seq,
+                        tuple(seat.version_id for seat in game.seats),
+                        tuple(seat.placement for seat in game.seats),
+                    )
+                    for game in rated_games(connection, season)
+                ),
+            )
+
+    def differences(self, season: StoredSeason, *, records: bool = False) -> list[str]:
+        """The first differences of a season's stored ratings and results from those of its games.
 
         `records` also re-runs every record, which takes milliseconds for each.
         """
@@ -128,13 +182,13 @@ class Ratings:
             for game in rated_games(connection, season):
                 tallies |= _folded(season.season.rating, tallies, game)
                 found += _seat_differences(game, tallies)
-                if len(found) >= limit:
-                    return found[:limit]
+                if len(found) >= _MOST_DIFFERENCES:
+                    return found[:_MOST_DIFFERENCES]
             for version in sorted(stored.keys() | tallies.keys()):
                 found += _tally_differences(version, stored.get(version), tallies.get(version))
             if records:
-                found += _record_differences(connection, season, limit)
-        return found[:limit]
+                found += _record_differences(connection, season, _MOST_DIFFERENCES)
+        return found[:_MOST_DIFFERENCES]
 
     def rewrite(self, season: StoredSeason) -> int:
         """Replace everything that is computed from the season's games; returns their number.
@@ -159,6 +213,11 @@ class Ratings:
             words = f"{len(played)} games, by {METHOD}"
             note(connection, now(connection), AuditKind.REWRITTEN, season.name, words)
         return len(played)
+
+
+def _in_order(words: str) -> list[float]:
+    pairs = (word.split(" ") for word in words.split(","))
+    return [float.fromhex(mu) for _, mu in sorted((int(seq), mu) for seq, mu in pairs)]
 
 
 def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedGame]:
@@ -233,13 +292,14 @@ def _bits(rating: Rating) -> str:
 def _record_differences(connection: Connection, season: StoredSeason, limit: int) -> list[str]:
     games, jobs = schema.games, schema.jobs
     rows = connection.execute(
-        select(games.c.seq, games.c.game_id, games.c.record, games.c.job_id, jobs.c.seed)
+        select(games, jobs.c.number)
         .join(jobs, jobs.c.id == games.c.job_id)
         .where(games.c.season_id == season.id)
         .order_by(games.c.seq)
         .execution_options(yield_per=200)
     )
     found: list[str] = []
+    seed = seed_of(connection, season.id)
     for row in rows:
         try:
             record = GameRecord.from_json(row.record)
@@ -247,8 +307,11 @@ def _record_differences(connection: Connection, season: StoredSeason, limit: int
         except InvalidRecord as error:
             found.append(f"game {row.game_id}: the record is wrong: {error}")
             continue
-        if (record.game_id, record.seed.hex()) != (row.game_id, row.seed):
+        its_seed = game_seed(seed, row.number, row.attempt - 1)
+        if record.game_id != row.game_id:
             found.append(f"game {row.game_id}: the record is another game's")
+        elif record.seed != its_seed:
+            found.append(f"game {row.game_id}: its seed does not follow from the season's")
         elif seat_results(record, lineup_of(connection, row.job_id)) != _seats_of(
             connection, row.seq
         ):

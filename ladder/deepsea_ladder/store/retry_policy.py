@@ -1,19 +1,21 @@
-"""The store's limits of retries.
+"""The store's limits of retries and strikes.
 
-Invariant: these counts never change a rating; they decide what is retried, and when the operator
-must look.
+Invariant: these counts never change a rating; they decide what is retried, who gets no more games,
+and when the operator must look.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from deepsea_ladder.strikes import StrikeRules
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Numbers that an operator may choose."""
+    """The limits; these are those of every ladder."""
 
     failures: int = 5
     """Failures after which a job is quarantined: void games, refused results, dead workers."""
-    strikes: int = 3
-    """Games in a row in which a bot did not start or crashed, after which it is disabled."""
+    strikes: StrikeRules = field(default_factory=StrikeRules)
+    """When a bot is disabled."""

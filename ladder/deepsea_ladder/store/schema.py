@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 REVISION: Final = "0001"
@@ -63,8 +64,8 @@ bots = Table(
     Column("version", Integer, nullable=False),  # the number of the version that plays
     Column("state", String(16), nullable=False),
     Column("reason", Text),  # why it is not active
-    Column("strikes", Integer, nullable=False),  # games in a row in which it was not there
     Column("created_at", BigInteger, nullable=False),
+    # When it was submitted, taken out or enabled: earlier games are no strikes.
     Column("changed_at", BigInteger, nullable=False),
 )
 
@@ -72,7 +73,7 @@ archives = Table(
     "archives",
     metadata,
     Column("digest", _Digest, primary_key=True),  # of the files, not of the packed bytes
-    Column("content", LargeBinary, nullable=False),
+    Column("content", LargeBinary, nullable=False),  # zlib of the packed files
 )
 
 bot_versions = Table(
@@ -93,9 +94,14 @@ seasons = Table(
     Column("name", _Name, nullable=False, unique=True),
     Column("settings", Text, nullable=False),
     Column("seed", _Digest, nullable=False),  # a secret until the season is closed
+    Column("tournament", Text),  # what it was opened for, as its JSON
     Column("method", _Name, nullable=False),  # the arithmetic that its ratings were made with
     Column("created_at", BigInteger, nullable=False),
     Column("closed_at", BigInteger),
+    # Until then strangers see nothing of it; never changed.
+    Column("embargo_until", BigInteger),
+    Column("place", Integer, nullable=False),  # the last one of its chain
+    Column("head", _Digest, nullable=False),  # at that place
 )
 
 jobs = Table(
@@ -107,9 +113,8 @@ jobs = Table(
     Column("rotation", Integer, nullable=False),  # counted up in the season
     Column("shift", Integer, nullable=False),  # which game of its rotation, from 0
     Column("game_id", String(80), nullable=False, unique=True),
-    Column("seed", _Digest, nullable=False),
     Column("status", String(16), nullable=False),
-    Column("attempt", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),
     Column("owner", Text),  # of the lease
     Column("until", BigInteger),
@@ -135,13 +140,20 @@ job_seats = Table(
 attempts = Table(
     "attempts",
     metadata,
-    Column("job_id", _Id, ForeignKey("jobs.id"), primary_key=True),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("job_id", _Id, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),  # the lease, from 1
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # the job's
     Column("owner", Text, nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("ended_at", BigInteger),
     Column("ended", String(16)),
+    Column("seat", Integer),  # of a void game: who was asked when it became void
     Column("note", Text),
+    # Counted up in a season over its games, and its attempts that ended without a result: the
+    # order in which outsiders see them.
+    Column("place", Integer),
+    Column("head", _Digest),  # of the season's chain, where there is a place
+    UniqueConstraint("season_id", "place"),
 )
 
 games = Table(
@@ -152,8 +164,12 @@ games = Table(
     Column("job_id", _Id, ForeignKey("jobs.id"), nullable=False, unique=True),
     Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
     Column("game_id", String(80), nullable=False, unique=True),
+    Column("attempt", Integer, nullable=False),  # the lease that it was played under
+    Column("place", Integer, nullable=False),  # as that of an attempt without a result
+    Column("head", _Digest, nullable=False),
     Column("played_at", BigInteger, nullable=False),
     Column("record", Text, nullable=False),
+    UniqueConstraint("season_id", "place"),
     Index(None, "season_id", "seq"),
 )
 
@@ -173,6 +189,16 @@ game_seats = Table(
     Column("mu", _Hex, nullable=False),  # after the game
     Column("sigma", _Hex, nullable=False),
     Index(None, "version_id", "season_id", "seq"),
+)
+FAULTY: Final = game_seats.c.faults > text("0")
+"""Seats with faults. With a literal: SQLite uses a partial index for the very words of it alone."""
+Index(
+    "ix_game_seats_faulty",
+    game_seats.c.version_id,
+    game_seats.c.season_id,
+    game_seats.c.seq,
+    sqlite_where=FAULTY,
+    postgresql_where=FAULTY,
 )
 
 # What bots left of games with faults of their own; only of the newest ones of each bot.

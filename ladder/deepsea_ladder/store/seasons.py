@@ -1,33 +1,53 @@
 """Seasons: their settings, which never change, and their secret seeds.
 
-Invariants: game number n of a season has the seed `game_seed(season's seed, n)`; the commitment
-to the season's seed is shown when it opens and the seed when it is closed, so that the games'
-seeds cannot have been chosen later; a closed season gets no new games.
+Invariants: game n of a season has the seed `game_seed(season's seed, n)`, and after k leases
+without a result `game_seed(season's seed, n, k)`; the commitment to the season's seed is shown when
+it opens, and the seed when it is closed and its last game has ended, so that the games' seeds
+cannot have been chosen later; a closed season gets no new games.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Row, insert, select, update
+from functools import lru_cache
+from typing import Final
 
-from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model import AuditKind, JobStatus, StoredSeason
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from deepsea_ladder.errors import NotOnLadder, SeasonError, StoreDamaged, StoreError
+from deepsea_ladder.model import AttemptEnd, AuditKind, ClosedSeason, JobStatus, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.job_transitions import SEASON_CLOSED
+from deepsea_ladder.store.embargo import embargoed, visible
+from deepsea_ladder.store.job_transitions import SEASON_CLOSED, end_attempt, give_back
+from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
+
+_BY_ID: Final = select(schema.seasons).where(schema.seasons.c.id == bindparam("season"))
+_SEED: Final = select(schema.seasons.c.seed).where(schema.seasons.c.id == bindparam("season"))
 
 
 class Seasons:
     """The seasons of a ladder."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, public: bool = False) -> None:
         self._database = database
+        self._public = public
 
-    def open(self, season: Season, seed: bytes) -> StoredSeason:
-        """Add a season; `seed` is 32 bytes of true randomness that nobody else knows."""
+    def open(
+        self,
+        season: Season,
+        seed: bytes,
+        tournament: str | None = None,
+        embargo_until: int | None = None,
+    ) -> StoredSeason:
+        """Add a season; `seed` is 32 bytes of true randomness that nobody else knows.
+
+        tournament     what it is opened for, if not for rated games
+        embargo_until  when strangers may see its results, in milliseconds since 1970
+        """
         if len(seed) != SEED_BYTES:
             raise StoreError(f"a season's seed has {SEED_BYTES} bytes, not {len(seed)}")
         table = schema.seasons
@@ -35,13 +55,19 @@ class Seasons:
             if connection.execute(select(table.c.id).where(table.c.name == season.name)).first():
                 raise StoreError(f"there is a season {season.name!r} already; choose another name")
             at = now(connection)
+            if embargo_until is not None and embargo_until <= at:
+                raise StoreError("an embargo ends in the future: that time is over")
             connection.execute(
                 insert(table).values(
                     name=season.name,
                     settings=season.to_json(),
                     seed=seed.hex(),
+                    tournament=tournament,
                     method=METHOD,
                     created_at=at,
+                    embargo_until=embargo_until,
+                    place=0,
+                    head=commitment(seed),
                 )
             )
             note(
@@ -51,64 +77,106 @@ class Seasons:
                 season.name,
                 f"opened; commitment {commitment(seed)}",
             )
-            return _get(connection, season.name)
+            return _get(connection, season.name, public=False)
 
-    def close(self, name: str) -> str:
-        """Close a season; returns its seed in hex. Games that are being played still count."""
-        table = schema.seasons
+    def close(self, name: str) -> ClosedSeason:
+        """Close a season. Games that are being played still count: until they have ended, the seed
+        remains a secret, and `close` is to be called again."""
+        table, jobs = schema.seasons, schema.jobs
         with self._database.write() as connection:
-            stored = _get(connection, name)
+            stored = _get(connection, name, public=self._public)
             at = now(connection)
             if stored.closed_at is None:
                 connection.execute(
                     update(table).where(table.c.id == stored.id).values(closed_at=at)
                 )
                 connection.execute(
-                    update(schema.jobs)
-                    .where(
-                        schema.jobs.c.season_id == stored.id,
-                        schema.jobs.c.status == JobStatus.TODO,
-                    )
+                    update(jobs)
+                    .where(jobs.c.season_id == stored.id, jobs.c.status == JobStatus.TODO)
                     .values(status=JobStatus.CANCELLED, note=SEASON_CLOSED)
                 )
                 note(connection, at, AuditKind.SEASON, name, "closed")
-            query = select(table.c.seed).where(table.c.id == stored.id)
-            return str(connection.execute(query).scalar_one())
+            leased = select(jobs).where(
+                jobs.c.season_id == stored.id, jobs.c.status == JobStatus.LEASED
+            )
+            in_play = 0
+            for job in connection.execute(leased).all():
+                if job.until > at:
+                    in_play += 1
+                else:
+                    words = f"the lease of {job.owner} expired"
+                    end_attempt(connection, job, job.attempt, AttemptEnd.EXPIRED, words, at)
+                    give_back(connection, job)  # which cancels it
+            seed = None if in_play else seed_of(connection, stored.id).hex()
+            return ClosedSeason(seed, in_play)
 
     def get(self, name: str) -> StoredSeason:
         """The season of that name; `StoreError` naming those that there are."""
         with self._database.read() as connection:
-            return _get(connection, name)
+            return _get(connection, name, public=self._public)
+
+    def revealed_seed(self, season: StoredSeason) -> str | None:
+        """The seed of a season that is closed, in hex; None while it is open."""
+        if season.closed_at is None:
+            return None
+        with self._database.read() as connection:
+            return seed_of(connection, season.id).hex()
 
     def all(self) -> list[StoredSeason]:
         """Every season, the oldest first."""
         with self._database.read() as connection:
-            rows = connection.execute(select(schema.seasons).order_by(schema.seasons.c.id))
-            return [_season(row) for row in rows]
+            query = select(schema.seasons).where(visible(public=self._public))
+            return [_season(row) for row in connection.execute(query.order_by(schema.seasons.c.id))]
+
+    def embargoed(self) -> list[StoredSeason]:
+        """Seasons that strangers may know of, but not look at yet; the oldest first."""
+        with self._database.read() as connection:
+            query = select(schema.seasons).where(embargoed()).order_by(schema.seasons.c.id)
+            return [_season(row) for row in connection.execute(query)]
 
 
-def by_id(connection: Connection, season_id: int) -> StoredSeason:
-    """The season with that id."""
-    query = select(schema.seasons).where(schema.seasons.c.id == season_id)
-    return _season(connection.execute(query).one())
+def by_id(connection: Connection, season_id: int) -> tuple[StoredSeason, bytes]:
+    """The season with that id, and its secret."""
+    row = connection.execute(_BY_ID, {"season": season_id}).one()
+    return _season(row), bytes.fromhex(row.seed)
 
 
-def _get(connection: Connection, name: str) -> StoredSeason:
-    table = schema.seasons
-    row = connection.execute(select(table).where(table.c.name == name)).first()
+def seed_of(connection: Connection, season_id: int) -> bytes:
+    """A season's secret, from which the seeds of its games are made."""
+    return bytes.fromhex(connection.execute(_SEED, {"season": season_id}).scalar_one())
+
+
+def _get(connection: Connection, name: str, *, public: bool) -> StoredSeason:
+    table, seen = schema.seasons, visible(public=public)
+    row = connection.execute(select(table).where(table.c.name == name, seen)).first()
     if row is None:
-        names = connection.execute(select(table.c.name).order_by(table.c.id)).scalars().all()
+        query = select(table.c.name).where(seen).order_by(table.c.id)
+        names = connection.execute(query).scalars().all()
         known = f"there are {', '.join(names)}" if names else "there are none yet"
-        raise StoreError(f"there is no season {name!r}; {known}")
+        raise NotOnLadder(f"there is no season {name!r}; {known}")
     return _season(row)
 
 
 def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
+    try:
+        season, seed = _settings(row.settings), bytes.fromhex(row.seed)
+    except (SeasonError, ValueError, TypeError) as error:
+        raise StoreDamaged(f"season {quoted(row.name, 40)} is damaged: {error}") from None
     return StoredSeason(
         id=row.id,
-        season=Season.from_json(row.settings),
-        commitment=commitment(bytes.fromhex(row.seed)),
+        season=season,
+        commitment=commitment(seed),
         method=row.method,
         created_at=row.created_at,
         closed_at=row.closed_at,
+        place=row.place,
+        head=row.head,
+        tournament=row.tournament,
+        embargo_until=row.embargo_until,
     )
+
+
+@lru_cache(maxsize=32)
+def _settings(text: str) -> Season:
+    """The settings, read once: they never change, and every result is compared with them."""
+    return Season.from_json(text)

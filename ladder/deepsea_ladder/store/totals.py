@@ -23,23 +23,31 @@ _KEY: Final[dict[Any, Any]] = {
 _VALUES: Final[dict[Any, Any]] = {
     column: bindparam(column.name) for column in _ratings.c if column not in _KEY
 }
-_INSERT = insert(_ratings).values(_KEY | _VALUES)
-_UPDATE = update(_ratings).where(*(column == key for column, key in _KEY.items())).values(_VALUES)
+_INSERT: Final = insert(_ratings).values(_KEY | _VALUES)
+_UPDATE: Final = (
+    update(_ratings).where(*(column == key for column, key in _KEY.items())).values(_VALUES)
+)
+_OF_SEASON: Final = select(_ratings).where(_ratings.c.season_id == bindparam("season"))
+_OF_VERSIONS: Final = _OF_SEASON.where(
+    _ratings.c.version_id.in_(bindparam("versions", expanding=True))
+)
+_LAST_SEQ: Final = select(func.max(schema.games.c.seq))
 
 
 def last_seq(connection: Connection) -> int:
     """The number of the last game; only the writer may count on it."""
-    return connection.execute(select(func.max(schema.games.c.seq))).scalar() or 0
+    return connection.execute(_LAST_SEQ).scalar() or 0
 
 
 def read_tallies(
     connection: Connection, season: StoredSeason, versions: Sequence[int] | None = None
 ) -> dict[int, RatingTotals]:
     """The tallies of a season, or of some versions in it; who has not played has none."""
-    query = select(_ratings).where(_ratings.c.season_id == season.id)
-    if versions is not None:
-        query = query.where(_ratings.c.version_id.in_(versions))
-    return {row.version_id: _tally(row) for row in connection.execute(query)}
+    if versions is None:
+        rows = connection.execute(_OF_SEASON, {"season": season.id})
+    else:
+        rows = connection.execute(_OF_VERSIONS, {"season": season.id, "versions": versions})
+    return {row.version_id: _tally(row) for row in rows}
 
 
 def write_tallies(

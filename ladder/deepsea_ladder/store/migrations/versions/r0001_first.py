@@ -37,7 +37,6 @@ def upgrade() -> None:
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("reason", sa.Text),
-        sa.Column("strikes", sa.Integer, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("changed_at", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_bots"),
@@ -68,9 +67,13 @@ def upgrade() -> None:
         sa.Column("name", _NAME, nullable=False),
         sa.Column("settings", sa.Text, nullable=False),
         sa.Column("seed", _DIGEST, nullable=False),
+        sa.Column("tournament", sa.Text),
         sa.Column("method", _NAME, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("closed_at", sa.BigInteger),
+        sa.Column("embargo_until", sa.BigInteger),
+        sa.Column("place", sa.Integer, nullable=False),
+        sa.Column("head", _DIGEST, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_seasons"),
         sa.UniqueConstraint("name", name="uq_seasons_name"),
     )
@@ -82,7 +85,6 @@ def upgrade() -> None:
         sa.Column("rotation", sa.Integer, nullable=False),
         sa.Column("shift", sa.Integer, nullable=False),
         sa.Column("game_id", sa.String(80), nullable=False),
-        sa.Column("seed", _DIGEST, nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("attempt", sa.Integer, nullable=False),
         sa.Column("failures", sa.Integer, nullable=False),
@@ -124,15 +126,21 @@ def upgrade() -> None:
     )
     op.create_table(
         "attempts",
-        sa.Column("job_id", _ID, nullable=False),
-        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("job_id", _ID, autoincrement=False, nullable=False),
+        sa.Column("attempt", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("season_id", _ID, nullable=False),
         sa.Column("owner", sa.Text, nullable=False),
         sa.Column("since", sa.BigInteger, nullable=False),
         sa.Column("ended_at", sa.BigInteger),
         sa.Column("ended", sa.String(16)),
+        sa.Column("seat", sa.Integer),
         sa.Column("note", sa.Text),
+        sa.Column("place", sa.Integer),
+        sa.Column("head", _DIGEST),
         sa.PrimaryKeyConstraint("job_id", "attempt", name="pk_attempts"),
+        sa.UniqueConstraint("season_id", "place", name="uq_attempts_season_id_place"),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_attempts_job_id"),
+        sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_attempts_season_id"),
     )
     op.create_table(
         "games",
@@ -140,11 +148,15 @@ def upgrade() -> None:
         sa.Column("job_id", _ID, nullable=False),
         sa.Column("season_id", _ID, nullable=False),
         sa.Column("game_id", sa.String(80), nullable=False),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("place", sa.Integer, nullable=False),
+        sa.Column("head", _DIGEST, nullable=False),
         sa.Column("played_at", sa.BigInteger, nullable=False),
         sa.Column("record", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("seq", name="pk_games"),
         sa.UniqueConstraint("job_id", name="uq_games_job_id"),
         sa.UniqueConstraint("game_id", name="uq_games_game_id"),
+        sa.UniqueConstraint("season_id", "place", name="uq_games_season_id_place"),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_games_job_id"),
         sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_games_season_id"),
     )
@@ -171,6 +183,13 @@ def upgrade() -> None:
     )
     op.create_index(
         "ix_game_seats_version_id_season_id_seq", "game_seats", ["version_id", "season_id", "seq"]
+    )
+    op.create_index(
+        "ix_game_seats_faulty",
+        "game_seats",
+        ["version_id", "season_id", "seq"],
+        sqlite_where=sa.text("faults > 0"),
+        postgresql_where=sa.text("faults > 0"),
     )
     op.create_table(
         "game_logs",

@@ -1,0 +1,184 @@
+"""The chain of a season: a line for each game, hashed one after another (docs/records.md).
+
+Invariants: head 0 is the commitment to the season's seed; each game and each attempt without a
+result has a place, from 1 and without gaps, and head n is SHA-256 of head n-1 and of the SHA-256
+of line n; a line holds nothing that changes later, and no fractions, so its canonical JSON has one
+form; ratings stand beside it, since they may be computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from deepsea_ladder.errors import ChainBroken, NotAChain, StoreDamaged
+from deepsea_ladder.model import BotVersion, LostAttempt, StoredGame, StoredSeason
+from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
+
+Line = dict[str, Any]
+"""What is public of one place of a season: JSON without fractions."""
+
+BESIDE: Final = ("head", "ratings")
+"""Keys of an exported line that are not hashed."""
+
+
+def opening(season: StoredSeason, seed: str | None) -> Line:
+    """Line 0 of a season's export; it is not hashed, its head is the commitment."""
+    return {
+        "place": 0,
+        "season": season.name,
+        "opened_at": time_text(season.created_at),
+        "commitment": season.commitment,
+        "seed": seed,
+        "head": season.commitment,
+    }
+
+
+def game_line(game: StoredGame) -> Line:
+    """The line of a game; `StoreDamaged` if its record is no JSON."""
+    try:
+        record = json.loads(game.record)
+    except (ValueError, RecursionError) as error:
+        raise StoreDamaged(f"game {game.game_id}: its record is no JSON: {error}") from None
+    return {
+        "place": game.place,
+        "season": game.season,
+        "game_id": game.game_id,
+        "attempt": game.attempt,
+        "ended": "done",
+        "seq": str(game.seq),
+        "played_at": time_text(game.played_at),
+        "seats": [
+            {
+                **_bot(seat.version),
+                "points": seat.result.points,
+                "placement": seat.result.placement,
+                "decisions": seat.result.decisions,
+                "faults": seat.result.faults,
+                "forfeit": seat.result.forfeit,
+            }
+            for seat in game.seats
+        ],
+        "record": record,
+    }
+
+
+def lost_line(season: str, lost: LostAttempt) -> Line:
+    """The line of an attempt without a result."""
+    return {
+        "place": lost.place,
+        "season": season,
+        "game_id": lost.game_id,
+        "attempt": lost.attempt,
+        "ended": str(lost.ended),
+        "ended_at": time_text(lost.ended_at),
+        "reason": lost.reason,
+        "asked_seat": lost.seat,
+        "seats": [_bot(version) for version in lost.lineup],
+    }
+
+
+def _bot(version: BotVersion) -> Line:
+    return {
+        "bot": version.bot,
+        "version": version.number,
+        "author": version.author,
+        "digest": version.digest,
+    }
+
+
+def time_text(ms: int) -> str:
+    """A time of the store, in RFC 3339 with milliseconds."""
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    return time.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def canonical(line: Line) -> bytes:
+    """The line's canonical JSON (RFC 8785): sorted keys, no spaces, UTF-8."""
+    text = json.dumps(
+        line, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+    return text.encode()
+
+
+def next_head(head: str, line: Line) -> str:
+    """The head after a line, in hex."""
+    told = hashlib.sha256(canonical(line)).digest()
+    return hashlib.sha256(bytes.fromhex(head) + told).hexdigest()
+
+
+class Link(NamedTuple):
+    """A place of a season's chain, as an export has it."""
+
+    season: str
+    place: int
+    head: str
+    is_game: bool
+
+
+def follow(lines: Iterable[str]) -> Iterator[Link]:
+    """Check an export, which may have several seasons, line by line.
+
+    Raises `NotAChain` for a line that is none of an export, `ChainBroken` for one that was changed,
+    or does not follow from those before it.
+    """
+    seasons: dict[str, _Follower] = {}
+    for number, text in enumerate(lines, 1):
+        try:
+            line = json.loads(text)
+            season, place, head = line["season"], line["place"], line["head"]
+            if place == 0:
+                if season in seasons:
+                    raise ChainBroken(f"season {season!r} begins twice")
+                seasons[season] = _Follower(line)
+            elif season in seasons:
+                seasons[season].follow(line)
+            else:
+                raise ChainBroken(f"season {season!r} does not begin with place 0")
+        except ChainBroken as broken:
+            raise ChainBroken(f"line {number}: {broken}") from None
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise NotAChain(f"line {number} is none of an export") from None
+        yield Link(season, place, head, line.get("ended") == "done")
+
+
+class _Follower:
+    """Follows the chain of one season from its line 0."""
+
+    def __init__(self, line: Line) -> None:
+        self._head, self._place = line["commitment"], 0
+        self._lost: dict[str, set[int]] = {}
+        if line["head"] != self._head or len(bytes.fromhex(self._head)) != SEED_BYTES:
+            raise ChainBroken("head 0 is not the season's commitment")
+        self._seed = None if line["seed"] is None else bytes.fromhex(line["seed"])
+        if self._seed is not None and commitment(self._seed) != self._head:
+            raise ChainBroken("the seed is not the one that the season committed to")
+
+    def follow(self, line: Line) -> None:
+        """Check the next line."""
+        if line["place"] != self._place + 1:
+            raise ChainBroken(f"place {line['place']} follows on {self._place}")
+        told = {key: value for key, value in line.items() if key not in BESIDE}
+        head = next_head(self._head, told)
+        if head != line["head"]:
+            raise ChainBroken(f"place {line['place']}: its head is {line['head']}, not {head}")
+        self._head, self._place = head, line["place"]
+        lost = self._lost.setdefault(line["game_id"], set())
+        if line["ended"] != "done":
+            lost.add(line["attempt"])
+            return
+        where, record = f"place {line['place']}, game {line['game_id']}", line["record"]
+        if missing := set(range(line["attempt"])) - lost:
+            raise ChainBroken(f"{where}: there is no line of attempt {min(missing)}")
+        seats = [(f"{seat['bot']} v{seat['version']}", seat["digest"]) for seat in line["seats"]]
+        if record["game_id"] != line["game_id"] or seats != [
+            (seat["name"], seat["digest"]) for seat in record["seats"]
+        ]:
+            raise ChainBroken(f"{where}: the record is another game's")
+        if self._seed is not None:
+            number = int(line["game_id"].removeprefix(f"{line['season']}-"))
+            if record["seed"] != game_seed(self._seed, number, line["attempt"]).hex():
+                raise ChainBroken(f"{where}: its seed does not follow from the season's")

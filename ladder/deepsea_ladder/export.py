@@ -1,0 +1,40 @@
+"""Everything that outsiders may see of a season: its games and its attempts without a result.
+
+Invariant: an export is of the moment at which it began; every line is there, in the order of the
+chain, and has the chain's head.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator
+from itertools import takewhile
+
+from deepsea_ladder.chain import Line, game_line, lost_line, opening
+from deepsea_ladder.model import LostAttempt, StoredGame, StoredSeason
+from deepsea_ladder.store import Store
+
+_Entry = StoredGame | LostAttempt
+
+
+def export_lines(store: Store, season: StoredSeason) -> Iterator[str]:
+    """The season as JSON Lines: its opening, then a line for each place."""
+    season = store.seasons.get(season.name)  # as it is now: what comes later is left out
+    yield _text(opening(season, store.seasons.revealed_seed(season)))
+    games: Iterator[_Entry] = store.history.games(season)
+    lost: Iterator[_Entry] = store.queue.lost(season)
+    entries = heapq.merge(games, lost, key=lambda entry: entry.place)
+    for entry in takewhile(lambda entry: entry.place <= season.place, entries):
+        yield _text(_line(season, entry))
+
+
+def _line(season: StoredSeason, entry: _Entry) -> Line:
+    if isinstance(entry, LostAttempt):
+        return {**lost_line(season.name, entry), "head": entry.head}
+    ratings = [{"mu": seat.rating.mu, "sigma": seat.rating.sigma} for seat in entry.seats]
+    return {**game_line(entry), "ratings": ratings, "head": entry.head}
+
+
+def _text(line: Line) -> str:
+    return json.dumps(line, ensure_ascii=False) + "\n"

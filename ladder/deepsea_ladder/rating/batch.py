@@ -1,0 +1,208 @@
+"""The batch rating: all games of a season at once, by expectation propagation.
+
+Invariants: pure; the same model as the fold, without drift (tau is not used), so that games have no
+order: the result is where messages no longer change, and games are taken in an order that follows
+from what they are, so other orders give the same bits; void games say nothing; only the arithmetic
+of `gaussian.py`.
+
+The fold keeps of each game what it said in view of the games before it. Here each game is taken out
+of the ratings, says again what it says in view of all others, and is put back; some sweeps over all
+games later nothing changes any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+from typing import Final
+
+from deepsea_ladder.errors import RatingError
+from deepsea_ladder.rating.factor_graph import settle
+from deepsea_ladder.rating.joint import Ties, add_ties
+from deepsea_ladder.rating.trueskill_fold import (
+    GameOutcome,
+    Rating,
+    RatingParameters,
+    seats_by_placement,
+)
+
+SETTLED: Final = 1e-8
+"""Ratings have settled if a sweep changes no mu and no sigma by more, in a newcomer's sigma."""
+MOST_SWEEPS: Final = 100
+"""Eight to ten are enough as a rule, fifteen if few bots meet often."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRatings:
+    """Ratings that no order of the games changes."""
+
+    ratings: dict[int, Rating]
+    """By player, of those who played. sigma is that of one rating, as the fold has it; two bots
+    are compared by `joint.py`."""
+    ties: Ties
+    """How firmly the games tie each two players together."""
+    sweeps: int
+    settled: bool
+
+
+class _Group:
+    """Players that met, at one table or through others."""
+
+    __slots__ = ("centre", "players")
+
+    def __init__(self, players: list[int]) -> None:
+        self.players = players
+        self.centre = 0.0
+        """A newcomer's mu, on the scale of its players' and games' messages."""
+
+
+class _Game:
+    """A game's players, the winner first, and the messages that it keeps between sweeps."""
+
+    __slots__ = ("difference_p", "difference_q", "p", "players", "q", "shared")
+
+    def __init__(self, players: tuple[int, ...], shared: tuple[bool, ...]) -> None:
+        self.players = players
+        self.shared = shared
+        # Normal distributions as in factor_graph.py.
+        self.p, self.q = [0.0] * len(players), [0.0] * len(players)
+        self.difference_p, self.difference_q = [0.0] * len(shared), [0.0] * len(shared)
+
+
+def batch_ratings(
+    parameters: RatingParameters,
+    games: Iterable[GameOutcome],
+    *,
+    settled: float = SETTLED,
+    most_sweeps: int = MOST_SWEEPS,
+) -> BatchRatings:
+    """Rate the players of these games, in whatever order they come.
+
+    Raises `RatingError` for a game with invalid placements or one bot in two seats.
+    """
+    played = _prepared(games)
+    players = sorted({player for game in played for player in game.players})
+    prior = 1.0 / (parameters.sigma * parameters.sigma)
+    p, q = dict.fromkeys(players, prior), dict.fromkeys(players, 0.0)
+    groups = [_Group(members) for members in _connected(players, played)]
+    beta_squared = parameters.beta * parameters.beta
+    margin = parameters.draw_margin
+    shown = _ratings(groups, p, q)
+    change, sweeps = 0.0, 0
+    while played and sweeps < most_sweeps:
+        for game in played:
+            _put_back(game, p, q, beta_squared, margin)
+        for group in groups:
+            _centre(group, p, q, prior)
+        before, shown = shown, _ratings(groups, p, q)
+        sweeps += 1
+        change = max(_distance(shown[player], before[player]) for player in players)
+        if change <= settled * parameters.sigma:
+            break
+    ties: Ties = {}
+    for game in played:
+        add_ties(ties, game.players, game.difference_p, beta_squared)
+    return BatchRatings(
+        {
+            player: Rating(parameters.mu + shown[player].mu, shown[player].sigma)
+            for player in players
+        },
+        ties,
+        sweeps,
+        change <= settled * parameters.sigma,
+    )
+
+
+def _prepared(games: Iterable[GameOutcome]) -> list[_Game]:
+    """The games that count, in an order of their own."""
+    found = []
+    for game in games:
+        if game.void:
+            continue
+        game.check_players()
+        if not 2 <= len(game.players) == len(game.placements):
+            raise RatingError(
+                f"game {game.sequence}: {len(game.placements)} placements and "
+                f"{len(game.players)} players are no game of two or more"
+            )
+        order = seats_by_placement(game.placements)
+        found.append(
+            (
+                tuple(game.players[seat] for seat in order),
+                tuple(game.placements[a] == game.placements[b] for a, b in pairwise(order)),
+            )
+        )
+    return [_Game(*game) for game in sorted(found)]
+
+
+def _put_back(
+    game: _Game, p: dict[int, float], q: dict[int, float], beta_squared: float, margin: float
+) -> None:
+    """Take what a game says out of its players' ratings, and put back what it says now."""
+    others_p, others_q, own_p, own_q = [], [], [], []
+    for seat, player in enumerate(game.players):
+        precision, weighted = p[player] - game.p[seat], q[player] - game.q[seat]
+        share = 1.0 / (1.0 + beta_squared * precision)
+        others_p.append(precision)
+        others_q.append(weighted)
+        own_p.append(share * precision)
+        own_q.append(share * weighted)
+    seen_p, seen_q = settle(
+        own_p, own_q, game.shared, margin, game.difference_p, game.difference_q, rounds=1
+    )
+    for seat, player in enumerate(game.players):
+        share = 1.0 / (1.0 + beta_squared * seen_p[seat])
+        says_p, says_q = share * seen_p[seat], share * seen_q[seat]
+        game.p[seat], game.q[seat] = says_p, says_q
+        p[player], q[player] = others_p[seat] + says_p, others_q[seat] + says_q
+
+
+def _centre(group: _Group, p: dict[int, float], q: dict[int, float], prior: float) -> None:
+    """Move a newcomer's mu to the mean of the group's.
+
+    Games say nothing about a shift of all who meet, so this is where sweeps alone end too, but
+    a thousand of them later.
+    """
+    off, weight = 0.0, 0.0
+    for player in group.players:
+        off += q[player] / p[player] - group.centre
+        weight += 1.0 - prior / p[player]
+    shift = off / weight
+    group.centre += shift
+    for player in group.players:
+        q[player] += prior * shift
+
+
+def _connected(players: list[int], played: list[_Game]) -> list[list[int]]:
+    """The players in groups that met, at one table or through others."""
+    first = {player: player for player in players}
+
+    def leader(player: int) -> int:
+        while first[player] != player:
+            first[player] = first[first[player]]
+            player = first[player]
+        return player
+
+    for game in played:
+        for player in game.players[1:]:
+            one, other = sorted((leader(game.players[0]), leader(player)))
+            first[other] = one
+    groups: dict[int, list[int]] = {}
+    for player in players:
+        groups.setdefault(leader(player), []).append(player)
+    return list(groups.values())
+
+
+def _ratings(groups: list[_Group], p: dict[int, float], q: dict[int, float]) -> dict[int, Rating]:
+    """mu is counted from a newcomer's."""
+    return {
+        player: Rating(q[player] / p[player] - group.centre, sqrt(1.0 / p[player]))
+        for group in groups
+        for player in group.players
+    }
+
+
+def _distance(one: Rating, other: Rating) -> float:
+    return max(abs(one.mu - other.mu), abs(one.sigma - other.sigma))

@@ -1,0 +1,71 @@
+"""Reads versions of bots, with their bots and authors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, bindparam, select
+
+from deepsea_ladder.errors import StoreDamaged
+from deepsea_ladder.model import BotVersion
+from deepsea_ladder.store import schema
+
+_versions = schema.bot_versions
+_SELECT: Final[Select[Any]] = (
+    select(
+        _versions.c.id.label("version_id"),
+        _versions.c.number,
+        _versions.c.digest,
+        _versions.c.created_at.label("submitted_at"),
+        schema.bots.c.id.label("bot_id"),
+        schema.bots.c.name,
+        schema.bots.c.name_key,
+        schema.bots.c.state,
+        schema.bots.c.reason,
+        schema.bots.c.changed_at,
+        schema.bots.c.author_id,
+        schema.authors.c.name.label("author"),
+    )
+    .join(schema.bots, schema.bots.c.id == _versions.c.bot_id)
+    .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
+)
+_BY_ID: Final = _SELECT.where(_versions.c.id.in_(bindparam("ids", expanding=True)))
+_OF_JOB: Final = (
+    _SELECT.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
+    .where(schema.job_seats.c.job_id == bindparam("job"))
+    .order_by(schema.job_seats.c.seat)
+)
+
+
+def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
+    """The versions with these ids."""
+    rows = connection.execute(_BY_ID, {"ids": ids})
+    return {row.version_id: version_of(row) for row in rows}
+
+
+def versions_of(connection: Connection, job_id: int) -> tuple[BotVersion, ...]:
+    """The line-up of a job: the version in each seat."""
+    found = tuple(version_of(row) for row in connection.execute(_OF_JOB, {"job": job_id}))
+    if not found:
+        raise StoreDamaged(f"job {job_id} has no line-up")
+    return found
+
+
+def version_of(row: Row[Any]) -> BotVersion:
+    """The version in a row of `select_versions`."""
+    for name in (row.name, row.author):
+        if not isinstance(name, str):  # SQLite takes bytes too, and they would be printed
+            raise StoreDamaged(f"version {row.version_id}: the name {name!r} is not a text")
+    return BotVersion(
+        id=row.version_id,
+        bot=row.name,
+        author=row.author,
+        number=row.number,
+        digest=row.digest,
+        created_at=row.submitted_at,
+    )
+
+
+def select_versions() -> Select[Any]:
+    """Selects every version; the caller narrows it down."""
+    return _SELECT

@@ -1,0 +1,144 @@
+"""Who gets the seats of a ladder where some authors submit again and again; in a simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from deepsea_ladder.model import BotState, BotVersion, PairingQueue, RatedVersion, StoredSeason
+from deepsea_ladder.rating.forecast import LEARNT
+from deepsea_ladder.rating.totals import RatingTotals
+from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.season import Season
+from deepsea_rules.randomness import Stream, seed_from_text
+
+SEASON = StoredSeason(1, Season("s1"), "a commitment", "a method", 0, None, 0, "a head")
+
+
+@dataclass
+class Author:
+    """An author with one bot, and how well it plays."""
+
+    name: str
+    skill: float
+    after: int | None
+    """Submits a new version after so many games of the present one."""
+    version: int = 0
+    games: int = 0
+    came: int = 0
+    """The last rotation when the present version came."""
+    seats: int = 0
+
+
+@dataclass
+class Ladder:
+    """A ladder whose games take no time, as the matchmaker sees it. A version's rating has what
+    its games have told: it is its author's skill once it is no longer provisional."""
+
+    authors: list[Author]
+    rotations: list[frozenset[int]] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)
+    made: dict[int, Author] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for author in self.authors:
+            self.submit(author)
+
+    @property
+    def ratings(self) -> Ladder:
+        """Itself: a stand-in for the store."""
+        return self
+
+    @property
+    def queue(self) -> Ladder:
+        """Itself: a stand-in for the store."""
+        return self
+
+    def submit(self, author: Author) -> None:
+        """Add a version that has no games."""
+        author.version, author.games = len(self.made) + 1, 0
+        author.came = len(self.rotations)
+        self.made[author.version] = author
+
+    def entries(self, season: StoredSeason) -> list[RatedVersion]:
+        """What `Ratings` has of the present versions."""
+        parameters = season.season.rating
+        learnt = LEARNT / parameters.beta**2
+        found = []
+        for author in self.authors:
+            sigma = (1 / parameters.sigma**2 + learnt * author.games) ** -0.5
+            known = min(1.0, author.games / season.season.pairing.provisional_games)
+            mu = parameters.mu + known * (author.skill - parameters.mu)
+            version = BotVersion(author.version, author.name, author.name, 1, "", 0)
+            totals = RatingTotals(Rating(mu, sigma), games=author.games)
+            found.append(RatedVersion(version, totals, BotState.ACTIVE, None, is_current=True))
+        return found
+
+    def for_pairing(self, season: StoredSeason, lately: int, *, after: int = 0) -> PairingQueue:
+        """What `Queue` has of the rotations."""
+        newest = self.rotations[max(after, len(self.rotations) - lately) :]
+        return PairingQueue(
+            rotations=len(self.rotations),
+            lately=newest,
+            names={n: (self.made[n].name, self.made[n].name) for bots in newest for n in bots},
+            last_rotation={
+                author.version: self.last.get(author.version, author.came)
+                for author in self.authors
+            },
+            pending={},
+        )
+
+    def play(self, rotations: int, matchmaker: Matchmaker) -> None:
+        """Play some rotations; whoever wants to, submits again."""
+        for _ in range(rotations):
+            (rotation,) = matchmaker(4 * len(self.rotations), 4)
+            self.rotations.append(frozenset(rotation[0]))
+            for version in rotation[0]:
+                author = self.made[version]
+                self.last[version] = len(self.rotations)
+                author.games += len(rotation)
+                author.seats += 1
+            for author in self.authors:
+                if author.after is not None and author.games >= author.after:
+                    self.submit(author)
+
+
+def simulate(after: int | None, restless: int = 5, authors: int = 25) -> Ladder:
+    """A ladder that has settled, in which some authors then begin to submit again and again."""
+    chance = Stream(seed_from_text("authors"), "skill")
+    ladder = Ladder(
+        [Author(f"author-{n}", 15.0 + chance.uniform(200) / 10, None) for n in range(authors)]
+    )
+    matchmaker = Matchmaker(ladder, SEASON)
+    ladder.play(300, matchmaker)
+    for author in ladder.authors[:restless]:
+        author.after = after
+    ladder.play(300, matchmaker)
+    for author in ladder.authors:
+        author.seats = 0
+    ladder.play(1000, matchmaker)
+    return ladder
+
+
+@pytest.mark.parametrize("after", [None, 4, 12, 24])
+def test_five_of_25_authors_get_little_more_by_submitting_again_and_again(
+    after: int | None,
+) -> None:
+    """Their fair share is 20 %; it was 57 to 65 %."""
+    seats = [author.seats for author in simulate(after).authors]
+    assert 0.19 < sum(seats[:5]) / sum(seats) < 0.26
+    assert min(seats) > 0.75 * sum(seats) / len(seats)
+
+
+def test_a_newcomer_is_no_longer_provisional_at_once() -> None:
+    ladder = simulate(None)
+    newcomer = Author("newcomer", 25.0, None)
+    ladder.authors.append(newcomer)
+    ladder.submit(newcomer)
+    again = ladder.authors[0]
+    ladder.submit(again)
+    ladder.play(8, Matchmaker(ladder, SEASON))
+    assert newcomer.games >= SEASON.season.pairing.provisional_games
+    assert again.games >= SEASON.season.pairing.provisional_games

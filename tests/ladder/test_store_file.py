@@ -1,0 +1,156 @@
+"""A ladder's file and what lies beside it: leftovers, a clean end, a file that goes in mid-run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deepsea_bundle.atomic import put_in_place
+from deepsea_ladder import backup
+from deepsea_ladder.errors import StoreError, StoreGone
+from deepsea_ladder.store import Store
+from helpers import ladder
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """Where a ladder was when its process was killed: its log is still there, its file is not."""
+    place = tmp_path / "here" / "ladder.db"
+    place.parent.mkdir()
+    original = tmp_path / "original.db"
+    with Store.create(original) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
+        ladder.play_all(store, season)
+        for ending in ("-wal", "-shm"):
+            shutil.copy(f"{original}{ending}", f"{place}{ending}")
+    return place
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A backup of another ladder, with two games."""
+    with Store.create(tmp_path / "other.db") as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        ladder.play_all(store, season)
+        backup.back_up(store, tmp_path / "copy.db")
+    return tmp_path / "copy.db"
+
+
+def test_nothing_is_made_beside_the_log_of_another_ladder(killed: Path, copy: Path) -> None:
+    before = {path.name: path.read_bytes() for path in killed.parent.iterdir()}
+    words = r"ladder\.db-wal is there, .* of another ladder"
+    with pytest.raises(StoreError, match=words):
+        backup.restore(copy, str(killed))
+    with pytest.raises(StoreError, match=words):
+        Store.create(killed)
+    with Store.open(copy) as store, pytest.raises(StoreError, match=words):
+        backup.back_up(store, killed)
+    assert {path.name: path.read_bytes() for path in killed.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_each_leftover_alone_is_refused(tmp_path: Path, copy: Path, ending: str) -> None:
+    place = tmp_path / "place.db"
+    leftover = Path(f"{place}{ending}")
+    leftover.touch()
+    with pytest.raises(StoreError, match=f"place.db{ending} is there"):
+        backup.restore(copy, str(place))
+    leftover.unlink()
+    assert backup.restore(copy, str(place)) == 2
+
+
+def test_what_was_restored_is_looked_over_in_its_place(
+    tmp_path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place.db"
+
+    def put_and_damage(written: Path, target: Path) -> None:
+        put_in_place(written, target)
+        with target.open("r+b") as file:
+            file.seek(4096 * 3)
+            file.write(b"\xff" * 4096 * 4)
+
+    monkeypatch.setattr("deepsea_ladder.backup.put_in_place", put_and_damage)
+    with pytest.raises(StoreError, match=r"place\.db"):
+        backup.restore(copy, str(place))
+
+
+def test_a_clean_end_leaves_one_file_or_an_empty_log(target_file: Path) -> None:
+    log = Path(f"{target_file}-wal")
+    with Store.open(target_file) as store:
+        ladder.stocked(store)
+        assert log.stat().st_size > 0
+    assert not log.exists()
+    with Store.open(target_file) as reader:
+        assert len(reader.bots.all()) == 4
+        with Store.open(target_file) as store:
+            ladder.submit(store, "eve")
+        assert log.stat().st_size == 0
+        assert len(reader.bots.all()) == 5
+
+
+def test_opening_the_ladder_of_a_killed_run_gathers_its_games_in_one_file(tmp_path: Path) -> None:
+    original, moved = tmp_path / "original.db", tmp_path / "moved.db"
+    with Store.create(original) as store:
+        ladder.stocked(store)
+        for ending in ("", "-wal"):
+            shutil.copy(f"{original}{ending}", f"{moved}{ending}")
+    with Store.open(moved) as store:
+        store.bots.all()
+    assert not Path(f"{moved}-wal").exists()
+    alone = shutil.copy(moved, tmp_path / "alone.db")
+    with Store.open(alone) as store:
+        assert len(store.bots.all()) == 4
+
+
+@pytest.fixture
+def target_file(tmp_path: Path, pattern: Path) -> Path:
+    """An SQLite ladder with nothing in it."""
+    return Path(shutil.copy(pattern, tmp_path / "ladder.db"))
+
+
+def _remove(file: Path, copy: Path) -> None:
+    for path in file.parent.glob("ladder.db*"):
+        path.unlink()
+
+
+def _replace(file: Path, copy: Path) -> None:
+    copy.rename(file)
+
+
+def _move(file: Path, copy: Path) -> None:
+    file.rename(file.with_name("elsewhere.db"))
+
+
+def _remove_log(file: Path, copy: Path) -> None:
+    Path(f"{file}-wal").unlink()
+
+
+@pytest.mark.parametrize("deed", [_remove, _replace, _move, _remove_log])
+def test_a_ladder_that_goes_while_it_is_open_is_noticed_at_the_next_write(
+    target_file: Path, copy: Path, deed: Callable[[Path, Path], None]
+) -> None:
+    with Store.open(target_file) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        job = ladder.claim(store, season)
+        deed(target_file, copy)
+        found = {path.name for path in target_file.parent.iterdir()}
+        for _ in range(2):
+            with pytest.raises(StoreGone, match=r"ladder\.db(-wal)? was removed or replaced"):
+                store.games.report(job, ladder.play(job))
+        assert {path.name for path in target_file.parent.iterdir()} == found
+
+
+def test_a_connection_makes_no_file_where_a_ladder_was(target_file: Path) -> None:
+    with Store.open(target_file) as store:
+        store.close()
+        target_file.unlink()
+        with pytest.raises(StoreError):
+            store.bots.all()
+        assert not target_file.exists()
