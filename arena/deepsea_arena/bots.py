@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.standings import StandingLine, listed, standing_lines
 from deepsea_arena.wire.json import Int64, utc_time
-from deepsea_ladder.errors import StoreError
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model import (
     BotState,
     BotVersion,
@@ -20,7 +20,7 @@ from deepsea_ladder.model import (
     StoredSeason,
 )
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import HeadToHead, SeatLine, by_seat, head_to_head
+from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 
@@ -123,9 +123,8 @@ def bot_page(
     season = find_season(store, season_name)
     bot = store.bots.get(name)
     versions = store.bots.versions(name)
-    chosen = bot.current if version is None else _version(versions, version)
+    chosen = bot.current if version is None else version_numbered(versions, version)
     entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
-    games = list(store.history.results_of(season, chosen.id))
     logs = store.logs.of_bot(bot.name)
     faulty, newest = store.history.faulty(season, chosen.id, faults)
     return BotPage(
@@ -133,15 +132,16 @@ def bot_page(
         author=bot.author,
         state=bot.state,
         reason=bot.reason,
-        versions=tuple(
-            VersionLine(one.number, one.digest, utc_time(one.created_at)) for one in versions
-        ),
+        versions=version_lines(versions),
         season=season_info(season),
         version=chosen.number,
-        standing=_standing(store, season, entries, chosen),
-        course=_course(store.ratings.course(season, chosen.id)),
-        opponents=_opponents(head_to_head(chosen.id, games), entries),
-        seats=tuple(by_seat(chosen.id, games)),
+        standing=standing_of(store, season, entries, chosen),
+        course=course_points(
+            (games, *point)
+            for games, point in enumerate(store.ratings.course(season, chosen.id), 1)
+        ),
+        opponents=opponent_lines(store.sums.opponents(season, chosen.id), entries),
+        seats=tuple(store.sums.seats(season, chosen.id)),
         faulty_games=faulty,
         faults=tuple(_fault(game, chosen, logs) for game in newest),
     )
@@ -154,14 +154,15 @@ def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
     return [course[game - 1] for game in sorted(chosen)]
 
 
-def _version(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
+def version_numbered(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
+    """The version of that number; raises NotOnLadder."""
     for version in versions:
         if version.number == wanted:
             return version
-    raise StoreError(f"{versions[0].bot} has the versions 1 to {len(versions)}, not {wanted}")
+    raise NotOnLadder(f"{versions[0].bot} has the versions 1 to {len(versions)}, not {wanted}")
 
 
-def _standing(
+def standing_of(
     store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
 ) -> StandingLine | None:
     """Its row of the standings; without a rank if it is not listed there."""
@@ -176,7 +177,13 @@ def _standing(
     return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
 
 
-def _course(course: Sequence[tuple[int, Rating]]) -> tuple[CoursePoint, ...]:
+def version_lines(versions: Sequence[BotVersion]) -> tuple[VersionLine, ...]:
+    """The lines of these versions."""
+    return tuple(VersionLine(one.number, one.digest, utc_time(one.created_at)) for one in versions)
+
+
+def course_points(course: Iterable[tuple[int, int, Rating]]) -> tuple[CoursePoint, ...]:
+    """The points of a course: the number of a version's game, its place, the rating after it."""
     return tuple(
         CoursePoint(
             games=games,
@@ -185,13 +192,19 @@ def _course(course: Sequence[tuple[int, Rating]]) -> tuple[CoursePoint, ...]:
             mu=rating.mu,
             sigma=rating.sigma,
         )
-        for games, (seq, rating) in enumerate(course, 1)
+        for games, seq, rating in course
     )
 
 
-def _opponents(
+def seat_of(game: StoredGame, version: BotVersion) -> int:
+    """The seat of a version in a game that it played."""
+    return next(seat for seat, one in enumerate(game.seats) if one.version.id == version.id)
+
+
+def opponent_lines(
     rivals: dict[int, HeadToHead], entries: dict[int, RatedVersion]
 ) -> tuple[OpponentLine, ...]:
+    """The lines of these opponents, those that were met most often first."""
     lines = [
         OpponentLine(
             bot=entries[key].version.bot,
@@ -210,12 +223,15 @@ def _opponents(
 def _fault(
     game: StoredGame, version: BotVersion, logs: Mapping[tuple[int, int], SeatLog]
 ) -> FaultLine:
-    (seat,) = (seat for seat, played in enumerate(game.seats) if played.version.id == version.id)
-    index, first = next(
+    seat = seat_of(game, version)
+    faults = [
         (index, decision)
         for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
         if decision.seat == seat and decision.fault is not None
-    )
+    ]
+    if not faults:
+        raise StoreDamaged(f"game {game.game_id}: its record has no fault of {version.label}")
+    index, first = faults[0]
     result, log = game.seats[seat].result, logs.get((game.seq, seat))
     return FaultLine(
         game_id=game.game_id,

@@ -6,15 +6,14 @@ table; an export writes numbers so that reading them gives the same bits.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final
 
-from deepsea_arena.wire.json import Int64, Json, to_object, utc_time
+from deepsea_arena.wire import csv
+from deepsea_arena.wire.json import Int64, to_object, utc_time
+from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import GameFilter, StoredGame, StoredSeat
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
@@ -48,6 +47,10 @@ class GameLine:
     """Its place in the order in which games are rated."""
     game_id: str
     season: str
+    place: int
+    """Its place in the season's chain, among games and attempts without a result."""
+    attempt: int
+    """From 0: how many attempts at it ended before."""
     played_at: datetime
     seats: tuple[GameSeat, ...]
 
@@ -61,6 +64,8 @@ class GamesPage:
     """Some of a ladder's games, the newest first."""
 
     games: tuple[GameLine, ...]
+    older: Int64 | None
+    """Where older games begin, for `before`; None if there are none."""
 
 
 def newest_games(
@@ -68,8 +73,13 @@ def newest_games(
     limit: int,
     season_name: str | None = None,
     wanted: GameFilter | None = None,
+    *,
+    before: int | None = None,
 ) -> GamesPage:
-    """The newest games of one season or of all that the filter lets through."""
+    """The newest games of one season or of all that the filter lets through.
+
+    before  leave out the game with this sequence number and newer ones
+    """
     wanted = wanted or GameFilter()
     if wanted.bot is None and (wanted.against is not None or wanted.lost):
         raise UserError("--against and --lost are about a bot: name it with --bot")
@@ -77,7 +87,9 @@ def newest_games(
     for name in (wanted.bot, wanted.against):
         if name is not None:
             store.bots.get(name)  # which says so if there is none
-    return GamesPage(tuple(map(_game, store.history.latest(limit, season, wanted))))
+    found = store.history.latest(limit + 1, season, wanted, before=before)
+    older = Int64(found[limit - 1].seq) if len(found) > limit else None
+    return GamesPage(tuple(map(game_line, found[:limit])), older)
 
 
 CSV_COLUMNS: Final = (
@@ -88,31 +100,34 @@ CSV_COLUMNS: Final = (
 
 
 def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """A line of JSON for each game: what `GameLine` has, and its record."""
-    for game in _games(store, season_name):
-        line = {**to_object(_game(game)), "record": json.loads(game.record)}
-        yield json.dumps(line, ensure_ascii=False) + "\n"
+    """The chains of one season or of all, the oldest first: see `deepsea_ladder.export`."""
+    seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
+    for season in seasons:
+        yield from export_lines(store, season)
 
 
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
     """The names of the columns, then a line for each seat of each game."""
-    yield _csv(dict.fromkeys(CSV_COLUMNS), head=True)
-    for stored in _games(store, season_name):
-        game = _game(stored)
-        for index, seat in enumerate(game.seats):
-            yield _csv(to_object(game) | {"seat": index} | to_object(seat))
-
-
-def _games(store: Store, season_name: str | None) -> Iterator[StoredGame]:
     season = None if season_name is None else store.seasons.get(season_name)
-    return store.history.games(season)
+    games = map(game_line, store.history.games(season))
+    yield from csv.csv_lines(
+        (
+            to_object(game) | {"seat": index} | to_object(seat)
+            for game in games
+            for index, seat in enumerate(game.seats)
+        ),
+        CSV_COLUMNS,
+    )
 
 
-def _game(game: StoredGame) -> GameLine:
+def game_line(game: StoredGame) -> GameLine:
+    """A stored game, without its record."""
     return GameLine(
         seq=Int64(game.seq),
         game_id=game.game_id,
         season=game.season,
+        place=game.place,
+        attempt=game.attempt,
         played_at=utc_time(game.played_at),
         seats=tuple(map(_seat, game.seats)),
     )
@@ -133,13 +148,6 @@ def _seat(seat: StoredSeat) -> GameSeat:
         mu=seat.rating.mu,
         sigma=seat.rating.sigma,
     )
-
-
-def _csv(row: Mapping[str, Json], *, head: bool = False) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS if head else [row[column] for column in CSV_COLUMNS])
-    return text.getvalue()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

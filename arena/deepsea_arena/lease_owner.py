@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deepsea_referee.errors import UserError
+
 if TYPE_CHECKING:
     from deepsea_ladder.model import StoredSeason
     from deepsea_ladder.store import Store
@@ -39,6 +41,17 @@ def take_back(store: Store, season: StoredSeason) -> int:
     leased = store.queue.listed(season, JobStatus.LEASED)
     gone = {job.owner for job in leased if job.owner and is_gone(job.owner)}
     return sum(store.jobs.hand_back(owner) for owner in sorted(gone))
+
+
+def release_leases(store: Store, owner: str) -> int:
+    """Give up the leases of the run of that name; returns their number. `UserError` for none."""
+    games = store.jobs.hand_back(owner)
+    if not games:
+        seasons = store.seasons.all()
+        owners = sorted({name for season in seasons for name in store.queue.owners(season)})
+        known = f"there are {', '.join(owners)}" if owners else "nobody does"
+        raise UserError(f"no run called {owner!r} has leases; {known}")
+    return games
 
 
 def _place() -> str:

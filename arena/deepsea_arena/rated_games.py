@@ -4,141 +4,171 @@ Invariants: a bot runs from the files that were submitted, checked by their dige
 season's isolation or not at all; an error of the referee voids the game; a bot that does not start
 forfeits only its own seat.
 
-Bot processes are reused for the games of a rotation, as in a match: starting them takes longer than
-a game.
+Bot processes are reused from game to game, whoever they play with: starting them takes longer than
+a game. Those of the next job are started beside the present game.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Protocol
 
-from deepsea_arena.worker_protocol import Fetch, FinishedGame, Outcome, Play, VoidOutcome
+from deepsea_arena.outcomes import outcome_of
+from deepsea_arena.running_bots import RunningBots, StartPool
+from deepsea_arena.worker_protocol import FinishedGame, Outcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.bot_limits import BotLimits
-from deepsea_ladder.model import Job, SeatLog
+from deepsea_ladder.model import BotVersion, Job, SeatLog
+from deepsea_ladder.season import Season
+from deepsea_referee.bots.gauge import BotGauge, WallGauge
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
-from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
+from deepsea_referee.bots.resolve import unpacked_bot
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.play_game import play_game
-from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox import cleanup, leftovers
+from deepsea_referee.sandbox.cgroup import hierarchies
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.timing.clock import SystemClock
+from deepsea_referee.timing.freezing import Freezer
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import RefereedGame
 
-GAMES_OF_A_PROCESS: Final = 200
-"""The number of games after which bots are restarted even if the same ones play."""
+
+class WorkerLink(Protocol):
+    """What a worker needs of its connection; `deepsea_referee.worker.Link` has it."""
+
+    def file(self, digest: str) -> bytes:
+        """The packed files of a bot, which came with a job."""
+
+    def on_stop(self, call: Callable[[], object]) -> None:
+        """Set what ends the present game early; called in any thread."""
+
+    def on_next(self, call: Callable[[Job], object]) -> None:
+        """Set what is called with each job that comes while a game is played; in any thread."""
 
 
 @contextmanager
-def worker(fetch: Fetch) -> Iterator[Play]:
-    """A `MakePlay`: a worker with a folder of its own for the bots that it fetches."""
+def worker(link: WorkerLink, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outcome]]:
+    """Set up a worker that plays jobs, with a folder of its own for their bots.
+
+    starts_at_once  its share of the CPUs; 1 where nobody knows what other workers are there
+    """
+    leftovers.remove_folders()
     folder = cleanup.private_folder()
-    try:
-        with guest(folder, fetch) as play:
-            yield play
-    finally:
-        cleanup.remove_folder(folder)
-
-
-@contextmanager
-def guest(folder: Path, fetch: Fetch) -> Iterator[Play]:
-    """A worker with its bots in a folder that others may share; what is not there is fetched."""
-    player = RatedGamePlayer(BotCache(folder, fetch))
+    starts = asyncio.Semaphore(starts_at_once)
+    player = RatedGamePlayer(BotCache(folder, link.file), link, starts)
     try:
         yield player.play
     finally:
         player.close()
+        cleanup.remove_folder(folder)
 
 
 class RatedGamePlayer:
-    """Where one worker plays: an event loop, and the bots that are there now."""
+    """Where one worker plays: an event loop, and the bots that run there."""
 
-    def __init__(self, folders: BotCache) -> None:
+    def __init__(self, folders: BotCache, link: WorkerLink, starts: asyncio.Semaphore) -> None:
+        """`starts`: the limit of bots that start at once, of all that play here."""
         self._folders = folders
+        self._link = link
+        self._starts = starts
         self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
         self._clock = SystemClock()
-        self._present: tuple[object, ...] = ()
-        self._pool: BotPool | None = None
-        self._leaving = AsyncExitStack()
-        self._games = 0
+        self._freezer = Freezer(self._clock)
+        self._bots = RunningBots()
+        self._next: Job | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        link.on_next(self._on_next)
 
     def play(self, job: Job) -> Outcome:
-        """Play the job's game. SIGTERM ends it, and with it the worker."""
-        former = signal.getsignal(signal.SIGTERM)
+        """Play the job's game. A request to stop ends it, and with it the worker."""
         try:
             return self._runner.run(self._play(job))
         except asyncio.CancelledError:
             raise SystemExit(0) from None
-        finally:
-            self._runner.get_loop().remove_signal_handler(signal.SIGTERM)
-            signal.signal(signal.SIGTERM, former)
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            return outcome_of(error)
 
     def close(self) -> None:
         """Stop the bots."""
-        self._runner.run(self._dismiss())
+        if self._preparing is not None:
+            self._preparing.cancel()
+        self._runner.run(self._bots.close())
         self._runner.close()
 
     async def _play(self, job: Job) -> Outcome:
         task = asyncio.current_task()
         assert task is not None
-        # Through the loop: an exception in the middle of anything could leave bots behind.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        versions = sorted(job.seats, key=lambda version: version.id)
-        seating = [versions.index(version) for version in job.seats]
+        self._link.on_stop(partial(self._loop.call_soon_threadsafe, task.cancel))
+        if self._next == job:
+            self._next = None
         season = job.season
         seats = [(version.label, version.digest) for version in job.seats]
         game = Game(season.rules, len(seats), job.seed)
         refereed = RefereedGame(game, job.game_id, TimeControl.parse(season.clock), seats)
+        bots = self._line_up(job)
+        keys = [key for key, _ in bots]
         try:
-            pool = await self._invited(job, [self._bot(v.digest, v.label) for v in versions])
-            played = await play_game(refereed, pool, seating)
-        except RefereeError as error:
-            await self._dismiss()
-            return VoidOutcome(str(error))
-        self._games += 1
+            line_up = self._bots.seat(bots, season.limits.memory_mib * MIB)
+            played = await play_game(refereed, line_up, range(len(seats)), suspects=job.void_seats)
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
+            self._bots.dismiss(keys)
+            return outcome_of(error)
         logs = {
             report.seat: SeatLog(
-                report.seat, _told(played.faults, report.seat), pool.output(seating[report.seat])
+                report.seat, _told(played.faults, report.seat), line_up.output(report.seat)
             )
             for report in played.faults
         }
+        self._bots.dismiss([keys[forfeit.seat] for forfeit in played.record.forfeits])
+        if self._next is None:
+            self._bots.freeze()
         return FinishedGame(played.record.to_json(), tuple(logs.values()))
 
-    async def _invited(self, job: Job, bots: list[BotSpec]) -> BotPool:
-        """The pool of these bots: the present one, or a new one."""
+    def _on_next(self, job: Job) -> None:
+        """Prepare for the job that comes after the present one; called in any thread."""
+        self._next = job
+        self._loop.call_soon_threadsafe(self._begin_to_prepare, job)
+
+    def _begin_to_prepare(self, job: Job) -> None:
+        self._preparing = self._loop.create_task(self._prepare(job))
+
+    async def _prepare(self, job: Job) -> None:
+        """Start the bots that are missing while a game goes on: one by one, to disturb it less."""
+        for key, make in self._line_up(job):
+            with suppress(Exception):  # which comes again, and is reported, when the job is played
+                await self._bots.prepare(key, make)
+
+    def _line_up(self, job: Job) -> list[tuple[Hashable, StartPool]]:
         season = job.season
-        wanted = (season.isolation, season.limits, *bots)
-        if self._pool is None or wanted != self._present or self._games >= GAMES_OF_A_PROCESS:
-            await self._dismiss()
-            self._pool = BotPool(bots, hosting(season.isolation, season.limits), self._clock)
-            # Left, but never entered: there the first bot that does not start would end it.
-            self._leaving.push_async_exit(self._pool)
-            self._present, self._games = wanted, 0
-        return self._pool
+        return [
+            (
+                (season.isolation, season.limits, version.digest, version.label),
+                partial(self._pool, season, version),
+            )
+            for version in job.seats
+        ]
 
-    async def _dismiss(self) -> None:
-        self._pool, self._present = None, ()
-        await self._leaving.aclose()
-
-    def _bot(self, digest: str, label: str) -> BotSpec:
+    def _pool(self, season: Season, version: BotVersion) -> BotPool:
+        digest, label = version.digest, version.label
         try:
             bot = unpacked_bot(self._folders(digest), label)
         except BundleError as error:
             raise RefereeError(f"the files of {label} are damaged: {error}") from None
         if bot.digest != digest:
             raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
-        return bot
+        settings = hosting(season.isolation, season.limits)
+        return BotPool([bot], settings, self._clock, freezer=self._freezer, starts=self._starts)
 
 
 def _told(faults: Sequence[FaultReport], seat: int) -> str:
@@ -152,10 +182,21 @@ def _told(faults: Sequence[FaultReport], seat: int) -> str:
 
 
 def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
-    """The hosting of a season's bots. Raises SandboxUnavailable if the required sandbox fails."""
+    """The hosting of a season's bots.
+
+    Raises SandboxUnavailable if the required sandbox or control groups do not work.
+    """
     limits = limits or BotLimits()
+    if limits.require_cgroups and (missing := hierarchies().missing()):
+        raise SandboxUnavailable(
+            f"this season requires control groups, and here are none for {', '.join(missing)}: "
+            "see `deepsea-referee doctor`"
+        )
+    level = choose("process" if isolation == "process" else "sandbox")
+    counted = level.counts_every_process or level.name == "process"
     return Hosting(
-        isolation=choose("process" if isolation == "process" else "sandbox"),
+        isolation=level,
+        gauge=BotGauge if counted else WallGauge,
         limits=ResourceLimits(
             memory_bytes=limits.memory_mib * MIB,
             processes=limits.processes,

@@ -10,10 +10,13 @@ from dataclasses import dataclass, replace
 
 from deepsea_arena.seasons import find_season
 from deepsea_arena.standings import listed
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.rating.totals import RatingTotals
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.rating.trueskill_fold import Audit, RatingParameters
+from deepsea_ladder.soundness import season_differences
 from deepsea_ladder.standings import Standing, StandingRow, standings
 from deepsea_ladder.store import Store
+from deepsea_ladder.store.damage import damages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +67,24 @@ class WhatIf:
 def check_ratings(
     store: Store, season_name: str | None = None, *, records: bool = False
 ) -> tuple[SeasonCheck, ...]:
-    """Compare one season or all; `records` also re-runs every record."""
+    """Compare one season or all; `records` as for `season_differences`. Raises `StoreDamaged`."""
+    if damage := damages(store.database):
+        raise StoreDamaged(f"the ladder at {store.database} is damaged: {damage[0]}")
     seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
     checks = []
     for season in seasons:
-        found = tuple(store.ratings.differences(season, records=records))
+        found = tuple(season_differences(store, season, records=records))
         games = store.queue.counts(season).done
         checks.append(
             SeasonCheck(season=season.name, games=games, sound=not found, differences=found)
         )
     return tuple(checks)
+
+
+def audit_ratings(store: Store, season_name: str | None = None) -> dict[str, Audit]:
+    """Compare the ratings of one season or all, by name, with those by the package `trueskill`."""
+    seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
+    return {season.name: store.ratings.audit(season) for season in seasons}
 
 
 def rewrite_ratings(store: Store, season_name: str | None = None) -> RewrittenSeason:

@@ -1,8 +1,9 @@
 """The runner: leases jobs, gives them to workers, renews leases, and reports the outcomes.
 
 Invariants: whatever process dies at any moment, a job ends in exactly one result or in quarantine;
-while the store is unavailable results wait and are reported later (retry); a runner that stops
-gives its leases back. Several runners may work on one store.
+while the store is unavailable results wait and are reported later (retry); trouble of this machine
+counts against no job and no bot; a runner that stops gives its leases back. Several runners may
+work on one store.
 """
 
 from __future__ import annotations
@@ -12,9 +13,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
+from deepsea_arena.game_limit import game_seconds
+from deepsea_arena.retry import insist
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.worker_protocol import FinishedGame, Outcome, WorkerPool
-from deepsea_ladder.errors import LadderError, PairingError, StoreUnavailable
+from deepsea_arena.worker_protocol import (
+    FinishedGame,
+    HostTrouble,
+    Outcome,
+    VoidOutcome,
+    WorkerPool,
+)
+from deepsea_ladder.errors import LadderError, PairingError, SeasonClosed, StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, Rotation, SeatLog, StoredSeason
 from deepsea_ladder.store import Store
 
@@ -25,7 +34,6 @@ Source = Callable[[int, int], Sequence[Rotation]]
 wanted at least, rotations of line-ups. None at all means that there is nothing to play now; a
 `PairingError` says why. The same store and number should give the same rotations."""
 
-_FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 
 
@@ -43,6 +51,10 @@ class RunEnd(StrEnum):
     """No job is open, and the source gives no new ones."""
     IN_VAIN = "in vain"
     """Too many games in a row gave no result; see the audit log and the jobs."""
+    CLOSED = "closed"
+    """The season was closed; the games that were being played count."""
+    HOST = "host"
+    """This machine cannot play; see `RunSummary.trouble`."""
     STOPPED = "stopped"
     """A request to stop."""
 
@@ -65,12 +77,17 @@ class RunnerSettings:
 
     lease: float = 60.0
     """The duration of a lease: a runner that does not renew it in this time loses its jobs."""
-    game: float = 3600.0
-    """Timeout of a game: after it the game is void, and its worker is killed."""
+    game: float | None = None
+    """Timeout of a game: after it the game is void, and its worker is killed. None: by the season's
+    clock."""
     idle: float = 5.0
     """The wait when there is nothing to play."""
     vain: int = 50
     """The number of games in a row without a result after which the run ends."""
+    host_pause: float = 1.0
+    """The first wait when this machine cannot play; each further one is twice as long."""
+    host_troubles: int = 6
+    """The number of times in a row that it cannot, after which the run ends."""
 
 
 @dataclass(slots=True)
@@ -83,6 +100,8 @@ class RunSummary:
     void: int = 0
     handed_back: int = 0
     disabled: list[str] = field(default_factory=list)
+    trouble: str = ""
+    """Why this machine could not play last."""
     ended: RunEnd = RunEnd.STOPPED
 
 
@@ -138,9 +157,13 @@ class Runner:
         self._settings = settings or RunnerSettings()
         self._listener = listener or _Nobody()
         self._playing: dict[str, tuple[Job, float]] = {}
+        """Jobs by their games' ids, and when they time out."""
         self._renewed = clock()
         self._settled = False
+        self._closed = False
         self._in_vain = 0  # games in a row without a result
+        self._troubles = 0  # in a row, of this machine
+        self._paused_until = clock()
         self._summary = RunSummary()
 
     def run(self) -> RunSummary:
@@ -169,6 +192,12 @@ class Runner:
                 return RunEnd.STOPPED
             elif self._reached():
                 return RunEnd.GOAL
+            elif self._closed:
+                return RunEnd.CLOSED
+            elif self._gave_up():
+                return RunEnd.HOST
+            elif (pause := self._paused_until - self._clock()) > 0:
+                self._stop.pause(pause)
             elif not anybody:  # the pool knows for how long to wait for somebody
                 self._pool.wait(self._until_due(), self._stop)
                 self._look_after()
@@ -187,7 +216,8 @@ class Runner:
     def _fill(self) -> bool:
         """Give jobs to free workers; returns whether any was free."""
         workers = self._pool.free()
-        free = [] if self._settled else workers[: self._wanted()]
+        ends = self._settled or self._closed or self._gave_up()
+        free = [] if ends or self._clock() < self._paused_until else workers[: self._wanted()]
         if not free:
             return bool(workers)
         jobs = self._claim(free)
@@ -195,7 +225,7 @@ class Runner:
             jobs += self._claim(free[len(jobs) :])
         for job in jobs:
             self._pool.start(job)
-            self._playing[job.game_id] = (job, self._clock())
+            self._playing[job.game_id] = (job, self._clock() + self._limit(job))
         return True
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
@@ -212,16 +242,23 @@ class Runner:
             if self._playing or self._goal.wait_for_work:
                 return False
             raise
-        # If another runner was quicker, its jobs are there instead.
-        self._insist(lambda: self._store.jobs.add(self._season, rotations, after=number))
+        try:
+            # If another runner was quicker, its jobs are there instead.
+            self._insist(lambda: self._store.jobs.add(self._season, rotations, after=number))
+        except SeasonClosed:
+            self._closed = True
+            return False
         return bool(rotations)
 
     def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
         for job, outcome in outcomes:
-            if isinstance(outcome, FinishedGame):
-                self._report(job, outcome)
-            else:
-                self._fail(job, outcome.reason)
+            match outcome:
+                case FinishedGame():
+                    self._report(job, outcome)
+                case VoidOutcome(reason, seat):
+                    self._fail(job, reason, seat)
+                case HostTrouble(reason):
+                    self._set_aside(job, reason)
             # Only now: whatever is left here is handed back at the end.
             self._playing.pop(job.game_id, None)
 
@@ -229,13 +266,13 @@ class Runner:
         receipt = self._insist(lambda: self._store.games.report(job, played.record))
         match receipt.verdict:
             case ReceiptStatus.ACCEPTED:
-                self._in_vain = 0
+                self._in_vain = self._troubles = 0
                 self._summary.accepted += 1
                 self._summary.disabled += receipt.disabled
                 if played.logs and receipt.seq is not None:
                     self._keep_logs(receipt.seq, played.logs)
                 if self._goal.settled is not None:
-                    self._settled = self._goal.settled()
+                    self._settled = self._insist(self._goal.settled)
             case ReceiptStatus.DUPLICATE:
                 self._summary.duplicates += 1
             case ReceiptStatus.REFUSED:
@@ -249,19 +286,46 @@ class Runner:
         except LadderError as error:  # the result is stored, and counts for more
             self._listener.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
-    def _fail(self, job: Job, reason: str) -> None:
-        self._insist(lambda: self._store.jobs.fail(job, reason))
+    def _fail(self, job: Job, reason: str, seat: int | None = None) -> None:
+        receipt = self._insist(lambda: self._store.jobs.fail(job, reason, seat))
         self._in_vain += 1
         self._summary.void += 1
+        self._summary.disabled += receipt.disabled
         self._listener.failed(job, reason)
+        for name in receipt.disabled:
+            self._listener.trouble(f"{name} is disabled")
+
+    def _set_aside(self, job: Job, reason: str) -> None:
+        """Give a job back that this machine cannot play now, and start no other for a while."""
+        self._insist(lambda: self._store.jobs.hand_back(self._owner, job, reason))
+        if (now := self._clock()) < self._paused_until:
+            return  # another worker met the same trouble
+        pause = min(self._settings.host_pause * 2**self._troubles, _LONGEST_PAUSE)
+        self._paused_until = now + pause
+        self._troubles += 1
+        if reason != self._summary.trouble:
+            seconds = f"{pause:g} second" if pause == 1 else f"{pause:g} seconds"
+            words = f"{reason}; no game counts as failed, trying again in {seconds}"
+            self._listener.trouble(words)
+        self._summary.trouble = reason
+
+    def _gave_up(self) -> bool:
+        """Whether this machine could not play for so long that the run ends."""
+        return self._troubles >= self._settings.host_troubles and not self._goal.wait_for_work
+
+    def _limit(self, job: Job) -> float:
+        limit = self._settings.game
+        return game_seconds(job.season, len(job.seats)) if limit is None else limit
 
     def _look_after(self) -> None:
         """Heartbeat: renew the leases when it is due, and void games that time out."""
-        now, limit = self._clock(), self._settings.game
-        for job, since in list(self._playing.values()):
-            if now - since >= limit:
+        now = self._clock()
+        for job, due in list(self._playing.values()):
+            if self._pool.waits(job):
+                self._playing[job.game_id] = (job, now + self._limit(job))
+            elif now >= due:
                 self._pool.abandon(job)
-                self._fail(job, f"no result after {limit:g} seconds")
+                self._fail(job, f"no result after {self._limit(job):g} seconds")
                 del self._playing[job.game_id]
         if now - self._renewed >= self._settings.lease / 3:
             held = [job for job, _ in self._playing.values()]
@@ -270,10 +334,9 @@ class Runner:
 
     def _until_due(self) -> float:
         """The time until the next heartbeat or timeout."""
-        now = self._clock()
-        due = [since + self._settings.game for _, since in self._playing.values()]
+        due = [due for _, due in self._playing.values()]
         due.append(self._renewed + self._settings.lease / 3)
-        return max(0.0, min(due) - now)
+        return max(0.0, min(due) - self._clock())
 
     def _wait_for_work(self) -> bool:
         """Handle that nothing can be played now; returns whether that may change."""
@@ -285,14 +348,4 @@ class Runner:
 
     def _insist(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
-        pause, reported = _FIRST_PAUSE, ""
-        while True:
-            try:
-                return call()
-            except StoreUnavailable as error:
-                if self._stop.wish is StopRequest.HAND_BACK:
-                    raise
-                if reported != (reported := str(error)):
-                    self._listener.trouble(f"{error}; trying again")
-                self._stop.pause(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+        return insist(call, self._stop, self._listener.trouble)

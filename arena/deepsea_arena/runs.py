@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.rated_games import hosting, worker
+from deepsea_arena.retry import insist
 from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummary, Source
-from deepsea_arena.seasons import find_season
+from deepsea_arena.seasons import find_season, without_cgroups
 from deepsea_arena.settled import OrderReport, UntilSettled
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.worker_protocol import WorkerPool
-from deepsea_arena.workers.local import LocalWorkers, StartWorker
+from deepsea_arena.workers import dask_workers
+from deepsea_arena.workers.jobs import JobWorkers
+from deepsea_ladder.errors import SeasonClosed
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
-from deepsea_ladder.season import Isolation
+from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
+from deepsea_referee.workers import LocalWorkers
+
+_T = TypeVar("_T")
+_OPENING: Final = 8
+"""How often a store that is busy is opened: within about a minute."""
 
 
 class RunWatcher(RunListener, Protocol):
@@ -40,7 +49,7 @@ class RunWatcher(RunListener, Protocol):
         """Games of a killed run will be played again; their number."""
 
 
-MakePool = Callable[[Isolation, RunWatcher], WorkerPool]
+MakePool = Callable[[Season, RunWatcher], WorkerPool]
 """Starts the workers for a season's games; the callback reports problems with them."""
 
 
@@ -72,7 +81,9 @@ class RunReport:
     handed_back: int
     """Games whose leases were given back at the end."""
     disabled: tuple[str, ...]
-    """Bots that were disabled because they did not start, or crashed, too often."""
+    """Bots that were disabled for their strikes."""
+    trouble: str
+    """Why this machine could not play last."""
     order: OrderReport | None
     """The order, for a run until it is settled."""
 
@@ -85,12 +96,16 @@ class RunStopped(Exception):
         self.report = report
 
 
-def local_workers(store: Store, workers: int, launch: StartWorker | None = None) -> MakePool:
+def local_workers(store: Store, workers: int) -> MakePool:
     """Worker processes on this machine, which get bots from this store through this process."""
 
-    def make(isolation: Isolation, watcher: RunWatcher) -> WorkerPool:
-        hosting(isolation)  # refused here, in one line, rather than by every worker
-        return LocalWorkers(worker, workers, launch, fetch=store.bots.archive)
+    def make(season: Season, watcher: RunWatcher) -> WorkerPool:
+        # Refused here, in one line, rather than by every worker.
+        settings = hosting(season.isolation, season.limits).for_one_of(workers)
+        if note := without_cgroups(season.isolation):
+            watcher.trouble(note)
+        setup = partial(worker, starts_at_once=settings.starts_at_once)
+        return JobWorkers(LocalWorkers(setup, workers, fetch=store.bots.archive, ahead=1))
 
     return make
 
@@ -98,39 +113,46 @@ def local_workers(store: Store, workers: int, launch: StartWorker | None = None)
 def cluster_workers(store: Store, address: str) -> MakePool:
     """The workers of the Dask scheduler at `address`, which get bots from this store."""
 
-    def make(isolation: Isolation, watcher: RunWatcher) -> WorkerPool:
-        try:
-            from deepsea_arena.workers.dask import Cluster
-        except ModuleNotFoundError as error:
-            if error.name != "distributed":
-                raise
-            raise UserError(
-                "--cluster needs the package distributed: pip install distributed"
-            ) from None
-        return Cluster(address, store.bots.archive, isolation, watcher.trouble)
+    def make(season: Season, watcher: RunWatcher) -> WorkerPool:
+        check, fetch = partial(hosting, season.isolation, season.limits), store.bots.archive
+        pool = dask_workers()(address, worker, check, fetch=fetch, report=watcher.trouble)
+        return JobWorkers(pool)
 
     return make
+
+
+def open_ladder(target: str, watcher: RunWatcher, stop: Stop) -> Store:
+    """Open a ladder for a run; waits a while if it is busy, and then raises StoreUnavailable."""
+    return insist(lambda: Store.open(target), stop, watcher.trouble, tries=_OPENING)
 
 
 def run(
     store: Store, request: RunRequest, make_pool: MakePool, watcher: RunWatcher, stop: Stop
 ) -> RunReport:
     """Play rated games: the bot that needs one most, against bots of about its strength."""
-    season = find_season(store, request.season)
+
+    def insisted(call: Callable[[], _T]) -> _T:
+        return insist(call, stop, watcher.trouble)
+
+    season = insisted(lambda: find_season(store, request.season))
+    if season.closed_at is not None:
+        raise SeasonClosed(f"the season {season.name!r} is closed and gets no new games")
+    if season.tournament is not None:
+        raise UserError(f"season {season.name!r} is a tournament's: continue that instead")
     until = UntilSettled(store, season, request.confidence)
     expected = None
     if request.games is not None:
         goal = RunGoal(games=request.games)
     elif request.forever:
         goal = RunGoal(wait_for_work=True)
-    elif (order := until.report()).settled:
+    elif (order := insisted(until.report)).settled:
         goal = RunGoal(games=0)
     else:
         goal, expected = RunGoal(settled=until), order
     source = Matchmaker(store, season)
     summary = play(store, season, source, goal, make_pool, watcher, stop, expected)
     open_end = request.games is None and not request.forever
-    return run_report(season, summary, until.report() if open_end else None)
+    return run_report(season, summary, insisted(until.report) if open_end else None)
 
 
 def play(
@@ -147,9 +169,9 @@ def play(
 
     Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
     """
-    if games := take_back(store, season):
+    if games := insist(lambda: take_back(store, season), stop, watcher.trouble):
         watcher.taken_back(games)
-    pool = make_pool(season.season.isolation, watcher)
+    pool = make_pool(season.season, watcher)
     clock = SystemClock()
     if expected is not None:
         watcher.expects(expected)
@@ -182,5 +204,6 @@ def run_report(
         void=summary.void,
         handed_back=summary.handed_back,
         disabled=tuple(summary.disabled),
+        trouble=summary.trouble,
         order=order,
     )

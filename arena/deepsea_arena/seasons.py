@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from deepsea_arena.lease_owner import take_back
 from deepsea_arena.wire.json import utc_time
 from deepsea_ladder.bot_limits import BotLimits
-from deepsea_ladder.errors import StoreError
+from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_ladder.season import Isolation, Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
@@ -47,14 +48,22 @@ class SeasonInfo:
     memory_mib: int
     """The resource limits of a bot with all its processes."""
     processes: int
+    require_cgroups: bool
+    """Whether it is only played where control groups enforce these limits."""
     same_author: bool
     """Whether bots of one author may meet."""
     former_versions: bool
     """Whether former versions of bots continue to play."""
     commitment: str
     """SHA-256 of the season's seed, in hex."""
+    place: int
+    """The last place of its chain: its games, and its attempts without a result."""
+    head: str
+    """The head of its chain at that place, in hex (docs/records.md)."""
     opened_at: datetime
     closed_at: datetime | None
+    embargo_until: datetime | None
+    """When strangers may see its results; None if they always may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +71,10 @@ class ClosedSeason:
     """A closed season."""
 
     season: str
-    seed: str
-    """In hex; the seeds of its games are derived from it."""
+    seed: str | None
+    """In hex; the seeds of its games are derived from it. None as long as games are in play."""
+    in_play: int
+    """Games that are being played, and count."""
 
 
 def season_info(stored: StoredSeason) -> SeasonInfo:
@@ -79,11 +90,15 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         missing_packages=_missing(season.packages),
         memory_mib=season.limits.memory_mib,
         processes=season.limits.processes,
+        require_cgroups=season.limits.require_cgroups,
         same_author=season.pairing.same_author,
         former_versions=season.pairing.former_versions,
         commitment=stored.commitment,
+        place=stored.place,
+        head=stored.head,
         opened_at=utc_time(stored.created_at),
         closed_at=None if stored.closed_at is None else utc_time(stored.closed_at),
+        embargo_until=None if stored.embargo_until is None else utc_time(stored.embargo_until),
     )
 
 
@@ -97,17 +112,26 @@ def _missing(packages: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_season(store: Store, name: str | None) -> StoredSeason:
-    """The season of that name; without a name the open one, or the newest if none is open."""
+    """The season of that name; without a name the open one that is no tournament's, or the newest
+    if none is open."""
     if name is not None:
         return store.seasons.get(name)
     seasons = store.seasons.all()
     if not seasons:
-        raise StoreError("this ladder has no season: open one with `ladder season NAME`")
-    opened = [season for season in seasons if season.closed_at is None]
+        raise NotOnLadder("this ladder has no season: open one with `ladder season NAME`")
+    opened = [one for one in seasons if one.closed_at is None and one.tournament is None]
     if len(opened) > 1:
         names = ", ".join(season.name for season in opened)
         raise UserError(f"several seasons are open: name one of {names} with --season")
     return (opened or seasons)[-1]
+
+
+def season_to_show(store: Store) -> str | None:
+    """The season that a reader who names none is shown: the newest open one that is no
+    tournament's, or the newest if none is open; None if there is none."""
+    seasons = store.seasons.all()
+    opened = [one for one in seasons if one.closed_at is None and one.tournament is None]
+    return (opened or seasons)[-1].name if seasons else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +145,7 @@ class SeasonOptions:
     packages: tuple[str, ...] | None = None
     memory_mib: int | None = None
     processes: int | None = None
+    require_cgroups: bool | None = None
     beta: float | None = None
     """The luck in a game."""
     same_author: bool | None = None
@@ -141,7 +166,7 @@ def season_settings(base: Season, options: SeasonOptions | None = None) -> Seaso
         rules=seat_a_begins(season.rules),
         clock=TimeControl.parse(season.clock).format(),
         packages=_packages(season.packages),
-        limits=chosen(base.limits, "memory_mib", "processes"),
+        limits=chosen(base.limits, "memory_mib", "processes", "require_cgroups"),
         rating=chosen(base.rating, "beta"),
         pairing=chosen(base.pairing, "same_author", "former_versions"),
     )
@@ -174,7 +199,9 @@ def open_season(store: Store, settings: Season, fresh: FreshSeed = fresh_seed) -
 
 def close_season(store: Store, name: str) -> ClosedSeason:
     """Give a season no more games. Those that are being played still count."""
-    return ClosedSeason(name, store.seasons.close(name))
+    store.seasons.close(name)
+    take_back(store, store.seasons.get(name))  # of runs that were killed: these are not played
+    return ClosedSeason(name, *store.seasons.close(name))
 
 
 def missing_sandbox(isolation: Isolation) -> str | None:
@@ -187,3 +214,20 @@ def missing_sandbox(isolation: Isolation) -> str | None:
     if not (trouble := sandbox_trouble()):
         return None
     return f"{trouble.found or trouble.name}. {trouble.remedy}"
+
+
+def without_cgroups(isolation: Isolation) -> str | None:
+    """How this machine times bots without control groups; None if it has what it needs of them."""
+    if isolation == "process":
+        return None
+    from deepsea_referee.sandbox.cgroup import hierarchies
+
+    places = hierarchies()
+    if not (missing := places.missing()):
+        return None
+    # As `rated_games.hosting` chooses.
+    charged = "bots are charged the wall time, also while others use the CPUs; "
+    return (
+        f"no control groups here for {', '.join(missing)}: "
+        f"{'' if places.counts_cpu else charged}see `deepsea-referee doctor`"
+    )

@@ -6,14 +6,15 @@ all that have played.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Final
 
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_arena.wire.json import utc_time
+from deepsea_arena.wire.json import Json, to_object, utc_time
 from deepsea_ladder.model import BotState, RatedVersion, StoredSeason
-from deepsea_ladder.standings import TREND_GAMES, Standing, StandingRow, standings
+from deepsea_ladder.standings import RECENT_GAMES, Standing, StandingRow, standings
 from deepsea_ladder.store import Store
 
 
@@ -22,6 +23,10 @@ class StandingLine:
     """One bot version in the standings. What needs games is None before the first."""
 
     rank: int | None
+    best_rank: int | None
+    """Ranks that it may as well have: who is ahead or behind with less confidence than 95 % may be
+    either."""
+    worst_rank: int | None
     bot: str
     author: str
     version: int
@@ -46,6 +51,8 @@ class StandingLine:
     forfeits: int
     trend: float | None
     """The change of mu over its last games; None if it has played too few."""
+    recent: tuple[float, ...]
+    """mu after each of its last games, the oldest first."""
     last_played_at: datetime | None
 
 
@@ -54,11 +61,24 @@ class Standings:
     """The standings of a season."""
 
     season: SeasonInfo
+    seasons: tuple[str, ...]
+    """The names of all seasons, the oldest first."""
     games: int
     """The number of games of the season."""
     standings: tuple[StandingLine, ...]
     not_listed: int
     """Withdrawn and disabled bots that are not listed."""
+
+
+CSV_COLUMNS: Final = tuple(field.name for field in fields(StandingLine) if field.name != "recent")
+"""The columns of the standings as a table: what is one value."""
+
+
+def csv_rows(page: Standings) -> Iterator[Mapping[str, Json]]:
+    """The rows of the standings as a table."""
+    for line in page.standings:
+        row = to_object(line)
+        yield {name: row[name] for name in CSV_COLUMNS}
 
 
 def show_standings(
@@ -72,7 +92,8 @@ def show_standings(
     out = {entry.version.bot for entry in entries if _is_out(season, entry)} - bots
     return Standings(
         season=season_info(season),
-        games=store.queue.counts(season).done,
+        seasons=tuple(one.name for one in store.seasons.all()),
+        games=store.history.count(season),
         standings=tuple(standing_lines(store, season, shown)),
         not_listed=0 if everybody else len(out),
     )
@@ -113,7 +134,7 @@ def standing_lines(
     store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
 ) -> list[StandingLine]:
     """The lines of these versions, the best first."""
-    earlier = store.ratings.earlier(season, TREND_GAMES)
+    recent = store.ratings.recent(season, RECENT_GAMES)
     known = {(entry.version.bot, entry.version.number): entry for entry in entries}
     rows = (
         StandingRow(
@@ -121,7 +142,7 @@ def standing_lines(
             entry.version.author,
             entry.version.number,
             entry.tally,
-            earlier.get(entry.version.id),
+            recent.get(entry.version.id, ()),
         )
         for entry in entries
     )
@@ -131,6 +152,8 @@ def standing_lines(
 def _line(line: Standing, season: StoredSeason, entry: RatedVersion) -> StandingLine:
     return StandingLine(
         rank=line.rank,
+        best_rank=line.best_rank,
+        worst_rank=line.worst_rank,
         bot=line.bot,
         author=line.author,
         version=line.version,
@@ -148,5 +171,6 @@ def _line(line: Standing, season: StoredSeason, entry: RatedVersion) -> Standing
         fault_rate=line.fault_rate,
         forfeits=line.forfeits,
         trend=line.trend,
+        recent=line.recent,
         last_played_at=None if line.last_played is None else utc_time(line.last_played),
     )

@@ -10,8 +10,10 @@ from typing import Final
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.model import (
+    AttemptEnd,
     AuditEntry,
     AuditKind,
+    BotConduct,
     BotState,
     JobInfo,
     JobStatus,
@@ -24,6 +26,19 @@ RATE_GAMES: Final = 100
 """The number of newest games for the rate of games."""
 AUDIT_ENTRIES: Final = 10
 """The number of entries of the audit log that are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrikesLine:
+    """What counts against an active bot: see `StrikeRules` for the limits."""
+
+    bot: str
+    absences: int
+    """Games in a row in which it did not start, or crashed."""
+    spoiled: int
+    """Of its last 10 games, those that it forfeited or had two faults in."""
+    voids: int
+    """Of its last 20 attempts, those that became void while it was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +56,9 @@ class SeasonStatus:
     games_per_second: float | None
     """Over the newest games; None if there are too few."""
     last_game_at: datetime | None
+    lost: dict[AttemptEnd, int]
+    """Attempts at games that ended without a result, by how they ended."""
+    strikes: tuple[StrikesLine, ...]
     leases: tuple[JobInfo, ...]
     quarantined: tuple[JobInfo, ...]
     """Quarantined games: they failed too often and wait for the operator."""
@@ -113,8 +131,17 @@ def _season(store: Store, season: StoredSeason) -> SeasonStatus:
         oldest_wait_seconds=counts.oldest_wait_ms / 1000,
         games_per_second=games_per_second(newest),
         last_game_at=utc_time(newest[0].played_at) if newest else None,
+        lost=store.queue.lost_counts(season),
+        strikes=tuple(map(_strikes, store.strikes.standing(season))),
         leases=tuple(store.queue.listed(season, JobStatus.LEASED)),
         quarantined=tuple(store.queue.listed(season, JobStatus.QUARANTINED)),
+    )
+
+
+def _strikes(found: BotConduct) -> StrikesLine:
+    counts = found.conduct
+    return StrikesLine(
+        bot=found.bot, absences=counts.absences, spoiled=counts.spoiled, voids=counts.voids
     )
 
 

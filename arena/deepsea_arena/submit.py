@@ -39,9 +39,11 @@ def submit(
     """Play a bot's admission games, and store it if it has no fault.
 
     `on_game` is called after each game. Raises an error with one line for an author's bad name,
-    somebody else's bot, files that are on the ladder already, or packages that a season lacks.
+    somebody else's bot, files that are on the ladder already, packages that a season lacks, or
+    more than an author may submit.
     """
     names.checked("the author's name", author)
+    store.bots.check_quota(author)
     _check_packages(bundle, _seasons(store))
     refusal = play_admission(bundle, _seasons(store), on_game)
     version = None if refusal else store.bots.submit(bundle.name, author, bundle)

@@ -7,26 +7,26 @@ its end the season is closed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import takewhile
-from typing import Final, Literal, Protocol
+from typing import Protocol
 
 from deepsea_arena.runner import RunEnd, RunGoal, no_source
 from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play, run_report
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_arena.shutdown import Stop
+from deepsea_arena.tournament_scores import Kind, ScoreLine, no_show, score_line
+from deepsea_arena.wire.json import milliseconds
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.model import BotState, BotVersion, StoredGame, StoredSeason
+from deepsea_ladder.model import BotState, StoredGame, StoredSeason
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_sdk.entropy import fresh_seed
-
-Kind = Literal["round-robin", "gauntlet", "elimination"]
-NO_SHOW: Final = -1.0
-"""The placement score of a bot that was withdrawn or disabled before its games: the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +44,8 @@ class TournamentRequest:
     """Meetings of every two bots, or rotations of each table of an elimination."""
     season: str | None = None
     """The season whose rules, clock and isolation it uses; by default the open one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreLine:
-    """A bot's results in a tournament."""
-
-    rank: int
-    bot: str
-    version: int
-    games: int
-    placement_score: float
-    """The mean share of the others at its tables that it was ahead of; level counts half."""
-    wins: int
-    """First places, shared ones too."""
-    mean_points: float
+    embargo_until: datetime | None = None
+    """When strangers may see its results; by default at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,74 +85,108 @@ def play_tournament(
 
     Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
     """
-    bots = _Bots(store, request.bots)
-    season = _begin(store, request, fresh)
+    begun = _begun(store, request.name)
+    bots = _Bots(store, request.bots, begun)
+    season = _continued(begun, request, bots.ids) or _begin(store, request, bots.ids, fresh)
     field = _Field(store, season, bots, make_pool, watcher, stop)
     if request.kind == "elimination":
         champion = field.eliminate(request.seats, request.meetings)
     else:
-        seed = season.commitment.encode()
+        chance = season.commitment.encode()
         if request.kind == "gauntlet":
-            tables = gauntlet(bots.ids[0], bots.ids[1:], request.seats, seed, request.meetings)
+            tables = gauntlet(bots.ids[0], bots.ids[1:], request.seats, chance, request.meetings)
         else:
-            tables = round_robin(bots.ids, request.seats, seed, request.meetings)
+            tables = round_robin(bots.ids, request.seats, chance, request.meetings)
         field.play(0, tables, whole=True)
         champion = None
+    seed = store.seasons.close(request.name).seed
+    if seed is None:
+        raise RefereeError(f"another run still plays games of {request.name}; `ladder close` it")
     games = field.games()
     table = sorted(field.scores(games), key=lambda score: score.bot != champion)
     return TournamentResult(
         tournament=request.name,
         kind=request.kind,
         games=len(games),
-        seed=store.seasons.close(request.name),
+        seed=seed,
         champion=None if champion is None else bots.versions[champion].bot,
         scores=tuple(
-            _line(rank, score, bots.versions[score.bot]) for rank, score in enumerate(table, 1)
+            score_line(rank, score, bots.versions[score.bot]) for rank, score in enumerate(table, 1)
         ),
     )
 
 
-def _line(rank: int, score: Score, version: BotVersion) -> ScoreLine:
-    return ScoreLine(
-        rank=rank,
-        bot=version.bot,
-        version=version.number,
-        games=score.games,
-        placement_score=score.share,
-        wins=score.wins,
-        mean_points=score.mean_points,
-    )
+def _begun(store: Store, name: str) -> StoredSeason | None:
+    """The season of a tournament that was begun and not ended."""
+    found = [season for season in store.seasons.all() if season.name == name]
+    for season in found:
+        if season.tournament is None:
+            raise UserError(f"season {name!r} is no tournament's; choose another name")
+        if season.closed_at is not None:
+            raise UserError(f"season {name!r} is closed; choose another name")
+    return found[0] if found else None
 
 
-def _begin(store: Store, request: TournamentRequest, fresh: FreshSeed) -> StoredSeason:
-    """Open the tournament's season, or find the one that was begun."""
-    found = [season for season in store.seasons.all() if season.name == request.name]
-    if found and found[0].closed_at is not None:
-        raise UserError(f"season {request.name!r} is closed; choose another name")
-    if found:
-        return found[0]
+def _plan(request: TournamentRequest, bots: Sequence[int]) -> dict[str, object]:
+    return {
+        "kind": request.kind,
+        "seats": request.seats,
+        "meetings": request.meetings,
+        "bots": list(bots),
+    }
+
+
+def _continued(
+    begun: StoredSeason | None, request: TournamentRequest, bots: Sequence[int]
+) -> StoredSeason | None:
+    """The season of a tournament that was begun, if it was this one."""
+    if begun is None:
+        return None
+    if json.loads(begun.tournament or "") != _plan(request, bots):
+        raise _other_tables(begun)
+    wanted = request.embargo_until
+    if wanted is not None and begun.embargo_until != milliseconds(wanted):
+        raise UserError(f"tournament {begun.name!r} was begun with another embargo, or without one")
+    return begun
+
+
+def _begin(
+    store: Store, request: TournamentRequest, bots: Sequence[int], fresh: FreshSeed
+) -> StoredSeason:
     settings = find_season(store, request.season).season
     seats = request.seats
     # The last tables of an elimination may be smaller.
     sizes = tuple(range(2, seats + 1)) if request.kind == "elimination" else (seats,)
     pairing = replace(settings.pairing, former_versions=False)  # it has the newest ones
     settings = replace(settings, name=request.name, seats=sizes, pairing=pairing)
-    return store.seasons.open(settings, fresh())
+    until = None if request.embargo_until is None else milliseconds(request.embargo_until)
+    return store.seasons.open(settings, fresh(), json.dumps(_plan(request, bots)), until)
+
+
+def _other_tables(season: StoredSeason) -> PairingError:
+    return PairingError(f"tournament {season.name!r} was begun with other bots or tables")
 
 
 class _Bots:
     """The participants, in their order."""
 
-    def __init__(self, store: Store, names: Sequence[str]) -> None:
+    def __init__(self, store: Store, names: Sequence[str], begun: StoredSeason | None) -> None:
+        bots = {bot.name: bot for bot in store.bots.all()}
         if names:
-            found = [store.bots.get(name) for name in names]
+            found = [store.bots.get(name).current for name in names]
+        elif begun is not None:
+            versions = {
+                version.id: version for name in bots for version in store.bots.versions(name)
+            }
+            found = [versions[number] for number in json.loads(begun.tournament or "")["bots"]]
         else:
-            found = [bot for bot in store.bots.all() if bot.state is BotState.ACTIVE]
-        self.versions = {bot.current.id: bot.current for bot in found}
+            found = [bot.current for bot in bots.values() if bot.state is BotState.ACTIVE]
+        self.versions = {version.id: version for version in found}
         if len(self.versions) != len(found):
             raise UserError("a bot takes part in a tournament once")
         self.ids = list(self.versions)
-        self.out = {bot.current.id for bot in found if bot.state is not BotState.ACTIVE}
+        active = {name for name, bot in bots.items() if bot.state is BotState.ACTIVE}
+        self.out = {version.id for version in found if version.bot not in active}
 
 
 class _Field:
@@ -204,7 +225,7 @@ class _Field:
         missing = ours - {frozenset(job.lineup) for job in own}
         others = whole and len(own) < len(there)
         if others or any(self._bots.out.isdisjoint(table) for table in missing):
-            raise PairingError(f"tournament {season.name!r} was begun with other bots or tables")
+            raise _other_tables(season)
         self._run()
         return own[-1].number if own else after
 
@@ -221,6 +242,10 @@ class _Field:
                 f"{stuck} of the games of {season.name} failed: `ladder status` has the reasons; "
                 "`ladder requeue` them, and repeat the command"
             )
+        if report.ended is RunEnd.HOST:
+            raise RefereeError(f"this machine cannot play now: {report.trouble}")
+        if report.ended is RunEnd.CLOSED:
+            raise UserError(f"season {season.name!r} was closed before its games were played")
         if report.ended is RunEnd.STOPPED:
             raise RunStopped(report)
         self._watcher.played(report)
@@ -235,9 +260,7 @@ class _Field:
             last = self.play(after, tables, times)
             found = {score.bot: score for score in self.scores(self.games(after, last))}
             bracket = bracket.after(
-                found.get(bot) or Score(bot, 1, NO_SHOW, 0, 0.0)
-                for table in tables
-                for bot in table.bots
+                found.get(bot) or no_show(bot) for table in tables for bot in table.bots
             )
             after = last
         return bracket.champion

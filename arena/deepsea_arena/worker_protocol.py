@@ -1,13 +1,11 @@
-"""Messages between a runner and its workers: jobs, outcomes, and the files of bots.
+"""Outcomes of jobs, and the pool of workers as a runner sees it.
 
-Invariants: everything here can be pickled and loads no SQLAlchemy; a worker knows neither the store
-nor other workers.
+Invariants: everything here can be pickled and loads no SQLAlchemy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,34 +28,34 @@ class VoidOutcome:
     """The game is void, and no bot is at fault."""
 
     reason: str
-
-
-Outcome = FinishedGame | VoidOutcome
-Play = Callable[[Job], Outcome]
-Fetch = Callable[[str], bytes]
-"""The packed files of a bot, by their digest. Raises `LadderError`."""
-MakePlay = Callable[[Fetch], AbstractContextManager[Play]]
-"""Sets up a worker: a context manager whose value plays jobs, and whose exit cleans up."""
+    seat: int | None = None
+    """The seat whose bot could not be timed because the host was busy, if that was the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveRequest:
-    """A worker's request during a job: the packed files of a bot that it lacks."""
+class HostTrouble:
+    """The machine cannot play now, whatever the game: a full disk, too few file descriptors."""
 
-    digest: str
+    reason: str
+
+
+Outcome = FinishedGame | VoidOutcome | HostTrouble
 
 
 class WorkerPool(Protocol):
     """A pool of workers. Methods raise `WorkerError` once there are none and none will come."""
 
     def free(self) -> Sequence[int | None]:
-        """The free workers: for each, the rotation that it played last."""
+        """The workers that can take a job, once for each: the rotations of their last jobs."""
 
     def start(self, job: Job) -> None:
         """Start a job on a free worker."""
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
+
+    def waits(self, job: Job) -> bool:
+        """Whether a job was not begun because its worker still plays another one."""
 
     def abandon(self, job: Job) -> None:
         """Kill the worker of a job; the job has no outcome then."""

@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_arena.shutdown import Stop
 from deepsea_ladder.store import Store
 from helpers import ladder
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    """Nobody has asked for anything yet."""
+    stop = Stop()
+    yield stop
+    stop.close()
 
 
 @pytest.fixture(scope="session")

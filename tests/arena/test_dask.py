@@ -1,18 +1,17 @@
-"""A Dask cluster plays the ladder's games: bots come once, whatever dies is an outcome.
+"""The pool on a Dask cluster: files come once, whatever dies is an event.
 
-Schedulers and workers are threads of this process here; the last tests have real ones.
+Schedulers and workers are threads of this process here; `test_dask_killed` has real ones.
 """
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
 import os
 import select
+import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -21,66 +20,42 @@ from typing import Any
 import distributed
 import pytest
 
-from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
-from deepsea_arena.workers import dask_agent, dask_client
-from deepsea_arena.workers.dask import Cluster
-from deepsea_arena.workers.local import start_in
+from deepsea_arena import cluster_match
+from deepsea_arena.workers import dask as dask_module
+from deepsea_arena.workers.dask import DaskTimes, DaskWorkers
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
-from deepsea_ladder.model import Job
 from deepsea_ladder.store import Store
+from deepsea_referee import in_process
+from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
+from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.match import MatchSettings
+from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.workers import Died, Done, Event, Failed, Sent
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import __version__
 from helpers import deeds, ladder
 from helpers.commands import Run, one_line
-from helpers.killing import context
+from helpers.matches import Listener, without_times
+from helpers.programs import PATIENT, open_descriptors, soon, workers
 
 LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
+QUICK = DaskTimes(look=0.05)
 
 
 @pytest.fixture
-def stop() -> Iterator[Stop]:
-    """Nobody has asked for anything yet."""
-    stop = Stop()
-    yield stop
-    stop.close()
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A ladder with four bots."""
-    path = tmp_path / "ladder.db"
-    with Store.create(path) as store:
-        ladder.stocked(store)
-    return path
-
-
-@pytest.fixture
-def jobs(place: Path) -> list[Job]:
-    """Two rotations of two games each."""
-    with Store.open(place) as store:
-        season = store.seasons.get("s1")
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2) * 2)
-        return store.jobs.claim(season, "worker", 60, [1, 1, None, 2])
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the children of workers find what they are to do."""
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where worker processes write; none of them is left."""
     folder = tmp_path / "deeds"
     folder.mkdir()
-    for name in ("hangs", "never"):
-        os.mkfifo(folder / name)
-    monkeypatch.setattr(dask_agent, "HOST", dask_agent.Host(partial(deeds.guest, folder)))
-    monkeypatch.setattr(dask_agent, "launch", partial(start_in, context))  # faster
+    os.mkfifo(folder / "hangs")
     yield folder
-    home = dask_agent.HOST._home()
-    dask_agent.HOST.close()
-    assert multiprocessing.active_children() == []
-    assert not home.exists()
+    assert soon(lambda: workers() == [])
 
 
 @pytest.fixture
@@ -99,100 +74,106 @@ def dask(folder: Path, tmp_path: Path) -> Iterator[distributed.LocalCluster]:
 
 
 class Fetch:
-    """Fetches bots and counts that."""
+    """Fetches files and counts that."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self) -> None:
         self.fetched: Counter[str] = Counter()
 
     def __call__(self, digest: str) -> bytes:
         self.fetched[digest] += 1
-        with Store.open(self._place) as store:
-            return store.bots.archive(digest)
+        if digest == "bad":
+            raise OSError("the disk is gone")
+        return digest.encode()
+
+
+Join = Callable[..., DaskWorkers]
 
 
 @pytest.fixture
-def pool(dask: distributed.LocalCluster, place: Path) -> Iterator[Cluster]:
+def join(dask: distributed.LocalCluster, folder: Path) -> Join:
+    """Makes the pool of a run on that cluster."""
+
+    def joined(
+        fetch: Callable[[str], bytes] = bytes.fromhex,
+        report: Callable[[str], object] = pytest.fail,
+        times: DaskTimes = QUICK,
+        check: Callable[[], object] = int,
+    ) -> DaskWorkers:
+        setup = partial(deeds.doing, folder)
+        address = dask.scheduler_address
+        return DaskWorkers(address, setup, check, fetch=fetch, report=report, times=times)
+
+    return joined
+
+
+@pytest.fixture
+def pool(join: Join) -> Iterator[DaskWorkers]:
     """Its workers."""
-    with closing(joined(dask, Fetch(place))) as pool:
+    with closing(join(Fetch())) as pool:
         yield pool
 
 
-def joined(
-    dask: Any, fetch: Callable[[str], bytes], tell: Callable[[str], None] = pytest.fail
-) -> Cluster:
-    """The workers of a cluster."""
-    return Cluster(dask.scheduler_address, fetch, "process", tell)
-
-
-def outcomes(pool: Cluster, stop: Stop, games: int) -> dict[str, Outcome]:
-    """What came of so many games."""
-    found: dict[str, Outcome] = {}
-    while len(found) < games:
-        found |= {job.game_id: outcome for job, outcome in pool.wait(LONG, stop)}
+def events(pool: DaskWorkers, count: int = 1) -> list[Event]:
+    """So many events."""
+    found: list[Event] = []
+    while len(found) < count:
+        found += pool.wait(LONG)
     return found
 
 
-def test_jobs_come_back_as_outcomes(pool: Cluster, jobs: list[Job], stop: Stop) -> None:
-    assert pool.free() == [None, None]
-    pool.start(jobs[0])
-    pool.start(jobs[2])
-    assert pool.free() == []
-    played = outcomes(pool, stop, 2)
-    assert played == {job.game_id: FinishedGame(ladder.play(job)) for job in (jobs[0], jobs[2])}
-    assert sorted(pool.free(), key=str) == [1, 2]
+def start(pool: DaskWorkers, *deeds: str, needs: Sequence[str] = ()) -> list[Any]:
+    """Start tasks on free workers."""
+    return [pool.start(deed, place, needs) for deed, place in zip(deeds, pool.free(), strict=False)]
 
 
-def test_a_bot_is_sent_once(
-    dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop
-) -> None:
-    fetch = Fetch(place)
-    once = {version.digest: 1 for version in jobs[0].seats}
-    for _ in range(2):  # the second run finds there what the first one has sent
-        with closing(joined(dask, fetch)) as pool:
-            for pair in (jobs[:2], jobs[2:]):
-                for job in pair:
-                    pool.start(job)
-                outcomes(pool, stop, 2)
-        assert fetch.fetched == once
+def test_tasks_run_in_processes_of_their_own_that_stay(pool: DaskWorkers) -> None:
+    assert len(pool.free()) == 2
+    tasks = start(pool, "who", "tell a b")
+    assert len(pool.free()) == 0
+    found = events(pool, 4)
+    assert [event for event in found if event.task is tasks[1]] == [
+        Sent(tasks[1], "a"),
+        Sent(tasks[1], "b"),
+        Done(tasks[1], None),
+    ]
+    (pid,) = [event.result for event in found if isinstance(event, Done) and event.result]
+    assert pid in workers()
+    start(pool, "who")
+    (again,) = events(pool)
+    assert isinstance(again, Done)
+    assert again.result == pid
 
 
-def test_a_bot_with_another_digest_is_refused(
-    dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop
-) -> None:
-    right = Fetch(place)
-    anna, ben, *_ = (version.digest for version in jobs[0].seats)
-    with closing(joined(dask, lambda digest: right(anna if digest == ben else digest))) as pool:
-        pool.start(jobs[0])
-        (outcome,) = outcomes(pool, stop, 1).values()
-    assert isinstance(outcome, VoidOutcome)
-    assert f"{ben} have another digest" in outcome.reason
-    assert not (dask_agent.HOST._home() / ben).exists()
+def test_a_file_is_fetched_once_and_one_that_cannot_be_fails_the_task(join: Join) -> None:
+    fetch = Fetch()
+    with closing(join(fetch)) as pool:
+        for deed in ("read a", "read b", "who"):
+            start(pool, deed, needs=("a", "b"))
+            (event,) = events(pool)
+            assert isinstance(event, Done)
+        assert fetch.fetched == {"a": 1, "b": 1}
+        (task,) = start(pool, "who", needs=("bad",))
+        (event,) = events(pool)
+        assert isinstance(event, Failed)
+        assert (event.task, str(event.error)) == (task, "the disk is gone")
+        assert len(pool.free()) == 2
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason"),
-    [
-        ("raise", "RuntimeError: no luck"),
-        ("exit", "the worker ended (exit status 3)"),
-        ("die", "the worker ended (signal 9)"),
-    ],
+    ("deed", "ending"), [("exit", "exit status 3"), ("die", "signal 9"), ("raise", "no luck")]
 )
-def test_whatever_happens_to_a_child_is_an_outcome(
-    pool: Cluster, jobs: list[Job], stop: Stop, folder: Path, deed: str, reason: str
-) -> None:
-    (folder / jobs[0].game_id).write_text(deed)
-    pool.start(jobs[0])
-    assert outcomes(pool, stop, 1) == {"s1-1": VoidOutcome(reason)}
-    pool.start(jobs[0])
-    assert outcomes(pool, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
+def test_whatever_happens_to_a_child_is_an_event(pool: DaskWorkers, deed: str, ending: str) -> None:
+    start(pool, deed)
+    (event,) = events(pool)
+    assert ending in (str(event.error) if isinstance(event, Failed) else str(event[1]))
+    start(pool, "who")
+    assert isinstance(events(pool)[0], Done)
 
 
-def hanging(pool: Cluster, job: Job, folder: Path) -> int:
-    """Start a game that hangs; a descriptor of the process that plays it."""
-    (folder / job.game_id).write_text("hang")
-    pool.start(job)
-    return os.pidfd_open(int((folder / "hangs").read_text()))
+def hanging(pool: DaskWorkers, folder: Path) -> tuple[Any, int]:
+    """Start a task that hangs; a descriptor of the process that runs it."""
+    (task,) = start(pool, "hang")
+    return task, os.pidfd_open(int((folder / "hangs").read_text()))
 
 
 def has_ended(process: int) -> bool:
@@ -203,183 +184,229 @@ def has_ended(process: int) -> bool:
         os.close(process)
 
 
-def test_an_abandoned_game_is_ended_and_its_thread_is_free(
-    pool: Cluster, jobs: list[Job], stop: Stop, folder: Path
+def test_a_task_that_is_killed_is_ended_and_its_place_is_free(
+    pool: DaskWorkers, folder: Path
 ) -> None:
-    process = hanging(pool, jobs[0], folder)
-    pool.abandon(jobs[0])
+    task, process = hanging(pool, folder)
+    pool.kill(task)
     assert has_ended(process)
     while len(pool.free()) < 2:
-        assert pool.wait(LONG, stop) == []
-    pool.start(jobs[0])
-    assert outcomes(pool, stop, 1) == {"s1-1": FinishedGame(ladder.play(jobs[0]))}
+        assert pool.wait(LONG) == []
+    start(pool, "who", "who")
+    assert all(isinstance(event, Done) for event in events(pool, 2))
 
 
-def test_who_leaves_the_cluster_ends_its_games(
-    dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop, folder: Path
+def test_a_request_to_stop_ends_tasks_early_with_a_result(pool: DaskWorkers) -> None:
+    (task,) = start(pool, "until-stopped")
+    assert soon(lambda: bool(workers()))
+    pool.stop()
+    found = events(pool)
+    # Stopped before it was begun, or in the midst.
+    assert found in ([Sent(task, "here"), Done(task, "stopped")], [Died(task, "exit status 0")])
+
+
+def test_who_leaves_the_cluster_ends_its_tasks_and_nothing_else(
+    join: Join, folder: Path, dask: distributed.LocalCluster
 ) -> None:
-    with closing(joined(dask, Fetch(place))) as pool:
-        process = hanging(pool, jobs[0], folder)
-        with closing(joined(dask, Fetch(place))) as other:
-            other.start(jobs[1])
-            outcomes(other, stop, 1)
-        assert pool.wait(0, stop) == []
+    with closing(join()) as pool:
+        _, process = hanging(pool, folder)
+        with closing(join()) as other:
+            start(other, "who")
+            assert isinstance(events(other)[0], Done)
+        assert pool.wait(0) == []
     assert has_ended(process)
+    (worker,) = dask.workers.values()
+    assert soon(lambda: not worker.data)
+    assert soon(lambda: not [name for name in worker.plugins if name.startswith("deepsea")])
 
 
-def test_workers_come_and_leave(
-    dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop, folder: Path
-) -> None:
-    with closing(joined(dask, Fetch(place))) as pool:
-        process = hanging(pool, jobs[0], folder)
+def test_workers_come_and_leave(join: Join, dask: distributed.LocalCluster, folder: Path) -> None:
+    with closing(join()) as pool:
+        task, process = hanging(pool, folder)
         (worker,) = dask.workers.values()
         dask.sync(worker.close, executor_wait=False)
-        assert outcomes(pool, stop, 1) == {
-            "s1-1": VoidOutcome(f"the worker {worker.address} ended")
-        }
+        (event,) = events(pool)
+        assert event.task is task
+        assert isinstance(event, Died)
         assert has_ended(process)
         assert pool.free() == []
         dask.scale(2)  # of which one is closed
         while len(pool.free()) < 2:
-            assert pool.wait(LONG, stop) == []
-        pool.start(jobs[0])
-        pool.start(jobs[2])
-        assert all(isinstance(o, FinishedGame) for o in outcomes(pool, stop, 2).values())
+            assert pool.wait(LONG) == []
+        start(pool, "who", "who")
+        assert all(isinstance(event, Done) for event in events(pool, 2))
 
 
-def test_a_wish_wakes_who_waits(pool: Cluster, stop: Stop) -> None:
-    stop.ask(StopRequest.FINISH)
-    assert pool.wait(LONG, stop) == []
+def test_a_worker_that_was_started_again_repeats_nothing_and_is_asked_again(
+    pool: DaskWorkers, dask: distributed.LocalCluster
+) -> None:
+    (worker,) = dask.workers.values()
+    for name in [name for name in worker.plugins if name.startswith("deepsea")]:
+        dask.sync(worker.plugin_remove, name=name)
+    (task,) = start(pool, "who")
+    assert events(pool) == [Died(task, f"{worker.address} was started again")]
+    while len(pool.free()) < 2:
+        assert pool.wait(LONG) == []
+    start(pool, "who")
+    assert isinstance(events(pool)[0], Done)
+
+
+def test_a_ring_wakes_who_waits(pool: DaskWorkers) -> None:
+    with closing(WakePipe()) as waker:
+        waker.ring()
+        assert pool.wait(LONG, waker) == []
 
 
 def test_a_cluster_whose_scheduler_is_gone_is_lost(
-    dask: distributed.LocalCluster, place: Path, jobs: list[Job], stop: Stop, folder: Path
+    join: Join, dask: distributed.LocalCluster, folder: Path
 ) -> None:
-    with closing(joined(dask, Fetch(place))) as pool:
-        process = hanging(pool, jobs[0], folder)
+    with closing(join()) as pool:
+        _, process = hanging(pool, folder)
         dask.close()
-        assert "is gone" in loss(pool, stop)
+        assert "is gone" in loss(pool)
         with pytest.raises(WorkerError):
             pool.free()
     assert has_ended(process)
 
 
-def loss(pool: Cluster, stop: Stop) -> str:
-    """Wait until nobody can play any more; why."""
+def loss(pool: DaskWorkers) -> str:
+    """Wait until there are no workers and none will come; why."""
     with pytest.raises(WorkerError) as error:
-        outcomes(pool, stop, 1000)
+        events(pool, 1000)
     return str(error.value)
 
 
 def test_a_run_waits_for_workers_but_not_for_ever(
-    dask: distributed.LocalCluster, place: Path, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    join: Join, dask: distributed.LocalCluster
 ) -> None:
-    monkeypatch.setattr(dask_client, "ALONE_SECONDS", 0.0)
-    monkeypatch.setattr(dask_client, "LOOK_SECONDS", 0.01)
-    with closing(joined(dask, Fetch(place))) as pool:
+    with closing(join(times=DaskTimes(look=0.01, alone=0.0))) as pool:
         dask.scale(0)
-        assert "no worker of tcp:" in loss(pool, stop)
+        assert "has no worker that can play: start" in loss(pool)
 
 
-def test_children_that_nobody_needs_are_ended(pool: Cluster, jobs: list[Job], stop: Stop) -> None:
-    pool.start(jobs[0])
-    outcomes(pool, stop, 1)
-    (child,) = multiprocessing.active_children()
-    assert child.pid is not None
-    process = os.pidfd_open(child.pid)
-    dask_agent.HOST.idle_seconds = 0.0
-    for job in jobs[1:3]:
-        pool.start(job)
-        assert outcomes(pool, stop, 1) == {job.game_id: FinishedGame(ladder.play(job))}
-    assert has_ended(process)
+def test_children_end_with_a_run_that_does_not_say_so(
+    join: Join, dask: distributed.LocalCluster, folder: Path
+) -> None:
+    with closing(join()) as pool:
+        _, process = hanging(pool, folder)
+        start(pool, "who")
+        assert isinstance(events(pool)[0], Done)
+        assert len(workers()) == 2
+        for client in [*dask.scheduler.clients]:  # as when the connection to a client is lost
+            dask.loop.add_callback(dask.scheduler.remove_client, client)
+        assert has_ended(process)
+        assert soon(lambda: workers() == [])
+
+
+def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_game(
+    dask: distributed.LocalCluster, folder: Path
+) -> None:
+    settings = MatchSettings(
+        bots=[resolve("greedy"), resolve("random")],
+        hosting=PATIENT,
+        games=50,
+        time_control=TimeControl.parse("60s"),
+        seed=seed_from_text("cluster"),
+    )
+    here, there = Listener(), Listener()
+    alone = here.played(in_process.run_match(settings, here.on_game))
+    killed: list[int] = []
+
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        there.on_game(result, record)
+        if not killed:
+            killed.extend(workers())
+            os.kill(killed[0], signal.SIGKILL)
+
+    bots, address = ["greedy", "random"], dask.scheduler_address
+    result = cluster_match.run_match(
+        settings, bots, address, on_game, there.on_void, report=pytest.fail
+    )
+    shared = there.played(result)
+    assert len(there.voids) <= 1
+    void = {game.game for game in there.voids}
+    assert [*map(without_times, shared.records)] == [
+        without_times(record)
+        for game, record in zip(alone.games, alone.records, strict=True)
+        if game.game not in void
+    ]
 
 
 # Who cannot be used
 
 
-def test_a_cluster_that_is_not_there_is_said(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(dask_client, "CONNECT_SECONDS", 0.2)
+def test_a_cluster_that_is_not_there_is_said() -> None:
+    before = open_descriptors()
+    times = DaskTimes(connect=0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for address in (f"tcp://127.0.0.1:{silent.getsockname()[1]}", "tcp://127.0.0.1:1"):
             with pytest.raises(WorkerError, match=f"no scheduler .* {address}"):
-                Cluster(address, Fetch(place), "process", pytest.fail)
+                DaskWorkers(address, deeds.broken, int, report=pytest.fail, times=times)
     for address in ("nonsense", "ftp://127.0.0.1:1", "tls://127.0.0.1:1"):
         with pytest.raises(UserError, match=f"--cluster {address}"):
-            Cluster(address, Fetch(place), "process", pytest.fail)
+            DaskWorkers(address, deeds.broken, int, report=pytest.fail, times=times)
+    assert soon(lambda: open_descriptors() <= before)
 
 
-def test_a_cluster_without_workers_is_said(
-    dask: distributed.LocalCluster, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_without_workers_is_said(join: Join, dask: distributed.LocalCluster) -> None:
     dask.sync(next(iter(dask.workers.values())).close)
-    monkeypatch.setattr(dask_client, "CONNECT_SECONDS", 0.5)
-    with pytest.raises(WorkerError, match="has no workers: start some with `dask worker tcp:"):
-        joined(dask, Fetch(place))
+    with pytest.raises(WorkerError, match="that can play: start some with `dask worker tcp:"):
+        join(times=DaskTimes(connect=0.5))
 
 
-def test_other_versions_are_not_used(
-    dask: distributed.LocalCluster, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert asyncio.run(dask_agent.look(dask_agent.programs(), "process")) is None
-    older = {**dask_agent.programs(), "deepsea-referee": "0.0.1"}
-    found = asyncio.run(dask_agent.look(older, "process"))
-    assert found == f"it has deepsea-referee {__version__}, this run has 0.0.1"
-    monkeypatch.setattr(dask_agent, "programs", lambda: {**older, "distributed": "1.0"})
+def test_other_versions_are_not_used(join: Join, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = dask_module.programs()
+    assert dask_module.difference(programs) is None
+    older = {**programs, "deepsea-referee": "0.0.1"}
+    words = f"it has deepsea-referee 0.0.1, this run has {__version__}"
+    assert dask_module.difference(older) == words
+    monkeypatch.setattr(dask_module, "programs", lambda: {**older, "distributed": "1.0"})
     with pytest.raises(WorkerError, match=r"scheduler at .* distributed .*, this run has 1.0"):
-        joined(dask, Fetch(place))
+        join()
+
+
+def refuse(folder: Path) -> None:
+    """A check that fails while a file is there."""
+    if (folder / "refuse").exists():
+        raise SandboxUnavailable("no sandbox here")
 
 
 def test_a_worker_that_cannot_play_is_not_used(
-    dask: distributed.LocalCluster,
-    place: Path,
-    stop: Stop,
-    monkeypatch: pytest.MonkeyPatch,
+    join: Join, dask: distributed.LocalCluster, tmp_path: Path
 ) -> None:
-    def broken(isolation: str) -> None:
-        raise SandboxUnavailable("no sandbox here")
-
     told: list[str] = []
-    with closing(joined(dask, Fetch(place), told.append)) as pool:
-        with monkeypatch.context() as patch:
-            patch.setattr(dask_agent, "hosting", broken)
-            dask.scale(2)
-            while not told:
-                assert pool.wait(LONG, stop) == []
-            with pytest.raises(WorkerError, match=r"no worker of .* no sandbox here"):
-                joined(dask, Fetch(place), told.append)
+    with closing(join(report=told.append, check=partial(refuse, tmp_path))) as pool:
+        (tmp_path / "refuse").touch()
+        dask.scale(2)
+        while not told:
+            assert pool.wait(LONG) == []
+        with pytest.raises(WorkerError, match=r"has no worker that can play: no sandbox"):
+            join(report=told.append, check=partial(refuse, tmp_path))
         assert "is not used: no sandbox here" in told[0]
         assert len(pool.free()) == 2
-
-
-def test_a_store_that_is_away_is_an_outcome(
-    dask: distributed.LocalCluster, jobs: list[Job], stop: Stop
-) -> None:
-    def away(digest: str) -> bytes:
-        raise OSError("the disk is gone")
-
-    with closing(joined(dask, away)) as pool:
-        pool.start(jobs[0])
-        assert outcomes(pool, stop, 1) == {"s1-1": VoidOutcome("OSError: the disk is gone")}
 
 
 # The command
 
 
 def test_a_run_says_in_one_line_why_it_has_no_cluster(
-    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(options.VARIABLE, str(place))
+    with Store.create(tmp_path / "ladder.db") as store:
+        ladder.stocked(store)
+    monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
     done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1", "--workers", 2)
     assert (done.status, "omit --workers" in one_line(done.err)) == (2, True)
+    done = run("match", "greedy", "random", "--cluster", "tcp://127.0.0.1:1", "--workers", 2)
+    assert (done.status, "omit --workers" in one_line(done.err)) == (2, True)
+    done = run("match", "cmd:true", "greedy", "--cluster", "tcp://127.0.0.1:1")
+    assert (done.status, "a cluster plays files" in one_line(done.err)) == (2, True)
     done = run("ladder", "run", "--cluster", "nonsense")
     assert (done.status, "--cluster nonsense: " in one_line(done.err)) == (2, True)
-    monkeypatch.setattr(dask_client, "CONNECT_SECONDS", 0.2)
-    done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1")
-    assert (done.status, "no scheduler can be reached" in one_line(done.err)) == (1, True)
     for name in [name for name in sys.modules if name.startswith("deepsea_arena.workers.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1")
+    assert (done.status, "pip install distributed" in one_line(done.err)) == (2, True)
+    done = run("ladder", "tournament", "round-robin", "cup", "--cluster", "tcp://127.0.0.1:1")
     assert (done.status, "pip install distributed" in one_line(done.err)) == (2, True)

@@ -137,7 +137,7 @@ def test_a_worker_that_is_killed_changes_nothing_but_the_time(run: Run, cluster:
     ended(orphan)
     out, err = runner.communicate()
     assert runner.returncode == 0, err
-    assert re.search(r"game s1-\d+ is void: the worker tcp:\S+ ended", err)
+    assert re.search(r"game s1-\d+ is void: the worker ended \(tcp:\S+ has left\)", err)
     assert "6 games of season s1 played, 1 void" in out
     check_whole(run, 6)
 

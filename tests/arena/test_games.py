@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import json
 
-import pytest
-
 from deepsea_arena import games as arena_games
-from deepsea_ladder.store import Store, history
+from deepsea_ladder.store import History, Store
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 
@@ -19,12 +17,14 @@ def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
     ladder.play_all(store, season)
     lines = list(arena_games.json_lines(store, season.name))
     assert all(line.count("\n") == 1 for line in lines)
-    games = [json.loads(line) for line in lines]
+    opening, *games = [json.loads(line) for line in lines]
+    assert (opening["place"], opening["commitment"]) == (0, season.commitment)
     assert [game["seq"] for game in games] == ["1", "2", "3"]
     for game in games:
         verify(GameRecord.from_json(json.dumps(game["record"])))
         assert [seat["points"] for seat in game["seats"]] == game["record"]["result"]["scores"]
-    last = {seat["bot"]: seat["mu"] for seat in games[-1]["seats"]}
+    seats, ratings = games[-1]["seats"], games[-1]["ratings"]
+    last = {seat["bot"]: now["mu"] for seat, now in zip(seats, ratings, strict=True)}
     for entry in store.ratings.entries(season):
         assert last[entry.version.bot] == entry.tally.rating.mu
 
@@ -44,7 +44,7 @@ def test_csv_has_a_line_for_each_seat(store: Store) -> None:
     }
 
 
-def test_games_are_read_in_portions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_games_are_read_in_portions(store: Store) -> None:
     season = ladder.stocked(store)
     other = store.seasons.open(ladder.a_season("s2"), ladder.SEED)
     for _ in range(2):
@@ -52,8 +52,6 @@ def test_games_are_read_in_portions(store: Store, monkeypatch: pytest.MonkeyPatc
             store.jobs.add(each, ladder.rotations(ladder.ids(store), 2))
             ladder.play_all(store, each)
     for portion in (1, 2, 3, 8, 9):
-        monkeypatch.setattr(history, "PORTION", portion)
-        assert [game.seq for game in store.history.games()] == list(range(1, 9))
-        assert [game.seq for game in store.history.games(other)] == [3, 4, 7, 8]
-        anna = ladder.ids(store)[0]
-        assert len(list(store.history.results_of(other, anna))) == 4
+        history = History(store.database, portion)
+        assert [game.seq for game in history.games()] == list(range(1, 9))
+        assert [game.seq for game in history.games(other)] == [3, 4, 7, 8]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from deepsea_arena import lease_owner
+from deepsea_arena.seasons import ClosedSeason, close_season
 from deepsea_ladder.model import JobStatus
 from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
 from helpers import ladder
 
 
@@ -27,3 +31,18 @@ def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:
     assert lease_owner.take_back(played, season) == 1
     (left,) = played.queue.listed(season, JobStatus.LEASED)
     assert left.owner == "somebody else"
+    with pytest.raises(UserError, match="'nobody' has leases; there are somebody else"):
+        lease_owner.release_leases(played, "nobody")
+    assert lease_owner.release_leases(played, "somebody else") == 1
+    assert played.queue.counts(season).todo == 2
+
+
+def test_a_season_that_is_closed_does_not_wait_for_killed_runs(played: Store) -> None:
+    place = lease_owner.own_name().rsplit("/", 2)[0]
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 2))
+    ladder.claim(played, season, f"{place}/{2**22 + 1}/7")
+    alive = ladder.claim(played, season, "somebody else")
+    assert close_season(played, "s1") == ClosedSeason("s1", None, 1)
+    played.games.report(alive, ladder.play(alive))
+    assert close_season(played, "s1") == ClosedSeason("s1", ladder.SEED.hex(), 0)

@@ -14,7 +14,7 @@ from deepsea_arena.standings import show_standings
 from deepsea_arena.status import ladder_status
 from deepsea_arena.wire.json import to_json
 from deepsea_ladder.errors import RatingError, StoreError
-from deepsea_ladder.model import BotState, GameFilter
+from deepsea_ladder.model import AttemptEnd, BotState, GameFilter
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder
@@ -115,6 +115,10 @@ def test_a_list_of_games_has_the_newest_first(played: Store) -> None:
     game = page.games[0]
     placements = [seat.placement for seat in game.by_placement()]
     assert placements == sorted(seat.placement for seat in game.seats)
+    assert page.older == 6
+    rest = newest_games(played, 9, wanted=GameFilter(bot="anna"), before=page.older)
+    assert [game.game_id for game in rest.games] == ["s1-5", "s1-4", "s1-3", "s1-2", "s1-1"]
+    assert rest.older is None
     with pytest.raises(StoreError):
         newest_games(played, 3, "s9")
 
@@ -161,8 +165,9 @@ def test_lost_games_are_those_behind_the_other_or_not_won(played: Store) -> None
 def test_status_lists_what_waits_what_is_stuck_and_who_is_out(played: Store) -> None:
     season = played.seasons.get("s1")
     played.jobs.add(season, ladder.rotations(ladder.ids(played), 3))
-    for _ in range(5):
-        played.jobs.fail(ladder.claim(played, season), "no luck")
+    # The first void game of each seat counts no failure; five failures are too many.
+    for seat in (0, 0, 0, 0, 1, 1, 1):
+        played.jobs.fail(ladder.claim(played, season), "no luck", seat)
     ladder.claim(played, season, "somebody")
     status = ladder_status(played)
     (found,) = status.seasons
@@ -170,6 +175,8 @@ def test_status_lists_what_waits_what_is_stuck_and_who_is_out(played: Store) -> 
     assert [job.game_id for job in found.quarantined] == ["s1-9"]
     assert [(job.game_id, job.owner) for job in found.leases] == [("s1-10", "somebody")]
     assert found.leases[0].lineup == ("ben v1", "cleo v1", "dan v1", "anna v1")
+    assert found.lost == {AttemptEnd.VOID: 7}
+    assert [(line.bot, line.voids) for line in found.strikes] == [("anna", 4), ("ben", 3)]
     assert status.taken_out == ()
     played.bots.disable("dan", "too loud")
     (out,) = ladder_status(played).taken_out

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from deepsea_arena.game_limit import game_seconds
 from deepsea_arena.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
-from deepsea_arena.workers.local import InlineWorker
+from deepsea_arena.worker_protocol import (
+    FinishedGame,
+    HostTrouble,
+    Outcome,
+    VoidOutcome,
+)
 from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
-from deepsea_ladder.model import Job, JobStatus, Receipt, SeatLog, StoredSeason
+from deepsea_ladder.model import (
+    AttemptEnd,
+    Job,
+    JobStatus,
+    Receipt,
+    SeatLog,
+    StoredSeason,
+)
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
-from deepsea_ladder.store import Store
+from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
-
-
-@pytest.fixture
-def stop() -> Iterator[Stop]:
-    """Nobody has asked for anything yet."""
-    stop = Stop()
-    yield stop
-    stop.close()
+from helpers.inline import InlineWorker
 
 
 @pytest.fixture
@@ -205,6 +210,127 @@ def test_a_run_in_vain_ends(store: Store, season: StoredSeason, stop: Stop) -> N
     assert (summary.refused, summary.ended) == (4, RunEnd.IN_VAIN)
 
 
+def test_trouble_of_the_host_is_no_games_and_no_bots_fault(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    """Too few file descriptors: about ten good games were set aside at each start of a run."""
+    troubles = iter([True, False, True, True])
+    time = 0.0
+    pauses: list[float] = []
+
+    def playing(job: Job) -> Outcome:
+        if next(troubles, False):
+            return HostTrouble("OSError: too many open files")
+        return play(job)
+
+    def pause(seconds: float) -> None:
+        nonlocal time
+        pauses.append(seconds)
+        time += seconds
+
+    watcher = Watcher()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stop, "pause", pause)
+        settings = RunnerSettings(idle=0, host_pause=1.0)
+        clock = lambda: time  # noqa: E731
+        summary = run(
+            store, season, stop, playing, listener=watcher, settings=settings, clock=clock
+        )
+    assert (summary.accepted, summary.void, summary.ended) == (6, 0, RunEnd.NOTHING_LEFT)
+    assert pauses == [1.0, 1.0, 2.0]
+    assert watcher.troubles[0] == (
+        "OSError: too many open files; no game counts as failed, trying again in 1 second"
+    )
+    lost = [(one.ended, one.reason) for one in store.queue.lost(season)]
+    assert lost == [(AttemptEnd.HANDED_BACK, "OSError: too many open files")] * 3
+    assert store.strikes.standing(season) == []
+
+
+def test_a_host_that_cannot_play_ends_the_run(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    trouble = HostTrouble("OSError: no space left on device")
+    settings = RunnerSettings(host_pause=0, host_troubles=3)
+    summary = run(store, season, stop, lambda job: trouble, settings=settings)
+    assert (summary.accepted, summary.void, summary.ended) == (0, 0, RunEnd.HOST)
+    assert summary.trouble == trouble.reason
+    counts = store.queue.counts(season)
+    assert (counts.todo, counts.quarantined) == (6, 0)
+    # A run without an end waits until it can go on.
+    left = iter([trouble] * 10)
+    goal = RunGoal(games=1, wait_for_work=True)
+    again = run(
+        store, season, stop, lambda job: next(left, play(job)), settings=settings, goal=goal
+    )
+    assert (again.accepted, again.ended) == (1, RunEnd.GOAL)
+
+
+def test_games_in_play_count_when_their_season_is_closed(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    def playing(job: Job) -> Outcome:
+        if job.game_id == "s1-3":
+            store.seasons.close("s1")
+        return play(job)
+
+    for goal in (RunGoal(), RunGoal(wait_for_work=True)):
+        summary = run(store, season, stop, playing, source=Matchmaker(store, season), goal=goal)
+        assert summary.ended is RunEnd.CLOSED
+    counts = store.queue.counts(season)
+    assert (counts.done, counts.cancelled, counts.leased) == (3, 3, 0)
+
+
+def test_a_bot_that_makes_games_void_is_disabled_and_that_is_said(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    asked: list[tuple[str, tuple[int, ...]]] = []
+
+    def playing(job: Job) -> Outcome:
+        asked.append((job.game_id, job.void_seats))
+        seat = [version.bot for version in job.seats].index("dan")
+        return play(job) if job.void_seats else VoidOutcome("the host was too busy", seat)
+
+    watcher = Watcher()
+    summary = run(store, season, stop, playing, listener=watcher)
+    assert asked[:3] == [("s1-1", ()), ("s1-1", (3,)), ("s1-2", ())]
+    assert (summary.accepted, summary.void, summary.disabled) == (4, 5, ["dan"])
+    assert watcher.troubles == ["dan is disabled"]
+
+
+def test_voids_by_a_busy_host_set_no_game_aside(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    """Each seat has one, and the next one is its timeout: that ends."""
+
+    def playing(job: Job) -> Outcome:
+        free = [seat for seat in range(4) if seat not in job.void_seats]
+        return VoidOutcome("the host was too busy", free[0]) if free else play(job)
+
+    patient = Store(store.database, RetryPolicy(failures=2))
+    summary = run(patient, season, stop, playing, goal=RunGoal(games=1))
+    assert (summary.accepted, summary.void) == (1, 4)
+
+
+def test_the_limit_of_a_game_follows_its_clock(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    waits: list[float] = []
+
+    class Slow(InlineWorker):
+        """Notes for how long it may be waited for."""
+
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+            waits.append(seconds)
+            return super().wait(seconds, stop)
+
+    settings = RunnerSettings(lease=1e9)
+    runner = Runner(
+        store, season, Slow(play), owner="me", clock=lambda: 0.0, stop=stop, settings=settings
+    )
+    runner.run()
+    assert set(waits) == {game_seconds(season.season, 4)}
+
+
 def test_a_wish_to_finish_ends_the_run_after_the_game(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
@@ -254,6 +380,22 @@ def test_a_result_is_reported_when_the_store_is_back(
     assert (summary.accepted, summary.handed_back) == (6, 0)
     assert watcher.troubles == ["the ladder is away; trying again"]
     assert pauses == [0.5, 1.0, 2.0]
+
+
+def test_a_goal_is_looked_at_when_the_store_is_back(
+    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None, False, True])
+
+    def settled() -> bool:
+        answer = next(answers)
+        if answer is None:
+            raise StoreUnavailable("the ladder is busy")
+        return answer
+
+    monkeypatch.setattr(stop, "pause", lambda seconds: None)
+    summary = run(store, season, stop, goal=RunGoal(settled=settled))
+    assert (summary.accepted, summary.ended) == (2, RunEnd.GOAL)
 
 
 def test_while_the_store_is_away_a_second_wish_ends_the_run(

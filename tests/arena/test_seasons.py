@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,18 +16,21 @@ from deepsea_arena.seasons import (
     season_info,
     season_settings,
     seat_a_begins,
+    without_cgroups,
 )
 from deepsea_arena.settled import order_report
 from deepsea_arena.standings import show_standings
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
-from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from deepsea_referee.sandbox import cgroup
+from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_rules.errors import InvalidTimeControl
 from deepsea_rules.randomness import commitment
 from deepsea_rules.ruleset import PRESETS
@@ -139,3 +143,24 @@ def test_the_open_season_is_meant_or_else_the_newest(played: Store) -> None:
 def test_a_ladder_without_seasons_says_so(store: Store) -> None:
     with pytest.raises(StoreError, match="ladder season"):
         find_season(store, None)
+
+
+SOME = Path("/some")
+EVERYTHING = Hierarchies(memory=SOME, pids=SOME, core=SOME, cpu=SOME)
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        (EVERYTHING, None),
+        (EVERYTHING._replace(cpu=None), "for CPU shares: see"),
+        (Hierarchies(), "CPU time, CPU shares: bots are charged the wall time"),
+    ],
+)
+def test_a_ladder_without_control_groups_says_how_it_times_bots(
+    places: Hierarchies, words: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroup, "hierarchies", lambda: places)
+    assert without_cgroups("process") is None
+    note = without_cgroups("sandbox")
+    assert note is None if words is None else words in str(note)

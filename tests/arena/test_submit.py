@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_arena import rated_games
 from deepsea_arena.rated_games import hosting
 from deepsea_arena.submit import admission_games, submit
 from deepsea_bundle.errors import BundleError
@@ -14,7 +15,12 @@ from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_ladder.upload_limits import UploadLimits
+from deepsea_referee.bots.gauge import BotGauge, WallGauge
+from deepsea_referee.sandbox.cgroup import Hierarchies
+from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import ResourceLimits
+from deepsea_referee.sandbox.sandbox_start import Sandbox
 from helpers import ladder
 
 BOT = """
@@ -93,6 +99,18 @@ def test_a_seasons_limits_are_those_of_its_bots() -> None:
     assert hosting("process", BotLimits()).limits == usual
 
 
+def test_a_season_that_requires_control_groups_is_not_played_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = BotLimits(require_cgroups=True)
+    everything = Hierarchies(*[Path("/sys/fs/cgroup")] * len(Hierarchies._fields))
+    monkeypatch.setattr(rated_games, "hierarchies", lambda: everything)
+    assert hosting("process", wanted).limits == ResourceLimits()
+    monkeypatch.setattr(rated_games, "hierarchies", lambda: everything._replace(memory=None))
+    with pytest.raises(SandboxUnavailable, match=r"here are none for memory: .* doctor"):
+        hosting("process", wanted)
+
+
 @pytest.mark.parametrize(
     ("deed", "first", "found", "remedy", "log"),
     [
@@ -124,3 +142,24 @@ def test_an_authors_bad_name_is_refused_before_any_game(here: Store) -> None:
     with here as store, pytest.raises(BundleError, match="the author's name") as refused:
         submit(store, "a\nb", bundle, pytest.fail)
     assert "\n" not in str(refused.value)
+
+
+def test_an_author_who_has_submitted_enough_plays_no_games(here: Store, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")
+    few = Season(name="few", seats=(2,), isolation="process", uploads=UploadLimits(versions=2))
+    with here as store:
+        store.seasons.open(few, ladder.SEED)
+        for name in ("one", "two"):
+            ladder.submit(store, name, author="Me")
+        with pytest.raises(SubmissionError, match=r"me has .* season few takes at most 2 of an"):
+            submit(store, "me", read_bot(file), lambda: pytest.fail("a game was played"))
+
+
+@pytest.mark.parametrize(("counts", "gauge"), [(True, BotGauge), (False, WallGauge)])
+def test_rated_bots_are_charged_the_wall_where_not_every_process_is_counted(
+    monkeypatch: pytest.MonkeyPatch, counts: bool, gauge: type[BotGauge]
+) -> None:
+    places = Hierarchies(cpuacct=Path("/")) if counts else Hierarchies()
+    monkeypatch.setattr(rated_games, "choose", lambda _: Sandbox(places))
+    assert hosting("sandbox").gauge is gauge

@@ -30,6 +30,11 @@ def utc_time(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=ms)
 
 
+def milliseconds(time: datetime) -> int:
+    """A time in milliseconds since 1970, as the store has it."""
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
 def to_json(value: object) -> Json:
     """What `json.dumps` writes for `value`. Raises TypeError or ValueError if it has no JSON."""
     match value:

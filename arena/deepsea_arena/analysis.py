@@ -1,0 +1,278 @@
+"""Analysis of recorded games: what each decision was worth, and how much was luck.
+
+Invariants: records are verified first; a result depends on the record and the settings alone: each
+decision and each roll has a random stream of its own, so that any number of workers gives the same
+result; a decision is judged by what its seat knew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from deepsea_referee.errors import RefereeError
+from deepsea_referee.worker import Link, Perform
+from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Task
+from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.faults import Fault
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.scoring import placement_scores
+from deepsea_rules.view import view_for
+from deepsea_sdk.coach.common_luck import Stream
+from deepsea_sdk.coach.course import Step, course
+from deepsea_sdk.coach.decisions import Judgement, judge
+from deepsea_sdk.coach.luck import luck_of
+from deepsea_sdk.coach.racing import Effort, Interval
+from deepsea_sdk.steady import steady
+
+LUCK_ROLLOUTS: Final = 200
+"""The luck of a roll is then known to about ±0.015, that of a seat in a game to about ±0.12."""
+SHARE: Final = 6
+"""Steps of a game that a worker takes at once."""
+
+Finding = Judgement | list[Interval]
+"""The values of a decision's options; or, for each seat, the luck of a roll or a reveal."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisSettings:
+    """Which decisions are judged, and with how many roll-outs.
+
+    effort  how long the options of a decision are compared
+    luck    roll-outs for each sum that the dice may show, and before and after each reveal of
+            values; 0: luck is not measured
+    seat    the seat whose decisions are judged; None: all
+    seed    another text is another random stream
+    """
+
+    effort: Effort
+    luck: int = 0
+    seat: int | None = None
+    seed: str = ""
+
+
+class AnalysedDecision(NamedTuple):
+    """A decision of a game."""
+
+    number: int
+    """Its index among the game's decisions."""
+    seat: int
+    turn: int
+    """The turn that it belongs to, from 1."""
+    fault: Fault | None
+    """With a fault the default action was played."""
+    judged: Judgement
+
+
+class ChanceEvent(NamedTuple):
+    """A roll of the dice, or a reveal of values."""
+
+    turn: int
+    """The turn that it belongs to, or that it follows."""
+    seat: int | None
+    """The seat that rolled; None for a reveal."""
+    dice: tuple[int, int] | None
+    luck: tuple[Interval, ...]
+    """By how much it changed what each seat was expected to score."""
+
+
+@dataclass(frozen=True, slots=True)
+class GameAnalysis:
+    """A game that was analysed."""
+
+    name: str
+    """Where the record is from."""
+    record: GameRecord
+    decisions: tuple[AnalysedDecision, ...]
+    chances: tuple[ChanceEvent, ...]
+    """Empty if luck was not measured."""
+
+    @property
+    def results(self) -> list[float]:
+        """The placement score of each seat."""
+        return placement_scores(self.record.placements)
+
+
+class Analysis:
+    """An analysis of recorded games, each with its name, that is to be run."""
+
+    def __init__(
+        self, records: Sequence[tuple[str, GameRecord]], settings: AnalysisSettings
+    ) -> None:
+        """Raises InvalidRecord, with the name, if a re-run differs."""
+        self._settings = settings
+        self._jobs = [_Job(name, record, settings) for name, record in records]
+
+    @property
+    def steps(self) -> int:
+        """The number of decisions, rolls and reveals to be analysed."""
+        return sum(len(job.wanted) for job in self._jobs)
+
+    def run(
+        self, *, workers: int = 1, on_steps: Callable[[int], object] = lambda steps: None
+    ) -> list[GameAnalysis]:
+        """Analyse the games, in this process or in several workers.
+
+        on_steps  receives how many more steps have been looked at
+        Raises RefereeError if a worker ended.
+        """
+        shares = [
+            (index, job.wanted[first : first + SHARE])
+            for index, job in enumerate(self._jobs)
+            for first in range(0, len(job.wanted), SHARE)
+        ]
+        if workers == 1 or len(shares) < 2:
+            look = _Looking(self._settings)
+            for index, wanted in shares:
+                job = self._jobs[index]
+                for number in wanted:
+                    job.found[number] = look.at(job.text, number)
+                    on_steps(1)
+        else:
+            _share(self._jobs, shares, self._settings, min(workers, len(shares)), on_steps)
+        return [job.analysis() for job in self._jobs]
+
+
+class _Note(NamedTuple):
+    """A step of a game, without its positions, which take too much memory for many games."""
+
+    turn: int
+    seat: int | None
+    decision: int | None
+    dice: tuple[int, int] | None
+
+
+class _Job:
+    """A game, and what was found of it so far."""
+
+    def __init__(self, name: str, record: GameRecord, settings: AnalysisSettings) -> None:
+        self.name = name
+        self.record = record
+        self.text = record.to_json()
+        self.notes: dict[int, _Note] = {}
+        self.found: dict[int, Finding] = {}
+        try:
+            steps = steps_of(record)
+        except InvalidRecord as error:
+            raise InvalidRecord(f"{name}: {error}") from None
+        turn = 0
+        for number, step in enumerate(steps):
+            turn += step.kind == "roll"
+            if _is_wanted(step, settings):
+                its_turn = turn + (step.before.state.phase == "declare")
+                self.notes[number] = _Note(its_turn, step.seat, step.decision, step.dice)
+
+    @property
+    def wanted(self) -> list[int]:
+        """The numbers of the steps that are looked at."""
+        return list(self.notes)
+
+    def analysis(self) -> GameAnalysis:
+        decisions: list[AnalysedDecision] = []
+        chances: list[ChanceEvent] = []
+        for number, (turn, seat, decision, dice) in self.notes.items():
+            found = self.found[number]
+            if isinstance(found, Judgement):
+                assert decision is not None
+                assert seat is not None
+                fault = self.record.decisions[decision].fault
+                decisions.append(AnalysedDecision(decision, seat, turn, fault, found))
+            else:
+                chances.append(ChanceEvent(turn, seat, dice, tuple(found)))
+        return GameAnalysis(self.name, self.record, tuple(decisions), tuple(chances))
+
+
+def steps_of(record: GameRecord) -> list[Step]:
+    """The steps of a recorded game. Raises InvalidRecord if the re-run of the record differs."""
+    return list(course(verify(record)))
+
+
+def _is_wanted(step: Step, settings: AnalysisSettings) -> bool:
+    if step.kind == "decision":
+        return settings.seat is None or step.seat == settings.seat
+    return settings.luck > 0 and step.kind != "forced"
+
+
+def finding(step: Step, label: str, settings: AnalysisSettings) -> Finding:
+    """Look at one step of a game; the random numbers follow from the label."""
+    state = step.before.state
+    stream = Stream(label, state.players)
+    if step.kind != "decision":
+        return luck_of(step, stream, steady, settings.luck)
+    assert step.action is not None
+    return judge(view_for(state, step.seat), step.action, stream, steady, settings.effort)
+
+
+class _Looking:
+    """Looks at steps of games, and remembers the steps of the last one."""
+
+    def __init__(self, settings: AnalysisSettings) -> None:
+        self._settings = settings
+        self._text = ""
+        self._steps: Sequence[Step] = ()
+        self._label = ""
+
+    def at(self, text: str, number: int) -> Finding:
+        """Look at a step of the game whose record is the text."""
+        if text != self._text:
+            record = GameRecord.from_json(text)
+            self._text, self._steps = text, steps_of(record)
+            self._label = f"{record.commitment}/{self._settings.seed}"
+        return finding(self._steps[number], f"{self._label}/{number}", self._settings)
+
+
+# Workers
+
+
+class _Share(NamedTuple):
+    """Some steps of a game, for one worker."""
+
+    job: int
+    record: str
+    wanted: Sequence[int]
+
+
+def _share(
+    jobs: Sequence[_Job],
+    shares: Sequence[tuple[int, Sequence[int]]],
+    settings: AnalysisSettings,
+    workers: int,
+    on_steps: Callable[[int], object],
+) -> None:
+    waiting = deque(_Share(index, jobs[index].record.to_json(), wanted) for index, wanted in shares)
+    running: set[Task] = set()
+    with closing(LocalWorkers(_Analyst(settings), workers)) as pool:
+        while waiting or running:
+            for worker in pool.free()[: len(waiting)]:
+                running.add(pool.start(waiting.popleft(), worker))
+            for event in pool.wait(None):
+                running.discard(event.task)
+                share = event.task.argument
+                assert isinstance(share, _Share)
+                match event:
+                    case Done(_, result):
+                        jobs[share.job].found |= result
+                        on_steps(len(result))
+                    case Failed(_, error):
+                        raise error
+                    case Died(_, ending):
+                        raise RefereeError(f"a worker of the analysis ended: {ending}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Analyst:
+    """The setup of a worker."""
+
+    settings: AnalysisSettings
+
+    @contextmanager
+    def __call__(self, link: Link) -> Iterator[Perform]:
+        look = _Looking(self.settings)
+
+        def perform(share: _Share) -> Mapping[int, Finding]:
+            return {number: look.at(share.record, number) for number in share.wanted}
+
+        yield perform

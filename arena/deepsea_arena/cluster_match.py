@@ -1,0 +1,94 @@
+"""A match on a Dask cluster: its games are shared among the threads of the cluster's workers.
+
+Invariants: bots travel as files, by their digest, and run with the isolation that was chosen here;
+a share is a few games, which come with its end and are played again if its worker dies, but for
+the first, which is void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from deepsea_arena.workers import dask_workers
+from deepsea_bundle.bot_cache import BotCache
+from deepsea_referee import shared_match
+from deepsea_referee.bots.bot_output import OutputPlan
+from deepsea_referee.bots.resolve import COMMAND_PREFIX, BotSpec, bundle_for_ladder, unpacked_bot
+from deepsea_referee.errors import UserError
+from deepsea_referee.match import MatchSettings, OnGame, OnVoid
+from deepsea_referee.results.summary import MatchResult
+from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox.interface import Isolation
+from deepsea_referee.sandbox.probe import IsolationLevel, choose
+from deepsea_referee.shared_match import ShareResult
+from deepsea_referee.worker import Link
+from deepsea_sdk.parameters import split
+
+GAMES_OF_A_SHARE: Final = 20
+
+
+def run_match(
+    settings: MatchSettings,
+    bots: Sequence[str],
+    address: str,
+    on_game: OnGame | None = None,
+    on_void: OnVoid | None = None,
+    *,
+    report: Callable[[str], object],
+) -> MatchResult:
+    """Play a match on the workers of the scheduler at `address`; see `shared_match.run_match`.
+
+    bots    the bots of the settings, as they were named for `resolve`
+    report  called with what should be known of workers that cannot be used
+    Raises UserError for a bot that has no files, WorkerError if nobody can play.
+    """
+    archives: dict[str, bytes] = {}
+    digests = []
+    for text in bots:
+        if text.startswith(COMMAND_PREFIX):
+            raise UserError(f"{text!r} is a command on this machine, and a cluster plays files")
+        bundle = bundle_for_ladder(text if Path(text).exists() else split(text)[0] or text)
+        archives[bundle.digest] = bundle.archive
+        digests.append(bundle.digest)
+    level: IsolationLevel = "process" if settings.hosting.isolation.name == "process" else "sandbox"
+    setup = partial(player, tuple(digests), level)
+    check = partial(choose, level)
+    pool = dask_workers()(address, setup, check, fetch=archives.__getitem__, report=report)
+    return shared_match.run_match(
+        replace(settings, output=OutputPlan()),
+        on_game=on_game,
+        on_void=on_void,
+        pool=pool,
+        needs=tuple(archives),
+        share_games=GAMES_OF_A_SHARE,
+    )
+
+
+@contextmanager
+def player(
+    digests: Sequence[str], level: IsolationLevel, link: Link
+) -> Iterator[Callable[[MatchSettings], ShareResult]]:
+    """Set up a worker whose tasks are shares of a match of bots with these digests."""
+    folder = cleanup.private_folder()
+    bots = BotCache(folder, link.file)
+    isolation: Isolation = choose(level)
+
+    def here(bot: BotSpec, digest: str) -> BotSpec:
+        found = unpacked_bot(bots(digest), bot.name)
+        return replace(bot, command=found.command, folder=found.folder, program=None)
+
+    def play(share: MatchSettings) -> ShareResult:
+        specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
+        # This machine's CPUs are not those of the run, and other workers may be here.
+        hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)
+        return shared_match.play_share(link, replace(share, bots=specs, hosting=hosting))
+
+    try:
+        yield play
+    finally:
+        cleanup.remove_folder(folder)

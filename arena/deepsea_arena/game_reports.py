@@ -1,0 +1,88 @@
+"""A game of the ladder with what it changed, and the newest games since one that a reader knows.
+
+Invariants: everything comes from the store as it was given, so one that is public shows no game
+under embargo; a game never changes, so neither does its report while its season's seed is secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deepsea_arena.games import GameLine, game_line
+from deepsea_arena.seasons import SeasonInfo, season_info
+from deepsea_ladder.model import StoredGame
+from deepsea_ladder.store import Store
+from deepsea_rules.record import GameRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingChange:
+    """What a game did to a seat's rating, which is mu - 3 sigma."""
+
+    before: float
+    after: float
+    mu_before: float
+    mu_after: float
+    first: bool
+    """Whether it was the version's first game of the season."""
+
+    @property
+    def change(self) -> float:
+        """The change of the rating."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameReport:
+    """A game that was played."""
+
+    game: GameLine
+    season: SeasonInfo
+    changes: tuple[RatingChange, ...]
+    """By seat."""
+    record: str
+    """One line of JSON, to be verified."""
+    seed: str
+    """The game's seed in hex, and the SHA-256 of it that bots were sent before."""
+    commitment: str
+    season_seed: str | None
+    """From which the seeds of its games follow; None while the season is open."""
+
+
+def game_report(store: Store, game_id: str) -> GameReport:
+    """The report of a game. Raises StoreError if there is none."""
+    stored = store.history.get(game_id)
+    season = store.seasons.get(stored.season)
+    record = GameRecord.from_json(stored.record)
+    return GameReport(
+        game=game_line(stored),
+        season=season_info(season),
+        changes=_changes(store, stored),
+        record=stored.record,
+        seed=record.seed.hex(),
+        commitment=record.commitment,
+        season_seed=store.seasons.revealed_seed(season),
+    )
+
+
+def _changes(store: Store, game: StoredGame) -> tuple[RatingChange, ...]:
+    season = store.seasons.get(game.season)
+    changes = []
+    for seat in game.seats:
+        before = store.history.before(season, game.seq, seat.version.id)
+        start = before or season.season.rating.newcomer
+        changes.append(
+            RatingChange(
+                before=start.conservative,
+                after=seat.rating.conservative,
+                mu_before=start.mu,
+                mu_after=seat.rating.mu,
+                first=before is None,
+            )
+        )
+    return tuple(changes)
+
+
+def games_since(store: Store, seq: int, limit: int) -> list[GameLine]:
+    """The newest games that were rated after one, the oldest of them first; at most `limit`."""
+    return [game_line(game) for game in reversed(store.history.since(seq, limit))]

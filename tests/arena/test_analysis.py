@@ -1,0 +1,228 @@
+"""Analyses of recorded games: the same with any workers, by what seats knew, and their sums."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.analysis import (
+    Analysis,
+    AnalysisSettings,
+    ChanceEvent,
+    GameAnalysis,
+    finding,
+    steps_of,
+)
+from deepsea_arena.analysis_document import FORMAT, document
+from deepsea_arena.analysis_frames import with_analysis
+from deepsea_arena.analysis_sums import by_bot, by_seat, mean
+from deepsea_arena.frames import frames
+from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.record import GameRecord
+from deepsea_rules.view import view_for
+from deepsea_sdk.coach.racing import Effort, Interval
+from helpers.commands import faulty, played, record_of
+
+QUICK = AnalysisSettings(Effort.of(4), luck=2)
+PAGE = Path(__file__).parents[2] / "docs" / "analyse.md"
+
+
+def analysed(
+    *records: GameRecord, settings: AnalysisSettings = QUICK, workers: int = 1
+) -> list[GameAnalysis]:
+    named = [(f"{number}.json", record) for number, record in enumerate(records)]
+    return Analysis(named, settings).run(workers=workers)
+
+
+@pytest.fixture(scope="module")
+def games() -> list[GameAnalysis]:
+    """A game of two, and one of three with a seat that forfeits."""
+    return analysed(record_of(played(players=2)), record_of(faulty()))
+
+
+def test_every_decision_is_judged_and_every_roll_counted(games: list[GameAnalysis]) -> None:
+    for analysis in games:
+        decisions = analysis.record.decisions
+        assert [one.number for one in analysis.decisions] == list(range(len(decisions)))
+        for one, decision in zip(analysis.decisions, decisions, strict=True):
+            assert (one.seat, one.judged.played, one.fault) == (
+                decision.seat,
+                decision.action,
+                decision.fault,
+            )
+        turns = [event.turn for event in analysis.chances if event.dice]
+        assert turns == list(range(1, len(turns) + 1))
+
+
+def test_turns_are_those_of_the_frames(games: list[GameAnalysis]) -> None:
+    for analysis in games:
+        shown = frames(analysis.record)
+        for one, row in zip(analysis.decisions, shown["decisions"], strict=True):
+            begun = shown["frames"][row["at"]]["t"]
+            assert one.turn == begun + (one.judged.kind == "declare")
+
+
+def test_workers_change_nothing(games: list[GameAnalysis]) -> None:
+    counted: list[int] = []
+    records = [(one.name, one.record) for one in games]
+    whole = Analysis(records, QUICK)
+    shared = whole.run(workers=2, on_steps=counted.append)
+    assert [(one.decisions, one.chances) for one in shared] == [
+        (one.decisions, one.chances) for one in games
+    ]
+    assert json.dumps(document(shared, QUICK)) == json.dumps(document(games, QUICK))
+    assert sum(counted) == whole.steps
+
+
+def test_another_seed_is_another_random_stream(games: list[GameAnalysis]) -> None:
+    (other,) = analysed(games[0].record, settings=replace(QUICK, seed="other"))
+    assert other.decisions != games[0].decisions
+
+
+def test_a_decision_is_judged_by_what_its_seat_knew() -> None:
+    record = record_of(played("reference", 3))
+    checked = 0
+    for step in steps_of(record):
+        state = step.before.state
+        view = view_for(state, step.seat)
+        if step.kind != "decision" or step.decision is None or step.decision % 7:
+            continue
+        # All values that the seat does not know change places within their level.
+        values = list(state.values)
+        for level in range(4):
+            chips = range(8 * level + 1, 8 * level + 9)
+            hidden = [chip for chip in chips if chip not in view.known]
+            for chip, other in zip(hidden, hidden[::-1], strict=True):
+                values[chip] = state.values[other]
+        before = finding(step, "label", QUICK)
+        kept, state.values = state.values, tuple(values)
+        assert finding(step, "label", QUICK) == before
+        checked += kept != state.values
+        state.values = kept
+    assert checked > 2
+
+
+def test_luck_and_result_make_the_adjusted_result(games: list[GameAnalysis]) -> None:
+    for analysis in games:
+        rows = by_seat(analysis)
+        for row in rows:
+            assert row.luck is not None
+            assert row.adjusted is not None
+            assert row.adjusted.mean == pytest.approx(row.result - row.luck.total.mean)
+            assert row.adjusted.error == row.luck.total.error
+        assert sum(row.luck.total.mean for row in rows if row.luck) == pytest.approx(0)
+        assert [row.result for row in rows] == analysis.results
+
+
+def test_own_dice_and_those_of_others() -> None:
+    (analysis,) = analysed(record_of(played(players=2)), settings=replace(QUICK, luck=0))
+    assert by_seat(analysis)[0].luck is None
+    chances = (
+        ChanceEvent(1, 0, (1, 1), (Interval(0.2, 0.3), Interval(-0.2, 0.3))),
+        ChanceEvent(2, 1, (3, 3), (Interval(-0.1, 0.4), Interval(0.1, 0.4))),
+        ChanceEvent(2, None, None, (Interval(0.05, 0.0), Interval(-0.05, 0.0))),
+    )
+    rows = by_seat(replace(analysis, chances=chances))
+    assert [row.luck and (row.luck.own_dice, row.luck.other_dice) for row in rows] == [
+        (Interval(0.2, 0.3), Interval(-0.1, 0.4)),
+        (Interval(0.1, 0.4), Interval(-0.2, 0.3)),
+    ]
+    assert rows[0].luck is not None
+    assert rows[0].luck.values.mean == 0.05
+    assert tuple(rows[0].luck.total) == pytest.approx((0.15, 0.5))
+
+
+def test_sums_of_a_bot_are_those_of_its_seats(games: list[GameAnalysis]) -> None:
+    bots = {sums.bot.name: sums for sums in by_bot(games)}
+    assert list(bots) == ["greedy", "cautious", "random"]
+    greedy = bots["greedy"]
+    rows = [by_seat(analysis)[0] for analysis in games]
+    assert greedy.games == 2
+    assert greedy.losses == [row.lost.loss.mean for row in rows]
+    assert greedy.lost.decisions == sum(row.lost.decisions for row in rows)
+    for parts in (greedy.kinds, greedy.dives):
+        assert sum(part.decisions for part in parts.values()) == greedy.lost.decisions
+        assert sum(part.loss.mean for part in parts.values()) == pytest.approx(
+            greedy.lost.loss.mean
+        )
+
+
+def test_versions_of_a_bot_are_summed_apart(games: list[GameAnalysis]) -> None:
+    record = games[0].record
+    newer = replace(record, seats=(record.seats[0]._replace(digest="1" * 64), record.seats[1]))
+    names = [sums.bot.name for sums in by_bot([games[0], replace(games[0], record=newer)])]
+    assert names == ["greedy", "cautious", "greedy"]
+
+
+def test_the_error_of_a_mean_is_that_of_its_spread() -> None:
+    found = mean([0.0, 1.0, 0.0, 1.0])
+    assert found is not None
+    assert (found.mean, round(found.error, 3)) == (0.5, 0.566)
+    assert mean([]) is None
+
+
+def test_one_seat_alone() -> None:
+    settings = AnalysisSettings(Effort.of(2), seat=1)
+    (analysis,) = analysed(record_of(played(players=2)), settings=settings)
+    assert {one.seat for one in analysis.decisions} == {1}
+    assert [sums.bot.name for sums in by_bot([analysis], 1)] == ["cautious"]
+
+
+def test_an_altered_record_is_named() -> None:
+    record = replace(record_of(played(players=2)), points=(99, 0))
+    with pytest.raises(InvalidRecord, match=r"0\.json: result\.scores"):
+        analysed(record)
+
+
+# The document
+
+
+def test_each_key_of_the_document_is_described(games: list[GameAnalysis]) -> None:
+    data = document(games, QUICK)
+    page = PAGE.read_text(encoding="utf-8")
+    assert data["format"] == FORMAT
+
+    def keys(value: object) -> set[str]:
+        if isinstance(value, dict):
+            own = {key for key in value if key.isidentifier()}
+            return own.union(*map(keys, value.values()))
+        return set().union(*map(keys, value)) if isinstance(value, list) else set()
+
+    assert {key for key in keys(data) if f"`{key}`" not in page} == set()
+
+
+def test_the_document_has_all_that_was_found(games: list[GameAnalysis]) -> None:
+    data = document(games, QUICK)
+    for game, analysis in zip(data["games"], games, strict=True):
+        assert game["commitment"] == analysis.record.commitment
+        assert len(game["decisions"]) == len(analysis.decisions)
+        assert len(game["chances"]) == len(analysis.chances)
+        for row in game["decisions"]:
+            assert row["played"] in [option["action"] for option in row["options"]]
+            assert all(option["rollouts"] == 4 for option in row["options"])
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+# Frames
+
+
+def test_frames_have_values_marks_and_luck(games: list[GameAnalysis]) -> None:
+    for analysis in games:
+        plain = frames(analysis.record)
+        shown = with_analysis(plain, analysis)
+        assert plain == frames(analysis.record)
+        marked = [one for one in analysis.decisions if one.judged.mark]
+        found = [mark for mark in shown["marks"] if mark["kind"] == "judged"]
+        assert [mark["sign"] for mark in found] == [one.judged.mark for one in marked]
+        assert all(row["judged"]["options"] for row in shown["decisions"])
+        for seat, line in enumerate(shown["luck"]):
+            assert len(line) == len(plain["frames"])
+            assert line[-1] == pytest.approx(_total(analysis.chances, seat), abs=1e-3)
+
+
+def _total(chances: Sequence[ChanceEvent], seat: int) -> float:
+    return sum(event.luck[seat].mean for event in chances)

@@ -1,0 +1,91 @@
+"""The profile of a bot: bounded, of all versions, and nothing that only its author may see."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deepsea_arena.bot_profiles import NEWEST, bot_profile, courses_of
+from deepsea_arena.bots import bot_page
+from deepsea_arena.wire.json import to_json
+from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.model import SeatLog
+from deepsea_ladder.store import Store
+from helpers import ladder
+
+
+def test_a_profile_agrees_with_everything_about_the_bot(played: Store) -> None:
+    profile, page = bot_profile(played, "BEN"), bot_page(played, "ben")
+    assert profile.standing == page.standing
+    assert profile.opponents == page.opponents
+    assert profile.seats == page.seats
+    assert profile.faulty_games == page.faulty_games == 2
+    (course,) = profile.course
+    assert course.points == page.course  # eight games need no thinning
+    assert (course.games, course.before) == (8, 0)
+
+
+def test_each_of_the_newest_games_has_its_change_of_the_rating(played: Store) -> None:
+    profile = bot_profile(played, "ben")
+    assert [one.game.game_id for one in profile.newest] == [f"s1-{n}" for n in range(8, 0, -1)]
+    assert all(one.game.seats[one.seat].bot == "ben" for one in profile.newest)
+    ratings = [0.0, *(point.rating for point in profile.course[0].points)]
+    assert [one.rating for one in profile.newest] == ratings[:0:-1]
+    newcomer = played.seasons.get("s1").season.rating.newcomer.conservative
+    assert sum(one.change for one in profile.newest) == pytest.approx(ratings[-1] - newcomer)
+
+
+def test_beyond_the_newest_games_the_change_is_still_known(played: Store) -> None:
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4) * 5)
+    ladder.play_all(played, season)
+    profile = bot_profile(played, "anna")
+    assert len(profile.newest) == NEWEST
+    before = bot_page(played, "anna").course[-NEWEST - 1].rating
+    assert profile.newest[-1].change == pytest.approx(profile.newest[-1].rating - before)
+
+
+def test_courses_of_versions_follow_each_other(played: Store) -> None:
+    ladder.submit(played, "anna", "better", "anna-senior")
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4))
+    ladder.play_all(played, season)
+    profile = bot_profile(played, "anna")
+    found = [(course.version, course.before, course.games) for course in profile.course]
+    assert found == [(1, 0, 8), (2, 8, 4)]
+    assert profile.version == 2
+    assert profile.standing is not None
+    assert profile.standing.games == 4
+    former = bot_profile(played, "anna", version=1)
+    assert (former.version, former.course) == (1, profile.course)
+    assert courses_of(played, "anna", "s1") == profile.course
+
+
+def test_kinds_of_faults_are_counted(played: Store) -> None:
+    profile = bot_profile(played, "ben")
+    (kind,) = profile.fault_kinds
+    assert (kind.fault, kind.faults, kind.games) == ("crash", 2, 2)
+    assert profile.fault_kinds_of == 2
+    assert bot_profile(played, "anna").fault_kinds == ()
+
+
+def test_what_only_the_author_may_see_is_not_in_it(played: Store) -> None:
+    game = played.history.latest(4)[-1]
+    played.logs.add(game.seq, [SeatLog(0, "a secret traceback", "a secret output")])
+    text = json.dumps(to_json(bot_profile(played, game.seats[0].version.bot)))
+    assert "secret" not in text
+
+
+def test_what_there_is_not_is_refused(played: Store) -> None:
+    with pytest.raises(NotOnLadder, match="there is no bot 'nobody'"):
+        bot_profile(played, "nobody")
+    with pytest.raises(NotOnLadder, match="ben has the versions 1 to 1, not 2"):
+        bot_profile(played, "ben", version=2)
+    with pytest.raises(NotOnLadder, match="there is no season 's9'"):
+        bot_profile(played, "ben", season_name="s9")
+    eve = ladder.submit(played, "eve")
+    profile = bot_profile(played, "eve")
+    assert (profile.course, profile.newest, profile.seats) == ((), (), ())
+    assert profile.standing is not None
+    assert eve.number == profile.version

@@ -1,0 +1,119 @@
+"""A game's report, the newest games, the table of pairs, and tournaments as people look at them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from deepsea_arena.game_reports import game_report, games_since
+from deepsea_arena.pairs import pair_table
+from deepsea_arena.tournament_reports import tournament_report, tournaments
+from deepsea_arena.wire.json import to_json
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.store import Store
+from deepsea_rules.randomness import commitment, game_seed
+from helpers import ladder
+
+FAR = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def test_a_game_tells_what_it_did_to_each_rating(played: Store) -> None:
+    first, last = game_report(played, "s1-1"), game_report(played, "s1-8")
+    assert [change.first for change in first.changes] == [True] * 4
+    newcomer = played.seasons.get("s1").season.rating.newcomer
+    assert {change.before for change in first.changes} == {newcomer.conservative}
+    assert not any(change.first for change in last.changes)
+    seventh = {seat.bot: seat for seat in game_report(played, "s1-7").game.seats}
+    for seat, change in zip(last.game.seats, last.changes, strict=True):
+        assert (change.mu_before, change.mu_after) == (seventh[seat.bot].mu, seat.mu)
+        assert change.after - change.before == change.change
+    assert to_json(last)
+
+
+def test_a_game_has_what_checks_it(played: Store) -> None:
+    report = game_report(played, "s1-3")
+    assert report.seed == game_seed(ladder.SEED, 3).hex()
+    assert report.commitment == commitment(bytes.fromhex(report.seed))
+    assert json.loads(report.record)["game_id"] == "s1-3"
+    assert report.season_seed is None
+    played.seasons.close("s1")
+    assert game_report(played, "s1-3").season_seed == ladder.SEED.hex()
+    with pytest.raises(StoreError, match="no game 's1-99' was played"):
+        game_report(played, "s1-99")
+
+
+def test_newer_games_come_in_their_order_and_the_newest_of_many(played: Store) -> None:
+    assert [game.game_id for game in games_since(played, 5, 9)] == ["s1-6", "s1-7", "s1-8"]
+    assert [game.game_id for game in games_since(played, 0, 2)] == ["s1-7", "s1-8"]
+    assert games_since(played, 8, 9) == []
+
+
+def test_the_table_of_pairs_keeps_up_with_the_games(played: Store) -> None:
+    table = pair_table(played, None, start=0, size=3)
+    assert (len(table.bots), len(table.cells), table.total) == (3, 3, 4)
+    for row in range(3):
+        assert table.cells[row][row] is None
+        for column in range(row):
+            there, back = table.cells[row][column], table.cells[column][row]
+            assert there is not None
+            assert back is not None
+            assert there.games == back.games == 8
+            assert there.share + back.share == pytest.approx(1.0)
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4))
+    ladder.play_all(played, season)
+    again = pair_table(played, None, start=0, size=4)
+    with Store.open(str(played.database)) as fresh:
+        assert again == pair_table(fresh, None, start=0, size=4)
+    assert {cell.games for row in again.cells for cell in row if cell} == {12}
+    assert pair_table(played, None, start=3, size=9).bots == again.bots[3:]
+
+
+def test_an_elimination_shows_its_rounds_until_now(played: Store) -> None:
+    ladder.a_cup(played)
+    report = tournament_report(played, "cup")
+    assert report.entrants == (("anna", 1), ("ben", 1), ("cleo", 1))
+    (first, second) = report.rounds
+    assert [len(table.games) for table in (*first, *second)] == [2, 0]
+    (table,) = first
+    assert [line.advances for line in table.lines].count(True) == 1
+    winner = next(line.bot for line in table.lines if line.advances)
+    (final,) = second
+    assert {line.bot for line in final.lines} == {"anna", winner}
+    assert (report.champion, report.seed) == (None, None)
+    ids = {bot.name: bot.current.id for bot in played.bots.all()}
+    season = played.seasons.get("cup")
+    played.jobs.add(season, ladder.rotations([ids["anna"], ids[winner]], 2), after=2)
+    ladder.play_all(played, season)
+    played.seasons.close("cup")
+    ended = tournament_report(played, "cup")
+    assert ended.champion in ("anna", winner)
+    assert (ended.scores[0].bot, ended.scores[0].rank) == (ended.champion, 1)
+    assert ended.seed == ladder.SEED.hex()
+    assert [line.name for line in tournaments(played).tournaments] == ["cup"]
+
+
+def test_who_was_taken_out_leaves_an_empty_table(played: Store) -> None:
+    ladder.a_cup(played)
+    played.seasons.close("cup")  # without the final
+    report = tournament_report(played, "cup")
+    assert [line.placement_score for line in report.rounds[1][0].lines] == [None, None]
+    assert report.champion == "anna"  # nobody has a result, so the seed decides
+
+
+def test_of_a_tournament_under_embargo_only_the_announcement_is_told(played: Store) -> None:
+    ladder.a_cup(played, embargo_until=4_102_444_800_000)
+    played.seasons.close("cup")
+    with Store.open(str(played.database), public=True) as public:
+        (line,) = tournaments(public).tournaments
+        report = tournament_report(public, "cup")
+        assert [game.season for game in games_since(public, 0, 99)] == ["s1"] * 8
+    assert (line.name, line.bots, line.closed_at, line.embargo_until) == ("cup", 3, None, FAR)
+    assert report.entrants == (("anna", 1), ("ben", 1), ("cleo", 1))
+    assert (report.season, report.seed, report.scores, report.champion, report.rounds) == (
+        None, None, (), None, (),
+    )  # fmt: skip
+    with pytest.raises(StoreError, match="no tournament's"):
+        tournament_report(played, "s1")
