@@ -1,0 +1,209 @@
+"""The page of a running match: what it answers to whom, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from deepsea_rules.record import RecordSeat
+from deepsea_web.live.app import MOST_STREAMS
+from deepsea_web.live.news import KEPT
+from deepsea_web.live.serve import GRACE_US, LINGER_US
+from deepsea_web.policy import CSP, HEADERS
+from helpers.commands import faulty, played, record_of
+from helpers.served import PATH, Served
+
+HOSTILE = "</script><script>alert(1)</script>\u202e" + "e\u0301" * 20
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with Served() as page:
+        yield page
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [
+        ("", "GET", 200),
+        ("", "HEAD", 200),
+        ("games/1", "GET", 200),
+        ("games/1.json", "GET", 200),
+        ("live.js", "GET", 200),
+        ("live.css", "GET", 200),
+        ("viewer.js", "GET", 200),
+        ("games/2", "GET", 404),
+        ("games/2.json", "GET", 404),
+        ("games/0x1", "GET", 404),
+        ("games/-1", "GET", 404),
+        ("games/" + "9" * 400, "GET", 404),
+        ("nothing", "GET", 404),
+        ("../../etc/passwd", "GET", 404),
+        ("live.js/../../serve.py", "GET", 404),
+        ("games/..%2f..%2fserve.py", "GET", 404),
+        ("%00", "GET", 404),
+        ("", "POST", 405),
+        ("games/1", "DELETE", 405),
+        ("games/3", "GET", 500),
+    ],
+)
+def test_every_answer_has_the_policy(served: Served, path: str, method: str, status: int) -> None:
+    served.game(1, record_of(played()))
+    served.game(3, "this is no record")
+    answer = served.get(path, method)
+    assert answer.status == status
+    for name, value in HEADERS.items():
+        assert answer.headers.get_all(name) == [value]
+    if status >= 400:
+        assert PATH not in answer.text
+        assert "/" not in answer.text
+
+
+def test_the_policy_is_that_of_the_design() -> None:
+    assert "default-src 'none'" in CSP
+    assert "unsafe" not in CSP
+    assert "require-trusted-types-for 'script'" in CSP
+
+
+@pytest.mark.parametrize("path", ["/", "/news", "/secret2/", "/viewer.js", "//", f"/x/{PATH}/"])
+def test_nothing_is_served_without_the_random_path(served: Served, path: str) -> None:
+    answer = served.raw(path)
+    assert answer.status == 404
+    assert answer.headers["Content-Security-Policy"] == CSP
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_names_of_this_machine_are_answered(served: Served, name: str) -> None:
+    assert served.get("", Host=f"{name}:{served.port}").status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example:1", ""]
+)
+def test_another_host_is_refused(served: Served, host: str) -> None:
+    answer = served.get("", Host=host)
+    assert answer.status == 421
+    assert answer.headers["Content-Security-Policy"] == CSP
+
+
+def test_games_appear_as_they_end(served: Served) -> None:
+    stream = served.stream()
+    first = stream.next()
+    assert first is not None
+    assert (first["games"], first["over"], first["facts"]) == ([], None, "0 games")
+    served.game(1, record_of(played()), "1. greedy (A) 12")
+    second = stream.next()
+    assert second is not None
+    assert second["games"] == [{"number": 1, "words": "1. greedy (A) 12"}]
+    served.tell(over="over", facts="1 game", table={"head": ["bot"], "rows": [["random"]]})
+    last = stream.next()
+    assert last is not None
+    assert (last["games"], last["over"], last["facts"]) == ([], "over", "1 game")
+    assert last["table"]["rows"] == [["random"]]
+    # Who comes back says what it has.
+    again = served.stream(after=first["news"]).next()
+    assert again is not None
+    assert [game["number"] for game in again["games"]] == [1]
+
+
+def test_the_newest_games_are_kept(served: Served) -> None:
+    text = record_of(played()).to_json()
+    for number in range(1, KEPT + 6):
+        served.game(number, text)
+    update = served.stream().next()
+    assert update is not None
+    assert [game["number"] for game in update["games"]] == [*range(6, KEPT + 6)]
+    assert served.get("games/5").status == 404
+    assert served.get("games/6.json").status == 200
+    assert served.get("").text.count('href="games/') == KEPT
+
+
+def test_without_javascript_there_are_results_and_stories(served: Served) -> None:
+    served.game(1, record_of(faulty()))
+    page = unescape(served.get("").text)
+    for words in ("greedy, random", "Results so far", "1: 1. greedy (A) 12", 'href="games/1"'):
+        assert words in page
+    story = unescape(served.get("games/1").text)
+    assert "dive 1: " in story
+    assert "deepsea-referee verify game-0001.json" in story
+
+
+def test_names_are_text_and_nothing_else() -> None:
+    record = record_of(played())
+    named = replace(record, seats=tuple(RecordSeat(HOSTILE, s.digest) for s in record.seats))
+    with Served(HOSTILE) as served:
+        served.tell(table={"head": ["bot"], "rows": [[HOSTILE]]}, facts=HOSTILE)
+        served.game(1, named, HOSTILE)
+        for path in ("", "games/1"):
+            page = served.get(path).text
+            assert page.count("<script") == 1
+            assert "&lt;script&gt;" in page
+            assert not any(f" {word}=" in page for word in ("style", "onload", "onerror"))
+        assert served.get("games/1.json").headers["Content-Type"] == "application/json"
+
+
+def test_streams_are_limited(served: Served) -> None:
+    streams = [served.stream() for _ in range(MOST_STREAMS)]
+    assert all(stream.next() for stream in streams)
+    answer = served.get("news")
+    assert answer.status == 503
+    assert answer.headers["Content-Security-Policy"] == CSP
+
+
+def test_the_page_ends_with_the_match_s_process(served: Served) -> None:
+    stream = served.stream()
+    assert stream.next()
+    served.hang_up()
+    assert stream.next() is None
+    served.ends()
+
+
+def test_after_the_match_the_page_stays_for_a_minute(served: Served) -> None:
+    stream = served.stream()
+    stream.next()
+    served.tell(over="over")
+    stream.next()
+    served.jump(LINGER_US - 1)
+    assert served.get("").status == 200
+    served.jump(1)
+    assert stream.next() is None
+    served.ends()
+
+
+def test_after_the_match_the_page_ends_with_its_last_reader(served: Served) -> None:
+    one, two = served.stream(), served.stream()
+    served.tell(over="over")
+    while (update := two.next()) is not None and update["over"] is None:
+        pass
+    one.close()
+    served.jump(GRACE_US)
+    assert served.get("").status == 200
+    two.close()
+    # The page notices in its own time that the connection is gone.
+    while served.clock.alarms < 2:
+        served.get("live.css")
+    served.jump(GRACE_US)
+    served.ends()
+
+
+def test_a_page_that_is_loaded_again_is_not_taken_for_closed(served: Served) -> None:
+    stream = served.stream()
+    stream.next()
+    served.tell(over="over")
+    stream.close()
+    while served.clock.alarms < 2:
+        served.get("live.css")
+    served.jump(GRACE_US - 1)
+    again = served.stream()
+    assert again.next()
+    served.jump(1)
+    assert served.get("").status == 200
+
+
+def test_who_has_not_come_yet_is_waited_for(served: Served) -> None:
+    served.tell(over="over")
+    served.jump(GRACE_US)
+    assert served.get("").status == 200

@@ -1,0 +1,318 @@
+"""The ladder's site: what it answers to whom, with which headers, and when nothing is new."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deepsea_ladder.errors import StoreDamaged, StoreUnavailable
+from deepsea_ladder.store import Store
+from deepsea_web.policy import EMBED_HEADERS, HEADERS
+from deepsea_web.site.access import Access
+from deepsea_web.site.app import MOST_WAITING, Site
+from deepsea_web.site.pages import ENDPOINTS, PAGES
+from deepsea_web.site.static import static_files, static_names
+from helpers.ladder import a_cup, ids, play_all, rotations, stocked, submit
+from helpers.site import Answer, a_site, ask, get
+
+
+def played(store: Store) -> None:
+    """Fill a ladder with a season in which every bot has played."""
+    season = stocked(store)
+    store.jobs.add(season, rotations(ids(store), 4))
+    play_all(store, season)
+    a_cup(store)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The site of a ladder with games; no test changes it."""
+    path = tmp_path_factory.mktemp("site") / "ladder.db"
+    with Store.create(path) as store:
+        played(store)
+    with Store.open(path, read_only=True) as store:
+        yield a_site(store)
+
+
+ADDRESSES = {
+    "/": "/",
+    "/bots/{name}": "/bots/anna",
+    "/games": "/games?bot=anna&limit=2",
+    "/games/{id}": "/games/s1-2",
+    "/tv": "/tv",
+    "/feed": "/feed",
+    "/pairs": "/pairs",
+    "/tournaments": "/tournaments",
+    "/tournaments/{name}": "/tournaments/cup",
+    "/how": "/how",
+}
+"""An address of each page; a page that is missing here fails the tests below."""
+
+
+def test_the_table_of_addresses_has_every_page() -> None:
+    assert set(ADDRESSES) >= {page.path for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_every_page_comes_in_its_formats_with_the_policy(site: Site, page: object) -> None:
+    address = ADDRESSES[page.path]  # type: ignore[attr-defined]
+    for form in page.formats:  # type: ignore[attr-defined]
+        joint = "&" if "?" in address else "?"
+        answer = get(site, f"{address}{joint}format={form}")
+        assert answer.status == 200, answer.text
+        assert has_policy(answer)
+        if form == "json":
+            json.loads(answer.text)
+    assert "<h1>" in get(site, address).text
+    for method, status in (("HEAD", 200), ("POST", 405), ("PUT", 405), ("X", 405)):
+        answer = get(site, address, method)
+        assert answer.status == status
+        assert has_policy(answer)
+    answer = get(site, f"{address.partition('?')[0]}?format=xml")
+    assert (answer.status, has_policy(answer)) == (400, True)
+    assert "not as &#39;xml&#39;" in answer.text
+
+
+def has_policy(answer: Answer) -> bool:
+    return all(answer.headers.getlist(name) == [value] for name, value in HEADERS.items())
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "sentence"),
+    [
+        ("/nothing", 404, "There is no such page."),
+        ("/%00", 404, "There is no such page."),
+        ("/static/../app.py", 404, "There is no such page."),
+        ("/static/site.css", 404, "There is no such page."),
+        ("/?season=x", 404, "There is no season &#39;x&#39;; there are s1, cup."),
+        ("/?season=<b>", 404, "There is no season &#39;&lt;b&gt;&#39;; there are s1, cup."),
+        ("/?all=2", 400, "All is 0 or 1, not &#39;2&#39;."),
+        ("/?all=1&all=1", 400, "All is given twice."),
+        ("/?season=" + "x" * 101, 400, "Season has more than 100 characters."),
+        ("/?format=", 400, "This page comes as html, json, csv, not as &#39;&#39;."),
+    ],
+)
+def test_what_makes_no_sense_gets_a_sentence(
+    site: Site, url: str, status: int, sentence: str
+) -> None:
+    answer = get(site, url)
+    assert answer.status == status
+    assert has_policy(answer)
+    assert f'<p class="sentence">{sentence}</p>' in answer.text
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_program_gets_the_sentence_in_its_format(site: Site) -> None:
+    answer = get(site, "/?season=x&format=json")
+    assert answer.status == 404
+    assert json.loads(answer.text) == {"error": "There is no season 'x'; there are s1, cup."}
+    assert get(site, "/?season=x&format=csv").text.startswith("There is no season")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (StoreUnavailable("the ladder at /secret/ladder.db: busy"), 503),
+        (StoreDamaged("the ladder at /secret/ladder.db: SELECT"), 500),
+        (ZeroDivisionError("token in /secret"), 500),
+    ],
+)
+def test_an_error_page_shows_nothing_of_the_inside(
+    site: Site, error: Exception, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise error
+
+    monkeypatch.setattr(site.store, "revision", broken)
+    for url in ("/", "/?format=json"):
+        answer = get(site, url)
+        assert (answer.status, has_policy(answer)) == (status, True)
+        assert "secret" not in answer.text
+        assert "SELECT" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "[::1]:8080", "LOCALHOST"])
+def test_this_machine_is_answered(site: Site, host: str) -> None:
+    assert get(site, "/", host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1].evil:1"])
+def test_another_name_is_refused(site: Site, host: str) -> None:
+    answer = get(site, "/", host=host)
+    assert (answer.status, has_policy(answer)) == (421, True)
+
+
+def test_strangers_are_answered_through_the_proxy_alone(site: Site) -> None:
+    assert get(site, "/", client="192.0.2.1").status == 403
+    believed = {"X-Forwarded-For": "127.0.0.1"}
+    assert get(site, "/", client="192.0.2.1", headers=believed).status == 403
+
+
+def test_pages_below_a_prefix(site: Site) -> None:
+    access = Access("https://games.example", "/deep/sea", frozenset({"games.example"}))
+    below = Site(site.store, access, PAGES, ENDPOINTS)
+    text = get(below, "/deep/sea/", host="games.example").text
+    assert '<link rel="canonical" href="https://games.example/deep/sea/">' in text
+    assert 'href="/deep/sea/' in text
+    links = [part.partition('"')[0] for part in text.replace('src="', 'href="').split('href="')[1:]]
+    assert all("deep/sea/" in link or link == "#main" for link in links)
+    answer = get(below, "/", host="games.example")
+    assert (answer.status, answer.headers["location"]) == (307, "/deep/sea/")
+    assert get(below, "/games", host="games.example").status == 404
+
+
+def test_what_is_not_new_is_not_sent_again(site: Site) -> None:
+    first = get(site, "/")
+    tag = first.headers["etag"]
+    again = get(site, "/", headers={"If-None-Match": f'W/"x", {tag}'})
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+    assert has_policy(again)
+    # What a page does not know makes no other page of it, what it knows does.
+    assert get(site, "/?utm_source=x").headers["etag"] == tag
+    assert get(site, "/?all=1").headers["etag"] != tag
+    assert get(site, "/?format=json").headers["etag"] != tag
+
+
+def test_pages_are_packed_for_those_who_take_it(site: Site) -> None:
+    plain = get(site, "/")
+    packed = get(site, "/", headers={"Accept-Encoding": "br, gzip;q=0.5"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert len(packed.body) < len(plain.body) / 2
+    assert packed.text == plain.text
+    refusing = get(site, "/", headers={"Accept-Encoding": "gzip;q=0, identity"})
+    assert "content-encoding" not in refusing.headers
+
+
+def test_static_files_are_kept_for_ever(site: Site) -> None:
+    for name in static_names().values():
+        answer = get(site, f"/static/{name}")
+        assert (answer.status, has_policy(answer)) == (200, True)
+        assert "immutable" in answer.headers["cache-control"]
+
+
+def test_a_page_is_made_anew_when_the_ladder_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "ladder.db"
+    with Store.create(path) as writer:
+        played(writer)
+        with Store.open(path, read_only=True) as reader:
+            site = a_site(reader)
+            before = get(site, "/")
+            submit(writer, "eve")
+            after = get(site, "/", headers={"If-None-Match": before.headers["etag"]})
+            assert after.status == 200
+            assert "eve" not in before.text
+            assert "eve" in after.text
+            season = writer.seasons.get("s1")
+            writer.jobs.add(season, rotations(ids(writer)[:4], 1))
+            play_all(writer, season)
+            third = get(site, "/", headers={"If-None-Match": after.headers["etag"]})
+            assert third.status == 200
+
+
+def test_nothing_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "ladder.db"
+    with Store.create(path) as writer:
+        played(writer)
+    before = path.read_bytes()
+    with Store.open(path, read_only=True) as reader:
+        get(a_site(reader), "/")
+        with pytest.raises(Exception, match="was opened to be read only"):
+            submit(reader, "mallory")
+    assert path.read_bytes() == before
+
+
+def test_a_ladder_that_was_replaced_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "ladder.db"
+    with Store.create(path) as writer:
+        played(writer)
+    with Store.open(path, read_only=True) as reader:
+        site = a_site(reader)
+        assert get(site, "/").status == 200
+        path.unlink()
+        answer = get(site, "/")
+        assert answer.status == 500
+        assert str(tmp_path) not in answer.text
+
+
+def test_a_page_that_many_ask_for_is_made_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    render = site._render
+
+    def counted(*given: object) -> object:
+        made.append(given)
+        return render(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(site, "_render", counted)
+
+    async def crowd() -> list[Answer]:
+        return await asyncio.gather(*(ask(site, "/?all=0") for _ in range(20)))
+
+    assert {answer.status for answer in asyncio.run(crowd())} == {200}
+    assert len(made) == 1
+
+
+def test_too_many_at_once_are_sent_away(site: Site) -> None:
+    async def crowd() -> list[Answer]:
+        return await asyncio.gather(*(ask(site, "/") for _ in range(MOST_WAITING + 10)))
+
+    answers = asyncio.run(crowd())
+    assert {answer.status for answer in answers} == {200, 503}
+    (refused, *_) = (answer for answer in answers if answer.status == 503)
+    assert refused.headers["retry-after"] == "1"
+    assert has_policy(refused)
+
+
+def test_addresses_that_there_are_not_cost_no_look_into_the_store(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: object) -> None:
+        raise AssertionError("nothing of the store is needed for that")
+
+    async def crowd() -> list[Answer]:
+        paths = (f"/{number}/{'x' * (number % 50)}" for number in range(1000))
+        return await asyncio.gather(*(ask(site, path) for path in paths))
+
+    monkeypatch.setattr(Site, "in_thread", forbidden)
+    answers = asyncio.run(crowd())
+    assert {answer.status for answer in answers} == {404}
+    assert all(map(has_policy, answers))
+
+
+def test_pages_in_frames_of_others_are_apart() -> None:
+    assert "frame-ancestors *" in EMBED_HEADERS["Content-Security-Policy"]
+    assert "X-Frame-Options" not in EMBED_HEADERS
+    differing = {name for name, value in HEADERS.items() if EMBED_HEADERS.get(name) != value}
+    assert differing == {
+        "Content-Security-Policy",
+        "Cross-Origin-Resource-Policy",
+        "X-Frame-Options",
+    }
+
+
+def test_what_strangers_say_of_the_address_is_not_believed(site: Site) -> None:
+    said = {
+        "X-Forwarded-Host": "evil.example",
+        "X-Forwarded-Proto": "gopher",
+        "X-Forwarded-Prefix": "/evil",
+        "Forwarded": "host=evil.example",
+        "X-Original-URL": "/bots/evil",
+    }
+    assert get(site, "/", headers=said).body == get(site, "/").body
+
+
+def test_a_first_visit_is_small(site: Site) -> None:
+    """Without the page itself: scripts and style sheets that it names, packed."""
+    text = get(site, "/").text
+    sizes = {
+        url.rpartition(".")[2]: len(get(site, url, headers={"Accept-Encoding": "gzip"}).body)
+        for url in re.findall(r'"(/static/[^"]+)"', text)
+    }
+    assert sizes["css"] + sizes["js"] < 10_000
+    for name in ("site.js", "theme.js", "viewer.js"):
+        sizes[name] = len(static_files()[static_names()[name]].packed or b"")
+    assert sizes["site.js"] + sizes["theme.js"] + sizes["viewer.js"] < 20_000

@@ -1,0 +1,275 @@
+"""The pages of games, pairs and tournaments, as a client without JavaScript gets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from deepsea_arena.frames import frames
+from deepsea_ladder.store import Store
+from deepsea_rules.record import GameRecord
+from deepsea_web.policy import EMBED_HEADERS, HEADERS
+from deepsea_web.site.app import Site
+from deepsea_web.site.static import static_files, static_names
+from helpers import ladder
+from helpers.pages import HOSTILE
+from helpers.site import Answer, a_site, get
+
+FAR = 4_102_444_800_000
+"""A time in the year 2100."""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ladder with eight games, an elimination, and another one under embargo."""
+    path = tmp_path_factory.mktemp("games") / "ladder.db"
+    with Store.create(path) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 2)
+        ladder.play_all(store, season, {"s1-3": ["ben"]})
+        ladder.a_cup(store)
+        ladder.a_cup(store, "hush", FAR)
+    return path
+
+
+@pytest.fixture(scope="module")
+def site(path: Path) -> Iterator[Site]:
+    """Its site, as strangers see it."""
+    with Store.open(path, read_only=True, public=True) as store:
+        yield a_site(store)
+
+
+def json_of(answer: Answer) -> object:
+    assert answer.status == 200, answer.text
+    return json.loads(answer.text)
+
+
+def test_a_game_is_a_story_without_javascript(site: Site) -> None:
+    page = get(site, "/games/s1-3").text
+    record = GameRecord.from_json(site.store.games.record("s1-3"))
+    for line in ("dive 1: ", "the game is over", "crash", "forfeited"):
+        assert line in page
+    assert record.seed.hex() in page
+    assert record.commitment in page
+    assert "deepsea-referee verify s1-3.json" in page
+    assert 'data-frames="/games/s1-3/frames.json"' in page
+    assert page.count("<h1>") == 1
+
+
+def test_a_game_shows_what_it_did_to_ratings(site: Site) -> None:
+    first, later = get(site, "/games/s1-1").text, get(site, "/games/s1-8").text
+    assert (first.count("first game"), later.count("first game")) == (4, 0)
+    rows = list(csv.DictReader(io.StringIO(get(site, "/games/s1-8?format=csv").text)))
+    assert [row["seat"] for row in rows] == ["A", "B", "C", "D"]
+    for row in rows:
+        seat = next(s for s in site.store.history.get("s1-8").seats if s.version.bot == row["bot"])
+        assert float(row["after"]) == seat.rating.conservative
+
+
+@pytest.mark.parametrize(("seat", "viewer"), [("", None), ("watcher", "watcher"), ("B", 1)])
+def test_frames_are_what_a_seat_knew_then(site: Site, seat: str, viewer: int | None) -> None:
+    record = GameRecord.from_json(site.store.games.record("s1-3"))
+    answer = get(site, f"/games/s1-3/frames.json?seat={seat}")
+    assert json_of(answer) == json.loads(json.dumps(frames(record, viewer)))
+    again = {"If-None-Match": answer.headers["etag"]}
+    assert get(site, f"/games/s1-3/frames.json?seat={seat}", headers=again).status == 304
+    other = get(site, "/games/s1-3/frames.json?seat=C", headers=again)
+    assert other.status == 200
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "words"),
+    [
+        ("/games/s1-3/frames.json?seat=G", 400, "seat is a letter from A, watcher or all"),
+        ("/games/s1-3/frames.json?seat=E", 400, "this game has the seats A to D, not E"),
+        ("/games/s1-99", 404, "no game &#39;s1-99&#39; was played"),
+        ("/games/s1-99/frames.json", 404, "no game 's1-99' was played"),
+        ("/games/s1-99/record.json", 404, "no game 's1-99' was played"),
+        ("/games/%3Cb%3E", 404, "no game &#39;&lt;b&gt;&#39; was played"),
+        ("/tournaments/s1", 404, "season &#39;s1&#39; is no tournament"),
+        ("/tournaments/x", 404, "there is no season &#39;x&#39;"),
+        ("/pairs?start=-1", 400, "start is a whole number from 0"),
+    ],
+)
+def test_what_there_is_not_gets_a_sentence(site: Site, url: str, status: int, words: str) -> None:
+    answer = get(site, url)
+    assert answer.status == status
+    assert words.lower() in answer.text.lower()
+    assert all(answer.headers.getlist(name) == [value] for name, value in HEADERS.items())
+
+
+def test_the_record_can_be_kept(site: Site) -> None:
+    answer = get(site, "/games/s1-3/record.json")
+    assert answer.text == site.store.games.record("s1-3")
+    assert answer.headers["content-disposition"] == 'attachment; filename="s1-3.json"'
+    again = {"If-None-Match": answer.headers["etag"]}
+    assert get(site, "/games/s1-3/record.json", headers=again).status == 304
+
+
+@pytest.mark.parametrize("url", ["/embed/games/s1-3", "/embed/standings"])
+def test_other_sites_may_show_the_embedded_pages_alone(site: Site, url: str) -> None:
+    answer = get(site, url)
+    assert answer.status == 200
+    assert {name: answer.headers.get(name) for name in EMBED_HEADERS} == EMBED_HEADERS
+    assert "x-frame-options" not in answer.headers
+    assert "frame-ancestors 'none'" in get(site, url.removeprefix("/embed")).headers[
+        "content-security-policy"
+    ] or url.endswith("standings")
+    assert "<nav" not in answer.text
+    assert 'target="_blank"' in answer.text
+
+
+def test_the_viewer_is_found_under_its_digest(site: Site) -> None:
+    script = static_files()[static_names()["game.js"]].body.decode()
+    name = static_names()["viewer.js"]
+    assert f'import {{ mount }} from "./{name}";' in script
+    assert get(site, f"/static/{name}").headers["cache-control"].endswith("immutable")
+
+
+def test_a_first_visit_is_small(site: Site) -> None:
+    """40 kB packed with everything that the page loads, and 20 kB of scripts but for plots."""
+    for url, names in {
+        "/": ("site.css", "theme.js", "site.js", "icon.svg"),
+        "/games/s1-3": (
+            *("site.css", "theme.js", "site.js", "icon.svg"),
+            *("viewer.css", "game.css", "viewer.js", "game.js"),
+        ),
+    }.items():
+        page = len(get(site, url, headers={"Accept-Encoding": "gzip"}).body)
+        files = {name: static_files()[static_names()[name]] for name in names}
+        sizes = {name: len(file.packed or file.body) for name, file in files.items()}
+        frames_ = get(site, "/games/s1-3/frames.json", headers={"Accept-Encoding": "gzip"}).body
+        data = len(frames_) if "viewer.js" in sizes else 0
+        assert page + sum(sizes.values()) + data <= 40_000
+        assert sum(size for name, size in sizes.items() if name.endswith(".js")) <= 20_000
+
+
+def test_pairs_are_told_with_their_number(site: Site) -> None:
+    page = get(site, "/pairs?season=s1").text
+    assert page.count("<small>8</small>") == 12
+    assert "no table of duels" in page
+    rows = list(csv.DictReader(io.StringIO(get(site, "/pairs?season=s1&format=csv").text)))
+    shares = {(row["bot"], row["other"]): float(row["share"]) for row in rows}
+    assert len(shares) == 12
+    assert all(share + shares[other, bot] == 1.0 for (bot, other), share in shares.items())
+    assert "Nobody stands there." in get(site, "/pairs?season=s1&start=99").text
+
+
+def test_a_tournament_shows_its_rounds(site: Site) -> None:
+    page = get(site, "/tournaments/cup").text
+    assert "It is being played." in page
+    assert (page.count("<h3>"), page.count("no game yet")) == (2, 1)
+    for number in (1, 2):
+        assert f'href="/games/cup-{number}"' in page
+
+
+def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:
+    """Neither results nor seeds, games, numbers, or a change of any ETag when a game is played."""
+    with Store.open(path) as operators:
+        record = operators.games.record("hush-1")
+    for url in ("/", "/pairs", "/games/s1-1", "/tournaments/cup", "/how"):
+        assert "hush" not in get(site, url).text
+    for url in (
+        "/games/hush-1",
+        "/games/hush-1/frames.json",
+        "/games/hush-1/record.json",
+        "/?season=hush",
+        "/pairs?season=hush",
+    ):
+        answer = get(site, url)
+        assert answer.status == 404
+        assert GameRecord.from_json(record).seed.hex() not in answer.text
+    assert "hush" in get(site, "/tournaments").text
+    told = get(site, "/tournaments/hush?format=json")
+    data = json_of(told)
+    assert isinstance(data, dict)
+    assert (data["season"], data["seed"], data["scores"], data["rounds"]) == (None, None, [], [])
+    assert data["tournament"]["embargo_until"] == "2100-01-01T00:00:00.000Z"
+    assert "Results are shown from" in get(site, "/tournaments/hush").text
+
+
+def test_a_game_under_embargo_changes_no_etag(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "ladder.db") as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+        ladder.play_all(store, season)
+        hush = ladder.a_cup(store, "hush", FAR)
+        store.jobs.add(hush, ladder.rotations(ladder.ids(store)[:2], 2))
+        with Store.open(tmp_path / "ladder.db", public=True) as public:
+            site = a_site(public)
+            before = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
+            ladder.play_all(store, hush)
+            after = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
+    assert before == after
+
+
+@pytest.mark.parametrize("words", HOSTILE, ids=range(len(HOSTILE)))
+def test_texts_of_strangers_stay_texts(tmp_path: Path, words: str) -> None:
+    """A record is what bots say most in: names and what came instead of a decision."""
+    path = tmp_path / "ladder.db"
+    with Store.create(path) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+        ladder.play_all(store, season, {"s1-1": ["ben"]})
+        record = GameRecord.from_json(store.games.record("s1-1"))
+        hostile = replace(
+            record,
+            seats=tuple(seat._replace(name=words) for seat in record.seats),
+            decisions=tuple(
+                one._replace(came=words) if one.fault else one for one in record.decisions
+            ),
+        )
+        with store.database.write() as connection:
+            query = text("UPDATE games SET record = :record")
+            connection.execute(
+                query, {"record": hostile.to_json().encode(errors="replace").decode()}
+            )
+        site = a_site(store)
+        for url in ("/games/s1-1", "/embed/games/s1-1", "/games/s1-1/frames.json"):
+            answer = get(site, url)
+            assert answer.status == 200, answer.text
+            assert len(answer.body) < 200_000
+            for bad in ("<script>d", "<img src=x", "<!--<", "\x1b", "\u202e", "\u2028"):
+                assert url.endswith(".json") or bad not in answer.text
+
+
+@pytest.fixture(scope="module")
+def misnamed(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same ladder, to be given names that no submission could have."""
+    return Path(shutil.copy(path, tmp_path_factory.mktemp("misnamed") / "ladder.db"))
+
+
+@pytest.mark.parametrize("words", [text[:40] for text in HOSTILE[:-1]], ids=range(len(HOSTILE) - 1))
+def test_names_stay_names(misnamed: Path, words: str) -> None:
+    """Whatever got into the store as a bot's name."""
+    with Store.open(misnamed) as store:
+        with store.database.write() as connection:
+            rename = text("UPDATE bots SET name = :name WHERE id = 1")
+            connection.execute(rename, {"name": words})
+        site = a_site(store)
+        bare = words.encode("utf-8", "replace").decode()
+        for url in (
+            "/pairs?season=s1",
+            "/tournaments/cup",
+            "/feed",
+            "/tv",
+            "/games/s1-1",
+            "/embed/standings?season=s1",
+        ):
+            answer = get(site, url)
+            assert answer.status == 200
+            assert len(answer.body) < 100_000
+            if any(mark in bare for mark in '<>"\u2028\x1b\u202e'):
+                assert bare not in answer.text
+            if url.startswith(("/pairs", "/feed")):
+                assert json_of(get(site, f"{url}{'&' if '?' in url else '?'}format=json"))
+        lines = get(site, "/pairs?season=s1&format=csv").text.splitlines()
+        assert not any(line.startswith(("=", "+", "-", "@")) for line in lines)

@@ -1,0 +1,356 @@
+"""`ladder serve`: who is let in, how it is started and ended, and connections that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
+from deepsea_web.policy import HEADERS
+from deepsea_web.site.access import Access, access
+from deepsea_web.site.connection import PATIENCE_S, Connection
+from helpers import ladder
+from helpers.commands import Run, one_line
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ladder with bots and no games."""
+    path = tmp_path_factory.mktemp("serve") / "ladder.db"
+    with Store.create(path) as store:
+        ladder.stocked(store)
+    return path
+
+
+# Who is let in
+
+
+def test_on_this_machine_nothing_needs_to_be_said() -> None:
+    found = access("127.0.0.1", 8080)
+    assert found.origin == "http://127.0.0.1:8080"
+    assert found.hosts == {"127.0.0.1", "localhost", "[::1]"}
+    assert access("::1", 80).origin == "http://[::1]:80"
+    assert found.client("127.0.0.1", []) == "127.0.0.1"
+    assert found.client("::1", []) == "::1"
+    assert found.client("::ffff:127.0.0.1", []) == "::ffff:127.0.0.1"
+    assert found.client("192.0.2.7", ["127.0.0.1"]) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "prefix", "host"),
+    [
+        ("https://games.example", "https://games.example", "", "games.example"),
+        ("https://Games.example/", "https://games.example", "", "games.example"),
+        ("http://games.example:81/a/b/", "http://games.example:81", "/a/b", "games.example"),
+        ("https://[2001:db8::1]:4/x", "https://[2001:db8::1]:4", "/x", "[2001:db8::1]"),
+    ],
+)
+def test_a_public_address_has_origin_prefix_and_host(
+    url: str, origin: str, prefix: str, host: str
+) -> None:
+    found = access("127.0.0.1", 8080, public_url=url)
+    assert (found.origin, found.prefix) == (origin, prefix)
+    assert host in found.hosts
+    assert found.canonical("/bots/a b", version=2, season=None) == (
+        f"{origin}{prefix}/bots/a%20b?version=2"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "games.example",
+        "ftp://games.example",
+        "https://",
+        "https://user@games.example",
+        "https://games.example/?x",
+        "https://games.example/#x",
+        "https://games.example:x/",
+        "https://games.example:/",
+        "https://games.example/a//b",
+        "https://games.example/../x",
+        'https://games.example/"><b>',
+        "https://gämes.example/",
+        "",
+    ],
+)
+def test_what_is_no_public_address_is_refused(url: str) -> None:
+    with pytest.raises(UserError, match="is no address such as"):
+        access("127.0.0.1", 8080, public_url=url)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "games.example"])
+def test_beyond_this_machine_it_takes_tls_or_a_proxy_and_an_address(host: str) -> None:
+    with pytest.raises(UserError, match="give --tls-cert and --tls-key, or --trusted-proxy"):
+        access(host, 80, public_url="https://games.example")
+    ways: tuple[dict[str, Any], ...] = ({"tls": True}, {"proxies": ("192.0.2.9",)})
+    for given in ways:
+        with pytest.raises(UserError, match="give --public-url"):
+            access(host, 80, **given)
+        access(host, 80, public_url="https://games.example", **given)
+    with pytest.raises(UserError, match="is no IP address"):
+        access(host, 80, proxies=("proxy.example",))
+
+
+def test_without_tls_the_proxy_alone_is_answered_and_believed() -> None:
+    found = access("0.0.0.0", 80, public_url="https://x.example", proxies=("192.0.2.9",))
+    assert found.client("192.0.2.9", ["198.51.100.1, 203.0.113.5"]) == "203.0.113.5"
+    assert found.client("192.0.2.9", ["198.51.100.1", "203.0.113.5"]) == "203.0.113.5"
+    assert found.client("::ffff:192.0.2.9", []) == "192.0.2.9"
+    assert found.client("192.0.2.9", ["nonsense"]) == "192.0.2.9"
+    assert found.client("203.0.113.5", ["192.0.2.9"]) is None
+    assert found.client("127.0.0.1", ["203.0.113.5"]) == "127.0.0.1"
+
+
+def test_with_tls_everybody_is_answered_and_no_header_is_believed() -> None:
+    found = access("0.0.0.0", 443, public_url="https://x.example", tls=True)
+    assert found.client("203.0.113.5", ["127.0.0.1"]) == "203.0.113.5"
+
+
+def test_links_leave_out_what_is_not_given() -> None:
+    found = Access("http://x", "/p")
+    assert found.url("/games", bot="a+b&c", faults=True, lost=False, season=None, against="") == (
+        "/p/games?bot=a%2Bb%26c&faults=1"
+    )
+
+
+# The command
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--host", "0.0.0.0"), "is reached from other machines"),
+        (("--public-url", "x"), "is no address such as"),
+        (("--trusted-proxy", "x"), "is no IP address"),
+        (("--tls-cert", "x"), "--tls-cert and --tls-key are given together"),
+        (("--tls-cert", "x", "--tls-key", "y"), "No such file or directory"),
+        (("--port", "70000"), "70000 is not in the range"),
+        (("--store", "nowhere.db"), "there is no ladder at nowhere.db"),
+        (
+            ("--host", "203.0.113.99", "--public-url", "http://x", "--trusted-proxy", "::1"),
+            "--host",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_one_line(
+    run: Run, place: Path, options: tuple[str, ...], said: str
+) -> None:
+    done = run("ladder", "serve", "--port", "0", "--store", place, *options)
+    assert (done.status, done.out) == (2, "")
+    assert said in one_line(done.err)
+
+
+def test_a_port_in_use_is_said_in_one_line(run: Run, place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run("ladder", "serve", "--store", place, "--port", port)
+    assert done.status == 2
+    assert f"port {port} of 127.0.0.1 is in use: choose another one" in one_line(done.err)
+
+
+def test_a_certificate_that_is_none_is_refused(run: Run, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.pem").write_text("none", encoding="ascii")
+    files = ("--tls-cert", tmp_path / "x.pem", "--tls-key", tmp_path / "x.pem")
+    done = run("ladder", "serve", "--store", place, "--port", "0", *files)
+    assert done.status == 2
+    assert "--tls-cert" in one_line(done.err)
+
+
+@contextmanager
+def command(
+    place: Path, *options: str, scheme: str = "http"
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The command as a process of its own, and its port."""
+    words = (sys.executable, "-m", "deepsea_cli", "ladder", "serve", "--port", "0", *options)
+    with subprocess.Popen(
+        (*words, "--store", str(place)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(f"the ladder is shown at {scheme}://127.0.0.1:")
+        try:
+            yield process, int(line.rstrip("/\n").rpartition(":")[2])
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_whatever_is_open(place: Path, tmp_path: Path, end: int) -> None:
+    shutil.copy(place, tmp_path / "ladder.db")
+    with command(tmp_path / "ladder.db") as (process, port):
+        with (
+            closing(HTTPConnection("127.0.0.1", port)) as kept,
+            closing(socket.create_connection(("127.0.0.1", port))) as silent,
+            closing(socket.create_connection(("127.0.0.1", port))) as halfway,
+        ):
+            halfway.sendall(b"GET / HTTP/1.1\r\nHost: x")
+            kept.request("GET", "/")
+            answer = kept.getresponse()
+            assert answer.status == 200
+            assert "Standings" in answer.read().decode()
+            process.send_signal(end)
+            assert process.wait() == 0
+            assert silent.recv(1) == b""
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_with_a_certificate_it_speaks_tls_and_nothing_else(place: Path, tmp_path: Path) -> None:
+    shutil.copy(place, tmp_path / "ladder.db")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate (apt-get install openssl)")
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x"
+    command_line = (openssl, *made.split(), "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run((*command_line, "-keyout", key, "-out", certificate), check=True)
+    files = ("--tls-cert", certificate, "--tls-key", key)
+    with command(tmp_path / "ladder.db", *files, scheme="https") as (_, port):
+        known = ssl.create_default_context(cafile=certificate)
+        with closing(HTTPSConnection("127.0.0.1", port, context=known)) as reader:
+            reader.request("GET", "/")
+            answer = reader.getresponse()
+            assert answer.status == 200
+            assert f"https://127.0.0.1:{port}/" in answer.read().decode()
+        with closing(HTTPConnection("127.0.0.1", port)) as plain:
+            plain.request("GET", "/")
+            with pytest.raises((HTTPException, OSError)):
+                plain.getresponse()
+
+
+# Connections
+
+
+class FakeTransport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+
+class FakeLoop:
+    """Keeps what is due later, and runs no task."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, Callable[[], object]]] = []
+
+    def call_later(self, seconds: float, act: Callable[[], object]) -> Any:
+        entry = (seconds, act)
+        self.due.append(entry)
+
+        class Handle:
+            def cancel(handle) -> None:  # noqa: N805
+                self.due.remove(entry)
+
+        return Handle()
+
+    def create_task(self, coroutine: Any) -> Any:
+        coroutine.close()
+
+        class Task:
+            def add_done_callback(self, _: object) -> None:
+                pass
+
+        return Task()
+
+
+async def nothing(scope: object, receive: object, send: object) -> None:
+    """An application that is not run."""
+
+
+@pytest.fixture
+def connected() -> tuple[Connection, FakeTransport, FakeLoop]:
+    """A connection that has been made."""
+    loop, transport = FakeLoop(), FakeTransport()
+    config = Config(nothing, http="h11", ws="none", lifespan="off", log_config=None)
+    config.load()
+    connection = Connection(config, ServerState(), {}, loop)  # type: ignore[arg-type]
+    connection.connection_made(transport)
+    return connection, transport, loop
+
+
+def test_who_says_nothing_is_hung_up_on(
+    connected: tuple[Connection, FakeTransport, FakeLoop],
+) -> None:
+    _, transport, loop = connected
+    ((seconds, hang_up),) = loop.due
+    assert seconds == PATIENCE_S
+    hang_up()
+    assert transport.closed
+
+
+def test_who_says_it_slowly_is_hung_up_on(
+    connected: tuple[Connection, FakeTransport, FakeLoop],
+) -> None:
+    connection, transport, loop = connected
+    ((_, hang_up),) = loop.due
+    for byte in b"GET / HTTP/1.1\r\nHost: x\r\n":
+        connection.data_received(bytes([byte]))
+    assert len(loop.due) == 1  # still the first limit
+    hang_up()
+    assert transport.closed
+
+
+def test_a_whole_request_has_no_limit_any_more(
+    connected: tuple[Connection, FakeTransport, FakeLoop],
+) -> None:
+    connection, transport, loop = connected
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert loop.due == []
+    assert not transport.closed
+    connection.connection_lost(None)
+    assert loop.due == []
+
+
+def test_what_is_no_http_gets_the_policy_too(
+    connected: tuple[Connection, FakeTransport, FakeLoop],
+) -> None:
+    connection, transport, _ = connected
+    connection.data_received(b"\x16\x03\x01\r\n\r\n")
+    head, _, body = transport.written.decode().partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 400 ")
+    for name, value in HEADERS.items():
+        assert f"{name}: {value}" in head
+    assert body == "Invalid HTTP request received.\n"
+    assert transport.closed

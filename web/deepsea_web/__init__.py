@@ -1,0 +1,1 @@
+"""Pages: the viewer of games, charts, and what a browser is served."""

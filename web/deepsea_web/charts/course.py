@@ -1,0 +1,173 @@
+"""The course of a bot's rating: mu within its uncertainty, the rating, and a mark at each version.
+
+Invariants: what is drawn are the points that the arena gives, joined by lines; points whose rating
+is unsure do not set the scale, since every newcomer comes from far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from deepsea_arena.bot_profiles import VersionCourse
+from deepsea_web.charts.svg import LEFT, WIDTH, Chart, Drawing, Table, plain, short, ticks
+
+WIDE: Final = 860
+"""The width on a wide screen, where letters are not larger than on a narrow one."""
+_TOP: Final = 34
+_HEIGHTS: Final = {WIDTH: 190, WIDE: 260}
+_ROWS: Final = 12
+"""Rows of the table."""
+_SURE: Final = 3
+"""A sigma up to so many times the smallest sets the scale."""
+_LABEL: Final = 22
+"""Room for the number of a version."""
+
+
+class Moment(NamedTuple):
+    """A point of the course."""
+
+    game: int
+    """The number of the bot's games in the season, of all versions."""
+    version: int
+    rating: float
+    mu: float
+    sigma: float
+
+
+class Area(NamedTuple):
+    """Where the course is drawn, for a script that reads positions."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    games: int
+    low: float
+    high: float
+
+    def x(self, game: float) -> float:
+        """Where a game is."""
+        return self.left + (self.right - self.left) * game / self.games
+
+    def y(self, value: float) -> float:
+        """Where a rating is; what lies beyond an edge is at it."""
+        share = (value - self.low) / (self.high - self.low)
+        return self.bottom - (self.bottom - self.top) * max(0.0, min(1.0, share))
+
+
+def moments(courses: Sequence[VersionCourse]) -> list[Moment]:
+    """The points of all versions, one after the other."""
+    return [
+        Moment(course.before + point.games, course.version, point.rating, point.mu, point.sigma)
+        for course in courses
+        for point in course.points
+    ]
+
+
+def area(courses: Sequence[VersionCourse], width: float = WIDTH) -> Area:
+    """The area of a chart of this width."""
+    known = moments(courses)
+    games = max((moment.game for moment in known), default=1)
+    surest = min((moment.sigma for moment in known), default=0.0)
+    settled = [moment for moment in known if moment.sigma <= _SURE * surest]
+    low = min((moment.rating for moment in settled), default=0.0)
+    high = max((moment.mu + 2 * moment.sigma for moment in settled), default=1.0)
+    room = max(high - low, 1.0) * 0.04
+    return Area(
+        LEFT, width - 8, _TOP, _TOP + _HEIGHTS[WIDE if width >= WIDE else WIDTH], max(games, 1),
+        low - room, high + room,
+    )  # fmt: skip
+
+
+def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> Chart:
+    """Draw the course of a bot's rating over the games of its versions in a season."""
+    drawing, inside = Drawing(), area(courses, width)
+    _legend(drawing)
+    for value in ticks(inside.low, inside.high, 6):
+        y = inside.y(value)
+        drawing.line(inside.left, y, inside.right, y, "grid")
+        drawing.text(inside.left - 5, y + 4, plain(value), "small", anchor="end")
+    for game in ticks(0, inside.games, 8 if width >= WIDE else 4):
+        at_end = game > 0.94 * inside.games
+        anchor = "end" if at_end else "middle"
+        drawing.text(inside.x(game), inside.bottom + 16, f"{game:,.0f}", "small", anchor=anchor)
+    for one in courses:
+        _stretch(drawing, inside, one)
+    _marks(drawing, inside, courses)
+    middle = (inside.left + inside.right) / 2
+    drawing.text(middle, inside.bottom + 31, "rated games", "axis", anchor="middle")
+    key = "course" if width < WIDE else "course-wide"
+    return Chart(
+        key,
+        "Rating course",
+        f"{short(bot, 45)}: {_words(courses)}.",
+        drawing.element,
+        inside.bottom + 36,
+        Table(
+            ("game", "version", "rating", "mu", "sigma"),
+            [
+                [f"{m.game:,}", f"v{m.version}", f"{m.rating:.1f}", f"{m.mu:.1f}", f"{m.sigma:.2f}"]
+                for m in _some(moments(courses))
+            ],
+        ),
+        width,
+    )
+
+
+def _legend(drawing: Drawing) -> None:
+    drawing.line(0, 5, 14, 5, "lead")
+    drawing.text(19, 9, "rating: mu − 3 sigma", "small")
+    drawing.rect(148, 1, 14, 8, "band")
+    drawing.line(148, 5, 162, 5, "bound")
+    drawing.text(167, 9, "mu ± 2 sigma", "small")
+
+
+def _stretch(drawing: Drawing, inside: Area, one: VersionCourse) -> None:
+    """The course of one version; versions are not joined, each begins anew."""
+    known = moments([one])
+
+    def line(values: Iterator[float]) -> list[tuple[float, float]]:
+        pairs = zip(known, values, strict=True)
+        return [(inside.x(moment.game), inside.y(value)) for moment, value in pairs]
+
+    if len(known) == 1:
+        (moment,) = known
+        drawing.circle(inside.x(moment.game), inside.y(moment.rating), 2.5, "dot")
+        return
+    upper = line(m.mu + 2 * m.sigma for m in known)
+    lower = line(m.mu - 2 * m.sigma for m in known)
+    drawing.path(upper + lower[::-1], "band", closed=True)
+    drawing.path(line(m.mu for m in known), "bound")
+    drawing.path(line(m.rating for m in known), "lead")
+
+
+def _marks(drawing: Drawing, inside: Area, courses: Sequence[VersionCourse]) -> None:
+    """A line where each version begins; numbers that would cover each other are left out."""
+    if len(courses) < 2:
+        return
+    free = -1.0
+    for one in courses:
+        x = inside.x(one.before)
+        drawing.line(x, inside.top, x, inside.bottom, "version")
+        if x >= free:
+            drawing.text(x + 3, inside.top + 9, f"v{one.version}", "small")
+            free = x + _LABEL
+
+
+def _words(courses: Sequence[VersionCourse]) -> str:
+    known = moments(courses)
+    if not known:
+        return "no rated games yet"
+    last = known[-1]
+    several = f" of {len(courses)} versions" if len(courses) > 1 else ""
+    return (
+        f"after {last.game:,} rated game{'' if last.game == 1 else 's'}{several} its rating is "
+        f"{last.rating:.1f}, with mu {last.mu:.1f} ± {2 * last.sigma:.1f}"
+    )
+
+
+def _some(known: Sequence[Moment]) -> Sequence[Moment]:
+    """Some moments, evenly spread, with the last one."""
+    step = max(1, -(-len(known) // _ROWS))
+    return known[::-1][::step][::-1]

@@ -1,0 +1,121 @@
+"""The files that hold charts.
+
+Invariants: a file needs no other file and no network; the page has a policy that allows its one
+style and nothing else, no script either.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from deepsea_arena.plot_data import PlotData
+from deepsea_rules.printable import one_line
+from deepsea_web.charts.dives import dives
+from deepsea_web.charts.lead import lead
+from deepsea_web.charts.placements import placements
+from deepsea_web.charts.svg import WIDTH, Chart, Drawing, wrapped
+from deepsea_web.charts.times import times
+from deepsea_web.template import render
+
+_MARGIN: Final = 12
+_TITLE: Final = 22
+_GAP: Final = 26
+
+
+def charts_of(data: PlotData) -> list[Chart]:
+    """All charts that there are numbers for."""
+    first = [lead(data, data.lead)] if data.lead else []
+    return [*first, placements(data), dives(data), times(data)]
+
+
+def svg_text(data: PlotData) -> str:
+    """Draw all charts in one SVG file, one below the other."""
+    return charts_svg(data.title, data.facts, charts_of(data))
+
+
+def html_text(data: PlotData) -> str:
+    """Draw all charts on one page, each with its numbers as a table."""
+    return charts_html(data.title, data.facts, charts_of(data))
+
+
+def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
+    """These charts in one SVG file, one below the other; all have the width WIDTH."""
+    parts, y = Drawing(), 0.0
+    for words, columns, looks in ((title, 40, "title"), (facts, 56, "small")):
+        for line in wrapped(words, columns):
+            y += 16
+            parts.text(0, y, line, looks)
+    for chart in charts:
+        y += _GAP
+        parts.text(0, y, chart.title, "title")
+        y += _TITLE - 10
+        group = SubElement(
+            parts.element, "g", {"transform": f"translate(0 {y:.1f})", "role": "img"}
+        )
+        _describe(group, chart.key, chart.title, chart.text)
+        group.append(chart.body)
+        y += chart.height
+    height = y + 2 * _MARGIN
+    root = Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "class": "chart",
+            "viewBox": f"0 0 {WIDTH + 2 * _MARGIN} {height:.0f}",
+            # A browser fits it into its window; others draw it at this size.
+            "width": f"{1.5 * (WIDTH + 2 * _MARGIN):.0f}",
+            "height": f"{1.5 * height:.0f}",
+        },
+    )
+    _describe(root, "plots", one_line(title), one_line(facts))
+    SubElement(root, "style").text = chart_styles()
+    SubElement(root, "rect", {"class": "paper", "width": "100%", "height": "100%"})
+    parts.element.set("transform", f"translate({_MARGIN} {_MARGIN})")
+    root.append(parts.element)
+    return tostring(root, encoding="unicode") + "\n"
+
+
+def charts_html(title: str, facts: str, charts: Sequence[Chart]) -> str:
+    """These charts on one page, each with its numbers as a table."""
+    styles = chart_styles() + _text("page.css")
+    pieces = render(
+        "plots.html",
+        title=one_line(title),
+        facts=one_line(facts),
+        printable=one_line,
+        charts=[(chart, inline(chart)) for chart in charts],
+        styles=styles,
+        style_hash=b64encode(sha256(styles.encode()).digest()).decode(),
+    )
+    return "".join(pieces)
+
+
+def inline(chart: Chart) -> str:
+    """The chart as an element of a page; safe, since everything in it is escaped."""
+    box = f"0 0 {chart.width:.0f} {chart.height:.0f}"
+    svg = Element("svg", {"class": "chart", "viewBox": box, "role": "img"})
+    _describe(svg, chart.key, chart.title, chart.text)
+    svg.append(chart.body)
+    return tostring(svg, encoding="unicode")
+
+
+def _describe(element: Element, key: str, title: str, text: str) -> None:
+    """Give an element the title and the description that a screen reader reads."""
+    for tag, words in (("title", title), ("desc", text)):
+        SubElement(element, tag, {"id": f"{key}-{tag}"}).text = words
+    element.set("aria-labelledby", f"{key}-title")
+    element.set("aria-describedby", f"{key}-desc")
+
+
+def chart_styles() -> str:
+    """The style sheet of charts."""
+    return _text("charts.css")
+
+
+def _text(name: str) -> str:
+    return files("deepsea_web.charts").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,138 @@
+"""What the page of a running match has to tell.
+
+Invariants: at most KEPT games are kept, the newest ones; news have numbers that only grow, so that
+a reader who says what it has gets what it lacks, whatever it missed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypedDict
+
+KEPT: Final = 200
+
+
+class GameLine(TypedDict):
+    """A game in the list."""
+
+    number: int
+    words: str
+    """Who won, and everybody's points."""
+
+
+class Table(TypedDict):
+    """A table of results."""
+
+    head: list[str]
+    rows: list[list[str]]
+
+
+class Standing(TypedDict):
+    """The results so far, as the terminal prints them at the end."""
+
+    facts: str
+    table: Table
+
+
+class Message(TypedDict, total=False):
+    """A line from the match."""
+
+    facts: str
+    table: Table
+    game: GameLine
+    record: str
+    """The record of the game, as JSON."""
+    over: str
+    """Why there will be no more games."""
+
+
+class Update(TypedDict):
+    """What a reader is sent: everything but the games, and the games that it lacks."""
+
+    news: int
+    facts: str
+    table: Table
+    games: list[GameLine]
+    over: str | None
+
+
+class News:
+    """The state of the page."""
+
+    def __init__(self, title: str, facts: str, table: Table) -> None:
+        self.title = title
+        self.facts = facts
+        self.table = table
+        self.over: str | None = None
+        self.closed = False
+        self.watched = False
+        """Whether anybody ever watched."""
+        self.on_watchers: Callable[[], object] = lambda: None
+        self._number = 0
+        self._games: dict[int, tuple[int, GameLine, str]] = {}
+        """By number of the game: the number of the news, its line and record."""
+        self._wakes: list[Callable[[], object]] = []
+
+    def take(self, message: Message) -> None:
+        """Take a message of the match."""
+        self._number += 1
+        if "game" in message:
+            line = message["game"]
+            self._games[line["number"]] = self._number, line, message["record"]
+            if len(self._games) > KEPT:
+                del self._games[next(iter(self._games))]
+        self.table = message.get("table", self.table)
+        self.facts = message.get("facts", self.facts)
+        self.over = message.get("over", self.over)
+        self._wake()
+
+    def close(self) -> None:
+        """End all streams."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            wake()
+
+    def games(self) -> list[GameLine]:
+        """The games that are kept, the newest one first."""
+        return [line for _, line, _ in self._games.values()][::-1]
+
+    def record(self, number: int) -> str | None:
+        """The record of a game; None if it is not kept."""
+        found = self._games.get(number)
+        return found[2] if found else None
+
+    def since(self, has: int) -> tuple[int, str]:
+        """What is new for a reader who has the news up to a number, as an event."""
+        text = json.dumps(self._update(has))
+        return self._number, f"id: {self._number}\ndata: {text}\n\n"
+
+    def _update(self, number: int) -> Update:
+        return {
+            "news": self._number,
+            "facts": self.facts,
+            "table": self.table,
+            "games": [line for at, line, _ in self._games.values() if at > number],
+            "over": self.over,
+        }
+
+    @property
+    def watchers(self) -> int:
+        """How many watch."""
+        return len(self._wakes)
+
+    @contextmanager
+    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Count a watcher, who is woken by news."""
+        self._wakes.append(wake)
+        self.watched = True
+        self.on_watchers()
+        try:
+            yield
+        finally:
+            self._wakes.remove(wake)
+            self.on_watchers()

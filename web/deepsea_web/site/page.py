@@ -1,0 +1,103 @@
+"""What a page of the site is: an address, a read, a template.
+
+Invariants: only parameters that a page names are read, so that nothing else makes another page of
+it; a parameter that makes no sense is refused in one sentence; reads run in a thread, so they may
+take their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from deepsea_arena.seasons import season_to_show
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
+from deepsea_rules.printable import quoted
+
+FORMATS: Final = ("html", "json", "csv")
+LONGEST: Final = 100
+"""Characters of a parameter."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What an address asks of a page. Raises UserError for what makes no sense."""
+
+    path: Mapping[str, str] = field(default_factory=dict)
+    """The parts of the path that the page's address names."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The parameters, of those that the page knows; what is empty was not given."""
+
+    def text(self, name: str) -> str | None:
+        """A parameter, or a part of the path; None if it was not given."""
+        return self.path.get(name, self.given.get(name))
+
+    def flag(self, name: str) -> bool:
+        """Whether a box was ticked."""
+        given = self.given.get(name, "0")
+        if given not in ("0", "1"):
+            raise UserError(f"{name} is 0 or 1, not {quoted(given, 40)}")
+        return given == "1"
+
+    def number(self, name: str, least: int = 0, most: int = 2**53 - 1) -> int | None:
+        """A whole number within bounds; None if it was not given."""
+        given = self.text(name)
+        if given is None:
+            return None
+        if not (given.isascii() and given.isdecimal() and least <= int(given) <= most):
+            raise UserError(
+                f"{name} is a whole number from {least} to {most}, not {quoted(given, 40)}"
+            )
+        return int(given)
+
+    def choice(self, name: str, choices: Iterable[str]) -> str | None:
+        """One of some words; None if it was not given."""
+        given = self.text(name)
+        known = list(choices)
+        if given is not None and given not in known:
+            raise UserError(f"{name} is one of {', '.join(known)}, not {quoted(given, 40)}")
+        return given
+
+
+def season_of(store: Store, query: Query) -> str | None:
+    """The season that a page is about; None if there is none."""
+    return query.text("season") or season_to_show(store)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(Generic[T]):
+    """A page of the site.
+
+    `read` makes a dataclass of the arena, which is also the page's JSON; NotOnLadder is the status
+    404 and UserError 400, each with its message. `look` makes what the template needs besides, such
+    as pictures; the template has the dataclass as `data`.
+    """
+
+    path: str
+    """Its address, such as `/bots/{name}`; a part in braces has no slash."""
+    template: str
+    """In `templates/site`."""
+    read: Callable[[Store, Query], T]
+    title: Callable[[T], str]
+    """Its name in a tab, a list of bookmarks and a preview."""
+    summary: Callable[[T], str]
+    """A sentence for previews and search engines."""
+    parameters: tuple[str, ...] = ()
+    """The parameters that it knows, besides `format`."""
+    rows: Callable[[T], Iterable[Mapping[str, Any]]] | None = None
+    """The rows of its CSV; None: it has no CSV."""
+    look: Callable[[T], Mapping[str, Any]] = lambda data: {}
+    nav: str | None = None
+    """Its name in the navigation; None: it is not there."""
+    embed: str | None = None
+    """The template of the same page below `/embed`, for other sites' frames."""
+    embed_path: str | None = None
+    """Its address there, if that is another one."""
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats that it comes in."""
+        return FORMATS if self.rows else FORMATS[:2]

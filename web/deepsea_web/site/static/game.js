@@ -1,0 +1,18 @@
+// The viewer on the page of a game; without it the page has the game as text.
+
+import { mount } from "./viewer.js";
+
+const stage = document.getElementById("stage");
+
+async function frames(seat) {
+  const answer = await fetch(seat ? `${stage.dataset.frames}?seat=${encodeURIComponent(seat)}` : stage.dataset.frames);
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error);
+  return found;
+}
+
+try {
+  mount(stage, { frames: await frames(), verify: stage.dataset.verify }, { load: frames });
+} catch (error) {
+  document.getElementById("problem").textContent = `The game cannot be drawn: ${error.message}`;
+}

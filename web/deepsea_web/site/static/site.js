@@ -1,0 +1,90 @@
+// What every page has besides its text: the choice of colours. Without it everything can be read.
+
+const KEY = "deepsea-theme";
+const root = document.documentElement;
+
+function themeChoice() {
+  const choice = document.createElement("select");
+  choice.setAttribute("aria-label", "Colours");
+  for (const [value, words] of [["auto", "Auto"], ["light", "Light"], ["dark", "Dark"]]) {
+    const option = document.createElement("option");
+    option.value = value;
+    option.textContent = words;
+    choice.append(option);
+  }
+  choice.value = root.dataset.theme ?? "auto";
+  choice.addEventListener("change", () => {
+    if (choice.value === "auto") delete root.dataset.theme;
+    else root.dataset.theme = choice.value;
+    try { localStorage.setItem(KEY, choice.value); } catch { /* kept for this page only */ }
+  });
+  return choice;
+}
+
+document.getElementById("theme")?.append(themeChoice());
+
+// A rating course: a line at the point that is pointed at or chosen with keys, and its numbers.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function follow(figure) {
+  const points = JSON.parse(figure.dataset.points);
+  const plots = [...figure.querySelectorAll("[data-area]")].map((element) => {
+    const [left, right, top, bottom, games, low, high] = JSON.parse(element.dataset.area);
+    const picture = element.querySelector("svg");
+    const line = document.createElementNS(SVG, "path");
+    line.setAttribute("class", "cross");
+    const dot = document.createElementNS(SVG, "circle");
+    dot.setAttribute("class", "at");
+    dot.setAttribute("r", "3.5");
+    const x = (game) => left + (right - left) * game / games;
+    const y = (value) => bottom - (bottom - top) * Math.max(0, Math.min(1, (value - low) / (high - low)));
+    return {
+      element, picture,
+      game: (across) => (across - left) / (right - left) * games,
+      show([game, , rating]) {
+        line.setAttribute("d", `M${x(game)} ${top}V${bottom}`);
+        dot.setAttribute("cx", x(game));
+        dot.setAttribute("cy", y(rating));
+        if (!line.isConnected) picture.append(line, dot);
+      },
+    };
+  });
+  const words = document.createElement("output");
+  const slider = document.createElement("input");
+  slider.type = "range";
+  slider.max = points.length - 1;
+  slider.value = points.length - 1;
+  slider.setAttribute("aria-label", "Point of the rating course");
+
+  const show = () => {
+    const point = points[slider.value];
+    const [game, version, rating, mu, spread] = point;
+    const text = `game ${game.toLocaleString("en")}, v${version}: rating ${rating.toFixed(1)}, mu ${mu.toFixed(1)} ± ${spread.toFixed(1)}`;
+    for (const plot of plots) plot.show(point);
+    words.textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+  };
+  const nearest = (game) => {
+    let found = 0;
+    for (let index = 1; index < points.length; index += 1) {
+      if (Math.abs(points[index][0] - game) < Math.abs(points[found][0] - game)) found = index;
+    }
+    return found;
+  };
+  for (const plot of plots) {
+    const at = (event) => {
+      const box = plot.picture.getBoundingClientRect();
+      const scale = plot.picture.viewBox.baseVal.width / box.width;
+      slider.value = nearest(plot.game((event.clientX - box.left) * scale));
+      show();
+    };
+    plot.element.addEventListener("pointermove", at);
+    plot.element.addEventListener("pointerdown", at);
+  }
+  slider.addEventListener("input", show);
+  figure.querySelector("figcaption").prepend(words, slider);
+  show();
+}
+
+for (const figure of document.querySelectorAll("figure[data-points]")) follow(figure);

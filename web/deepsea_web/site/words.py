@@ -1,0 +1,57 @@
+"""Numbers, times and names as pages write them.
+
+Invariant: rounding and units only; templates have this module as `w`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from deepsea_arena.games import GameLine
+from deepsea_rules.printable import one_line
+
+NOTHING: Final = "–"
+_MINUS: Final = "\u2212"
+
+
+def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
+    """A number, or a dash where there is none."""
+    if value is None:
+        return NOTHING
+    text = f"{value:{'+' if sign else ''},.{digits}f}"
+    if not float(text.replace(",", "")):  # what is rounded to nothing has no sign
+        text = f"{0.0:.{digits}f}"
+    return text.replace("-", _MINUS)
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of one, in percent."""
+    return NOTHING if share is None else f"{100 * share:.{digits}f} %"
+
+
+def result(game: GameLine) -> str:
+    """Who was placed where, with the points."""
+    return ", ".join(
+        f"{seat.placement}. {name(seat.bot, 40)} {seat.points}" for seat in game.by_placement()
+    )
+
+
+def count(number: int, what: str, several: str | None = None) -> str:
+    """`1 game`, `2,000 games`."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
+def minute(time: datetime) -> str:
+    """A time in UTC, to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M")
+
+
+def machine(time: datetime) -> str:
+    """A time in UTC as a program reads it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def name(text: str, longest: int = 200) -> str:
+    """A stranger's text in one line, without what would change the lines around it."""
+    return one_line(text, longest)
