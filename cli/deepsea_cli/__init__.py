@@ -28,6 +28,7 @@ COMMANDS = {
     "debug": "Replay a recorded game to your bot and show its decisions now.",
     "branch": "Continue a recorded game from one of its decisions.",
     "show": "Animate the game in RECORD; into a pipe, print it turn by turn.",
+    "analyse": "Judge the decisions of recorded games, and mark those that lost something.",
     "verify": "Re-run each RECORD and compare commitment and result.",
     "explain": "Print the legal actions of a position, and apply steps to it.",
     "rules": "Print the options of the rules and where the presets differ.",

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
-from deepsea_cli.options import clock_option, isolation_option
+from deepsea_cli.options import bot_uids_option, clock_option, isolation_option
 from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.probe import IsolationLevel
 
-GAMES = 31
+GAMES = 63
 
 
 @click.command("check")
 @click.argument("bot", metavar="BOT")
 @clock_option
 @isolation_option
+@bot_uids_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(

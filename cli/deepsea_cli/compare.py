@@ -15,13 +15,19 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.options import (
+    bot_uids_option,
+    browser_option,
     clock_option,
+    freeze_option,
     in_process_option,
     isolation_option,
+    load_record,
     load_rules,
     rules_option,
+    warn_of_workers,
 )
-from deepsea_cli.output import print_json
+from deepsea_cli.output import echo, print_json
+from deepsea_cli.plot_file import PlotFile, plot_option
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
@@ -30,9 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepsea_referee.bots.resolve import BotSpec
+    from deepsea_referee.results.summary import GameResult
     from deepsea_referee.sandbox.probe import IsolationLevel
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.paired_blocks import BlockSettings, PlayedBlock
+    from deepsea_rules.record import GameRecord
+    from deepsea_web.live.news import Standing
 
 BLOCKS = 100
 BLOCKS_UNTIL_DECIDED = 2000
@@ -78,12 +87,15 @@ BLOCKS_UNTIL_DECIDED = 2000
 @clock_option
 @in_process_option
 @isolation_option
+@bot_uids_option
+@freeze_option
 @click.option(
     "--workers",
     metavar="N",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
+    callback=warn_of_workers,
     help="Worker processes, each with its own bots.",
 )
 @click.option(
@@ -92,6 +104,8 @@ BLOCKS_UNTIL_DECIDED = 2000
     type=click.Path(path_type=Path),
     help="Folder for the records; continues a comparison that is there.",
 )
+@plot_option
+@browser_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(
@@ -110,8 +124,11 @@ def command(
     clock: str,
     in_process: bool,
     isolation: IsolationLevel,
+    freeze: bool,
     workers: int,
     out: Path | None,
+    plot: Path | None,
+    browser: bool,
     as_json: bool,
 ) -> None:
     """Compare bots A and B on the same deals and dice, with seats swapped.
@@ -122,7 +139,8 @@ def command(
     Exit status: 0 with any verdict, 1 undecided.
     """
     rules = load_rules(rules_text)
-    from deepsea_cli.compare_report import document, report
+    drawn = PlotFile(plot) if plot else None
+    from deepsea_cli.compare_report import document, facts, live_standing, report
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve, split_list, with_unique_names
     from deepsea_referee.sandbox.probe import choose
@@ -142,7 +160,9 @@ def command(
     most = blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS)
     settings = BlockSettings(
         bots=bots,
-        hosting=Hosting(isolation=choose("process" if in_process else isolation)),
+        hosting=Hosting(choose("process" if in_process else isolation), freeze=freeze).for_one_of(
+            workers
+        ),
         games=most * len(line_ups),
         rules=rules,
         time_control=TimeControl.parse(clock),
@@ -150,6 +170,13 @@ def command(
         line_ups=line_ups,
     )
     comparison = Comparison(line_ups, ours, theirs, margin=margin, alpha=alpha)
+    if drawn is not None:
+        # A, B, and the bots that are copies of neither.
+        field_bots = [i for i in range(len(bots)) if i not in {*ours, *theirs}]
+        named = [*pair, *(bots[i] for i in field_bots)]
+        places = {**dict.fromkeys(ours, 0), **dict.fromkeys(theirs, 1)}
+        places |= {bot: place for place, bot in enumerate(field_bots, 2)}
+        drawn.begin(named, [places[i] for i in range(len(bots))])
     interrupted = False
     with ExitStack() as opened:
         folder = None
@@ -158,10 +185,26 @@ def command(
             folder = opened.enter_context(ComparisonFolder(out, asked))
             for _, games in folder.blocks:
                 comparison.add(games)
+                if drawn is not None:
+                    drawn.add_block(comparison, [(game, _kept_record(out, game)) for game in games])
             settings = replace(settings, done=folder.next_block)
+
+        def standing() -> Standing:
+            return live_standing(comparison, settings, names, seed_text)
+
+        page = None
+        if browser:
+            from deepsea_cli.live_page import LiveCommand
+
+            page = ctx.with_resource(LiveCommand(" against ".join(names), standing()))
 
         def on_block(number: int, played: PlayedBlock) -> bool:
             comparison.add([result for result, _ in played])
+            if page is not None:
+                for result, record in played:
+                    page.add(result, record, standing)
+            if drawn is not None:
+                drawn.add_block(comparison, played)
             if folder is not None:
                 folder.add(number, played)
             progress.advance(note=_standing(comparison))
@@ -172,16 +215,29 @@ def command(
                 interrupted = play_blocks(
                     settings, on_block, workers=workers, in_process=in_process
                 )
+    if drawn is not None and comparison.blocks:
+        head = facts(comparison, settings, seed_text)
+        drawn.write(head, settings.time_control, margin=margin, alpha=alpha)
     if as_json:
         print_json(document(comparison, settings, names, seed_text, alpha, margin))
     elif comparison.blocks:
         report(comparison, settings, names, seed_text, alpha, margin, sequential=until_decided)
+        if drawn is not None:
+            echo(f"plots: {plot}")
+    if page is not None:
+        page.stay("interrupted" if interrupted else "over", standing())
     if interrupted:
         kept = f"; they are in {out}, from where the same command goes on" if out else ""
         raise Interrupted(f"after {comparison.blocks} blocks{kept}")
     if not comparison.blocks:
         raise UserError("no block counts: every one had a void game")
     ctx.exit(DONE if comparison.verdict else NEGATIVE)
+
+
+def _kept_record(folder: Path, game: GameResult) -> GameRecord:
+    from deepsea_referee.results.summary import record_name
+
+    return load_record(folder / record_name(game.game))
 
 
 def _asked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from deepsea_referee.workbench.comparison import Comparison
 from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_referee.workbench.paired_blocks import BlockSettings
 from deepsea_rules.printable import printable
+
+if TYPE_CHECKING:
+    from deepsea_web.live.news import Standing
 
 
 def report(
@@ -28,12 +31,7 @@ def report(
 ) -> None:
     """Print the figures, faults and verdict; `sequential` is whether a verdict ended the run."""
     a, b = (printable(name) for name in names)
-    size, players = len(settings.line_ups), len(settings.line_ups[0])
-    echo(
-        f"{a} against {b}: {_counted(comparison.blocks)} of {size} games, {players} seats, "
-        f"{settings.rules.name} rules, clock {settings.time_control.format()}, "
-        f"seed {shlex.quote(seed)}"
-    )
+    echo(f"{a} against {b}: {facts(comparison, settings, seed)}")
     click.echo()
     wide = [max(8, min(len(name), 16)) for name in (a, b)]
     # The end of a long name has its parameters, in which A and B may differ alone.
@@ -69,6 +67,17 @@ def report(
     echo(_verdict(comparison, (a, b), margin))
 
 
+def facts(comparison: Comparison, settings: BlockSettings, seed: str) -> str:
+    """Blocks, seats, rules, clock and seed in one line."""
+    size, players = len(settings.line_ups), len(settings.line_ups[0])
+    freezing = "" if settings.hosting.freeze else "bots not frozen, "
+    return (
+        f"{_counted(comparison.blocks)} of {size} games, {players} seats, "
+        f"{settings.rules.name} rules, clock {settings.time_control.format()}, {freezing}"
+        f"seed {shlex.quote(seed)}"
+    )
+
+
 def _explain_faults(comparison: Comparison, names: Sequence[str]) -> None:
     for kinds in comparison.fault_kinds:
         explain_faults(kinds, names)
@@ -90,6 +99,27 @@ def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str
             return f"no difference larger than {margin:g}"
         case None:
             return f"undecided after {_counted(comparison.blocks)}"
+
+
+def live_standing(
+    comparison: Comparison, settings: BlockSettings, names: Sequence[str], seed: str
+) -> Standing:
+    """The figures so far, for a page."""
+    rows = []
+    figures = ((0, 3, comparison.placement), (1, 1, comparison.points))
+    for side in (0, 1):
+        means = [f"{comparison.means[side][which]:.{digits}f}" for which, digits, _ in figures]
+        rows.append([names[side], *means, str(comparison.faults[side].total())])
+    leads = [
+        f"{s.mean:+.{digits}f} [{s.interval.low:+.{digits}f}, {s.interval.high:+.{digits}f}]"
+        for _, digits, s in figures
+    ]
+    if comparison.blocks:
+        rows.append(["lead", *leads, ""])
+    return {
+        "facts": facts(comparison, settings, seed),
+        "table": {"head": ["bot", "placement score", "points", "faults"], "rows": rows},
+    }
 
 
 def _same_program(settings: BlockSettings) -> bool:

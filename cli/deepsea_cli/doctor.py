@@ -8,11 +8,13 @@ from __future__ import annotations
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
+from deepsea_cli.options import bot_uids_option
 from deepsea_cli.output import echo, print_json
 
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@bot_uids_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """Test everything that the sandbox needs; print what works and how to fix the rest.
@@ -32,9 +34,5 @@ def command(ctx: click.Context, as_json: bool) -> None:
             echo(f"{word:<5}{check.name}: {check.meaning}{seen}")
             if not check.ok:
                 echo(f"     to do: {check.remedy}")
-        echo(
-            "the sandbox is complete: --isolation sandbox"
-            if complete
-            else "no complete sandbox: run only bots that you trust, with --isolation process"
-        )
+        echo(doctor_checks.verdict(found))
     ctx.exit(DONE if complete else NEGATIVE)

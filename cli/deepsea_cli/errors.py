@@ -56,7 +56,14 @@ def _ours(error: Exception) -> tuple[str, int] | None:
     """The message and exit status of an error of this project; None for any other."""
     # Imported here, because `--help` does not need it and would take most of its time for it.
     from deepsea_bundle.errors import BundleDamaged, BundleError
-    from deepsea_ladder.errors import LadderError, StoreDamaged, StoreUnavailable, WorkerError
+    from deepsea_ladder.errors import (
+        ChainBroken,
+        LadderError,
+        StoreDamaged,
+        StoreGone,
+        StoreUnavailable,
+        WorkerError,
+    )
     from deepsea_referee.errors import RefereeError, UserError
     from deepsea_referee.sandbox.errors import SandboxUnavailable
     from deepsea_rules.errors import IllegalAction, RulesError
@@ -66,7 +73,13 @@ def _ours(error: Exception) -> tuple[str, int] | None:
         case RefereeError():
             return f"the referee failed, no bot is to blame: {line}", NEGATIVE
         case (
-            StoreUnavailable() | StoreDamaged() | BundleDamaged() | WorkerError() | IllegalAction()
+            StoreUnavailable()
+            | StoreDamaged()
+            | StoreGone()
+            | ChainBroken()
+            | BundleDamaged()
+            | WorkerError()
+            | IllegalAction()
         ):
             return line, NEGATIVE
         case UserError() | SandboxUnavailable() | BundleError() | LadderError() | RulesError():

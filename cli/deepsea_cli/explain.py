@@ -93,14 +93,15 @@ class _Table:
         return lines + self._make(word)
 
     def _make(self, word: str) -> list[str]:
-        before = self.state.clone()
+        known = self.known
         try:
-            news, lines = narration.take(self.state, _step(word), self.known)
+            made = narration.take(self.state, _step(word))
         except IllegalAction as error:
             where = "" if self.position in str(error) else f"; the position is {self.position}"
             raise IllegalAction(f"{error}{where}") from None
-        self.happened += news
-        return lines or [_half_a_turn(before, self.state)]
+        self.happened += made.news
+        lines = [line for item in made.news for line in made.tell(item, known)]
+        return lines or [_half_a_turn(made.before, self.state)]
 
 
 def _step(word: str) -> narration.Step:

@@ -7,6 +7,7 @@ stdout has the results only; progress goes to stderr.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,12 +16,20 @@ from click.core import ParameterSource
 
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.options import (
+    bot_uids_option,
+    browser_option,
     clock_option,
+    cluster_option,
+    freeze_option,
     in_process_option,
     isolation_option,
     load_rules,
+    refuse_workers_of_cluster,
     rules_option,
+    warn_of_workers,
 )
+from deepsea_cli.output import echo
+from deepsea_cli.plot_file import PlotFile, plot_option
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
@@ -29,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepsea_referee.bots.resolve import BotSpec
-    from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+    from deepsea_referee.results.summary import GameResult, VoidGame
     from deepsea_referee.sandbox.probe import IsolationLevel
     from deepsea_rules.record import GameRecord
 
@@ -62,24 +70,21 @@ if TYPE_CHECKING:
     "--tables",
     metavar="N",
     type=int,
-    default=1,
-    show_default=True,
-    help="Games at once with the same bot processes.",
+    help="Games at once with the same bot processes. By default up to 64 for bots that answer at "
+    "once, and 1 for others and with several workers.",
 )
 @click.option(
     "--workers",
     metavar="N",
     type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
+    show_default="1",
+    callback=warn_of_workers,
     help="Worker processes that share the games, each with its own bots.",
 )
+@cluster_option
 @isolation_option
-@click.option(
-    "--freeze",
-    is_flag=True,
-    help="Stop bots outside of their turns, so that they cannot compute on others' time.",
-)
+@bot_uids_option
+@freeze_option
 @click.option("--tcp", is_flag=True, help="Connect to bots over TCP on this machine.")
 @in_process_option
 @click.option(
@@ -88,6 +93,8 @@ if TYPE_CHECKING:
     multiple=True,
     help="Show what this bot prints as it comes; may be given several times.",
 )
+@plot_option
+@browser_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.pass_context
@@ -101,13 +108,16 @@ def command(
     clock: str,
     out: Path | None,
     seating: Literal["rotate", "fixed"],
-    tables: int,
-    workers: int,
+    tables: int | None,
+    workers: int | None,
+    cluster: str | None,
     isolation: IsolationLevel,
     freeze: bool,
     tcp: bool,
     in_process: bool,
     show_output: tuple[str, ...],
+    plot: Path | None,
+    browser: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -119,8 +129,13 @@ def command(
     Exit status: 0 played, even with faults of bots; 1 every game was void.
     """
     rules = load_rules(rules_text)
+    drawn = PlotFile(plot) if plot else None
     if in_process:
         _refuse_with_in_process(ctx)
+    if cluster is not None and (tcp or show_output):
+        raise UserError("a cluster's bots are on other machines: omit --tcp and --show-output")
+    refuse_workers_of_cluster(cluster, workers)
+    workers = workers or 1
     level = _level("process" if in_process else isolation, tcp)
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.sandbox import probe
@@ -133,6 +148,7 @@ def command(
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results.folder import ResultsFolder
         from deepsea_referee.results.results_json import ResultsJson
+        from deepsea_referee.shared_match import run_match
         from deepsea_rules.time_control import TimeControl
         from deepsea_sdk.entropy import fresh_seed
 
@@ -146,7 +162,7 @@ def command(
             isolation=chosen,
             freeze=freeze,
             tcp_host="127.0.0.1" if tcp else None,
-        ),
+        ).for_one_of(workers),
         games=games,
         rules=rules,
         time_control=TimeControl.parse(clock),
@@ -155,16 +171,28 @@ def command(
         tables=tables,
         output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs)),
     )
+    shown = None
+    if browser:
+        from deepsea_cli.live_page import MatchPage
+
+        where = "in-process" if in_process else chosen.name
+        shown = ctx.with_resource(MatchPage(settings, seed_text, where))
     with ExitStack() as opened:
         folder = opened.enter_context(ResultsFolder(out)) if out else None
         document = folder.document if folder else None
         if as_json and document is None:
             document = opened.enter_context(ResultsJson())
+        if drawn is not None:
+            drawn.begin(specs)
 
         with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:
 
             def on_game(outcome: GameResult, record: GameRecord) -> object:
                 progress.advance()
+                if drawn is not None:
+                    drawn.add(outcome, record)
+                if shown is not None:
+                    shown.add_game(outcome, record)
                 if folder is not None:
                     return folder.add(outcome, record)
                 if document is not None:
@@ -179,10 +207,21 @@ def command(
                     document.add_void(void)
                 return None
 
-            result = _play(settings, workers, on_game, on_void, in_process)
+            if cluster is not None:
+                from deepsea_arena import cluster_match
+
+                result = cluster_match.run_match(
+                    settings, bots, cluster, on_game, on_void, report=partial(click.echo, err=True)
+                )
+            else:
+                result = run_match(settings, workers, on_game, on_void, in_process=in_process)
             if folder is not None:
                 folder.finish(result)
 
+        if drawn is not None:
+            from deepsea_cli.report import facts
+
+            drawn.write(facts(result, seed_text), settings.time_control)
         if as_json and document is not None:
             for piece in document.pieces(result):
                 click.echo(piece, nl=False)
@@ -192,29 +231,17 @@ def command(
         # How to repeat it is news if the seed was not chosen, or something went wrong.
         news = seed is None or result.faults.count or result.voids.count
         report(result, seed_text, out, again=(*bots, *_unusual(ctx)) if news else None)
+        if tables and min(tables, games // workers) > result.tables == 1 < result.games:
+            echo("one table: not every bot declares concurrent_games (see check)")
+        if plot is not None and result.games:
+            echo(f"plots: {plot}")
+    if shown is not None:
+        shown.stay_after(result)
     if result.interrupted:
         kept = f"; their records are in {out}" if out and result.games else ""
         raise Interrupted(f"after {result.games} of {games} games{kept}")
     if not result.games:
         ctx.exit(NEGATIVE)
-
-
-def _play(
-    settings: MatchSettings, workers: int, on_game: OnGame, on_void: OnVoid, in_process: bool
-) -> MatchResult:
-    if workers > 1:
-        from deepsea_referee import workers as worker_processes
-
-        return worker_processes.run_match(
-            settings, workers, on_game, on_void, in_process=in_process
-        )
-    if in_process:
-        from deepsea_referee import in_process as in_this_process
-
-        return in_this_process.run_match(settings, on_game)
-    from deepsea_referee.match import run_match
-
-    return run_match(settings, on_game, on_void)
 
 
 def _shown(
@@ -240,7 +267,7 @@ def _level(level: IsolationLevel, tcp: bool) -> IsolationLevel:
 
 
 def _refuse_with_in_process(ctx: click.Context) -> None:
-    for name in ("tcp", "isolation", "freeze", "tables"):
+    for name in ("tcp", "isolation", "freeze", "tables", "cluster"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UserError(f"--in-process plays in one process: it has no --{name}")
 

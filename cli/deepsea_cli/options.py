@@ -6,12 +6,14 @@ names it.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
 from deepsea_referee.errors import UserError
+from deepsea_referee.sandbox import bot_users
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
@@ -23,11 +25,38 @@ RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [de
 LARGEST_FILE = 4 * 1024 * 1024
 
 
+def warn_of_workers(
+    _ctx: click.Context, _param: click.Parameter, workers: int | None
+) -> int | None:
+    """Warn of more workers than CPUs: a callback of `--workers`."""
+    cpus = len(os.sched_getaffinity(0))
+    if workers is not None and workers > cpus:
+        click.echo(
+            f"warning: {workers} workers on a machine with {cpus} CPUs: games may become void, "
+            "because bots wait for a CPU",
+            err=True,
+        )
+    return workers
+
+
 SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)
 
 rules_option = click.option(
     "--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP
 )
+cluster_option = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Play on the workers of the Dask scheduler at ADDRESS, such as tcp://host:8786.",
+)
+
+
+def refuse_workers_of_cluster(cluster: str | None, workers: int | None) -> None:
+    """Raise UserError if both are given."""
+    if cluster is not None and workers is not None:
+        raise UserError("a cluster plays as many games as its workers have threads: omit --workers")
+
+
 clock_option = click.option(
     "--clock",
     metavar="TIME+BANK",
@@ -42,8 +71,36 @@ isolation_option = click.option(
     show_default=True,
     help="Run bots in a sandbox, as plain processes, or (auto) in the sandbox where it works.",
 )
+
+
+def _use_bot_uids(_ctx: click.Context, option: click.Parameter, text: str | None) -> None:
+    if text is not None:
+        try:
+            bot_users.choose(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param=option) from None
+
+
+bot_uids_option = click.option(
+    "--bot-uids",
+    metavar="FIRST-LAST",
+    expose_value=False,
+    callback=_use_bot_uids,
+    help="Where this runs as root: users of this machine, one for each bot in a sandbox.  "
+    f"[default: {bot_users.DEFAULT}]",
+)
+freeze_option = click.option(
+    "--freeze/--no-freeze",
+    default=True,
+    show_default=True,
+    help="Stop bots in a sandbox outside of their turns: none computes on others' time.",
+)
 in_process_option = click.option(
     "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
+)
+
+browser_option = click.option(
+    "--browser", is_flag=True, help="Show the games in your browser as they end."
 )
 
 
@@ -56,6 +113,14 @@ def load_rules(text: str) -> RuleSet:
         return RuleSet.from_toml(read_text(path))
     except InvalidRules as error:
         raise InvalidRules(f"{text}: {error}") from None
+
+
+def records_in(folder: Path) -> list[Path]:
+    """The records of a match's folder, in the order of its games; raises `UserError` for none."""
+    records = sorted(folder.glob("game-*.json"))
+    if not records:
+        raise UserError(f"{folder}: there are no records (game-*.json) in this folder")
+    return records
 
 
 def load_record(path: Path) -> GameRecord:

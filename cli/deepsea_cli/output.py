@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -45,11 +45,11 @@ def column(text: str, columns: int) -> str:
     return set_cell_size(fit(text, columns), columns)
 
 
-def console(stream: TextIO | None = None) -> Console:
-    """A rich console on a stream; it respects NO_COLOR and the terminal's abilities."""
+def console() -> Console:
+    """A rich console on stdout; it respects NO_COLOR and the terminal's abilities."""
     from rich.console import Console
 
-    return Console(file=stream or sys.stdout, width=width(), highlight=False, markup=False)
+    return Console(file=sys.stdout, width=width(), highlight=False, markup=False)
 
 
 def draw(renderable: RenderableType) -> None:

@@ -40,23 +40,32 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     out    where the records are
     again  the words of the command that repeats it, without seed and folder; None: not printed
     """
-    games = "1 game" if result.games == 1 else f"{result.games} games"
-    rules, clock = result.rules.name, result.time_control.format()
-    suffix = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
-    echo(f"{games}, {rules} rules, clock {clock}, {result.isolation}{suffix}")
+    echo(facts(result, seed))
     click.echo()
     grid(columns(result.summaries()))
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner(result, result.first_game))
     for name in result.computing_off_turn():
-        echo(f"{name} computes on others' turns (results.json has its share); --freeze stops that")
+        echo(
+            f"{name} computes on others' turns (results.json has its share): bots in a sandbox are "
+            "frozen, others and those of --no-freeze are not"
+        )
     explain_faults(result.faults, [bot.name for bot in result.bots])
     if out is None:
         _show_outputs(result)
     voids = [f"game {void.game}: {void.reason}" for void in result.voids]
     _explain("void game", result.voids.count, voids)
     _print_where(result, seed, out, again)
+
+
+def facts(result: MatchResult, seed: str) -> str:
+    """Games, rules, clock, isolation, tables and seed in one line."""
+    games = "1 game" if result.games == 1 else f"{result.games} games"
+    rules, clock = result.rules.name, result.time_control.format()
+    tables = f", up to {result.tables} tables" if result.tables > 1 else ""
+    suffix = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
+    return f"{games}, {rules} rules, clock {clock}, {result.isolation}{tables}{suffix}"
 
 
 def columns(rows: Sequence[BotSummary]) -> list[Column]:

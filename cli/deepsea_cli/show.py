@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.options import SEAT, load_record
+from deepsea_cli.options import SEAT, load_record, records_in
 from deepsea_cli.output import draw, echo, width
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
@@ -46,10 +46,29 @@ LISTED: Final = 40
 )
 @click.option("--events", is_flag=True, help="Print the events as JSON Lines and exit.")
 @click.option(
+    "--frames",
+    "as_frames",
+    is_flag=True,
+    help="Print what the viewer of games draws as JSON and exit; with --seat as that seat knew it.",
+)
+@click.option(
     "--seat",
     metavar="LETTER",
     type=SEAT,
     help="Print every decision of that seat (view, options, action, time) and exit.",
+)
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write a page with the game, or with the games of a FOLDER, to watch in a browser.",
+)
+@click.option("--browser", is_flag=True, help="Open that page in the browser.")
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --at: write a picture of the position.",
 )
 @click.option("--ladder", "from_ladder", is_flag=True, help="Show GAME-ID of a ladder.")
 @store_option
@@ -60,40 +79,57 @@ def command(
     speed: float,
     at: int | None,
     events: bool,
+    as_frames: bool,
     seat: str | None,
+    html: Path | None,
+    browser: bool,
+    svg: Path | None,
     from_ladder: bool,
     store_text: str,
 ) -> None:
     """Animate the game in RECORD; into a pipe, print it turn by turn.
 
     `-` reads the record from stdin. A FOLDER with one record shows it, another lists its games.
+    With --html or --browser it is shown in a browser instead.
 
     Keys: space pauses, then goes step by step; b goes back, p continues, q quits.
     """
-    if sum((events, at is not None, seat is not None)) > 1:
-        raise click.UsageError("--events, --at and --seat exclude each other")
+    page = html is not None or browser
+    if sum((events, at is not None, as_frames or seat is not None, page)) > 1:
+        raise click.UsageError("--events, --at, --frames or --seat, and --html exclude each other")
+    if svg is not None and at is None:
+        raise click.UsageError("--svg draws one position: name it with --at N")
+    _refuse_unwritable(("--html", html), ("--svg", svg))
     if record.is_dir() and not from_ladder:
-        records = sorted(record.glob("game-*.json"))
+        records = records_in(record)
+        if page:
+            _show_page(records, load_record, html, browser=browser)
+            return
         if len(records) != 1:
-            wanted = events or step or at is not None or seat is not None
+            wanted = events or step or as_frames or at is not None or seat is not None
             _list(record, records, wanted=wanted)
             return
         record = records[0]
     source = _of_ladder(store_text, str(record)) if from_ladder else load_record(record)
-    if seat is not None:
+    if seat is not None and not as_frames:
         from deepsea_cli.seat_report import report_seat
 
         report_seat(record, source, SEAT_LETTERS.index(seat))
+        return
+    if page:
+        _show_page([record], lambda _: source, html, browser=browser)
         return
     try:
         game = verify(source)
     except InvalidRecord as error:
         raise InvalidRecord(f"{record}: {error}") from None
-    if events:
+    if as_frames:
+        _print_frames(source, game, seat)
+    elif events:
         for event in game.events_for(None):
             click.echo(json.dumps(event))
     elif at is not None:
-        _print_position(source, game, at)
+        _print_position(source, game, at, svg)
     elif sys.stdout.isatty() and sys.stdin.isatty():
         from deepsea_cli.animation import animate
 
@@ -107,10 +143,28 @@ def _of_ladder(store_text: str, game_id: str) -> GameRecord:
         return GameRecord.from_json(store.games.record(game_id))
 
 
+def _refuse_unwritable(*files: tuple[str, Path | None]) -> None:
+    for option, path in files:
+        if path is not None:
+            from deepsea_cli.new_file import refuse_unwritable
+
+            refuse_unwritable(option, path)
+
+
+def _show_page(
+    paths: Sequence[Path],
+    load: Callable[[Path], GameRecord],
+    html: Path | None,
+    *,
+    browser: bool,
+) -> None:
+    from deepsea_cli.game_pages import show_page
+
+    show_page(paths, load, html, browser=browser)
+
+
 def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
     """Print the games in a folder; `wanted` is whether one of them was to be shown."""
-    if not records:
-        raise UserError(f"{folder}: there are no records (game-*.json) in this folder")
     if wanted:
         raise UserError(f"{folder}: {len(records)} games; name one, such as {records[0]}")
     for path in records[:LISTED]:
@@ -131,22 +185,36 @@ def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
     click.echo(f"  {printable(shlex.join(('deepsea-referee', 'show', str(records[0]))))}")
 
 
-def _print_position(record: GameRecord, game: Game, turn: int) -> None:
+def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None) -> None:
     from deepsea_cli.board import draw_board
 
     *_, last = narration.moments(game)
     if turn > last.turn:
         raise UserError(f"--at: the game has {last.turn} turns, not {turn}")
-    # A turn's last moment is the one after its search.
-    *_, moment = (moment for moment in narration.moments(game) if moment.turn == turn)
+    moments = [moment for moment in narration.moments(game) if moment.turn == turn]
+    moment = moments[-1]  # after its search
+    if svg is not None:
+        from deepsea_cli.game_pages import write_picture
+
+        write_picture(svg, record, moment)
+        return
     echo(f"{narration.title(record)}, after turn {turn}")
     for line in draw_board(moment.state, narration.names(record), moment.dice, width()):
         draw(line)
     click.echo()
-    for text in moment.lines:
+    for text in (text for moment in moments for text in moment.lines):
         echo(text)
     # Not wrapped: it is there to be copied.
     click.echo(format_position(moment.state, "all"))
+
+
+def _print_frames(record: GameRecord, game: Game, seat: str | None) -> None:
+    from deepsea_arena.frames import frames_of
+
+    viewer = None if seat is None else SEAT_LETTERS.index(seat)
+    if viewer is not None and viewer >= game.players:
+        raise UserError(f"--seat: the game has seats A to {SEAT_LETTERS[game.players - 1]}")
+    click.echo(json.dumps(frames_of(record, game, viewer), ensure_ascii=False))
 
 
 def _print_story(record: GameRecord, game: Game) -> None:

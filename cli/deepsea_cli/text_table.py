@@ -33,9 +33,9 @@ class Column(NamedTuple):
     """0: always there. The higher, the sooner it is left out."""
 
 
-def grid(columns: Sequence[Column], room: int | None = None) -> None:
-    """Print a table in `room` columns, or as many as there are."""
-    head, *rows = table(columns, width() if room is None else room)
+def grid(columns: Sequence[Column]) -> None:
+    """Print a table as wide as the terminal."""
+    head, *rows = table(columns, width())
     click.echo(click.style(head, bold=True))
     for row in rows:
         click.echo(row)

@@ -34,19 +34,31 @@ class RecordCheck(NamedTuple):
 
 
 @click.command("verify")
-@click.argument(
-    "records", metavar="RECORD...", nargs=-1, required=True, type=click.Path(path_type=Path)
+@click.argument("records", metavar="[RECORD]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--chain",
+    metavar="EXPORT HEAD",
+    nargs=2,
+    help="Follow the chain in a ladder's export, and find the head that was published.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
-def command(ctx: click.Context, records: tuple[Path, ...], as_json: bool) -> None:
+def command(
+    ctx: click.Context, records: tuple[Path, ...], chain: tuple[str, str] | None, as_json: bool
+) -> None:
     """Re-run each RECORD and compare commitment and result.
 
     A folder stands for the records in it. The results.json of a match is skipped: it cannot be
     verified.
 
-    Exit status: 0 all are right, 1 a record was altered, 2 a file is not a record.
+    Exit status: 0 all are right, 1 a record or an export was altered, 2 a file is neither.
     """
+    if (chain is None) == (not records) or (chain and as_json):
+        raise click.UsageError("name records, or with --chain an export and a head")
+    if chain is not None:
+        from deepsea_cli.verify_chain import verify_chain
+
+        ctx.exit(verify_chain(Path(chain[0]), chain[1]))
     verdicts = []
     for path in _files(records):
         verdict = judge(path)

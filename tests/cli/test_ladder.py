@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_arena.season_check import CheckLine, SeasonCheck
 from deepsea_arena.seasons import seat_a_begins
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
+from deepsea_cli.ladder.check_tables import print_matrix
 from deepsea_cli.text_table import Column, table
 from deepsea_ladder.bot_limits import BotLimits
+from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.scheduling.pairing import PairingSettings
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import sample_bots
@@ -218,13 +220,19 @@ def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
     assert closed.out.startswith("season s1, closed: 8 games")
     table = run("ladder", "standings", "--season", "s1").out
     assert closed.out.startswith(table)
+    check = run("ladder", "standings", "--season", "s1", "--check").out
+    verdict = re.search("^all games at once.*$", check, re.M)
+    assert verdict
+    assert f"\n{verdict[0]}\n\nrank  bot " in closed.out
     first, second = (line.split()[1] for line in table.splitlines()[3:5])
     assert re.search(
         rf"^{first} v1 wins season s1, better than {second} v1 with a probability of \d+ %$",
         closed.out,
         re.M,
     )
-    assert "nobody wins season s2" in run("ladder", "close", "s2").out
+    nobody = run("ladder", "close", "s2").out
+    assert "nobody wins season s2" in nobody
+    assert "at once" not in nobody
     assert run("ladder", "season", "s3", "--trusted").status == 0
     assert run("ladder", "standings").out.startswith("season s3: 0 games")
     assert run("ladder", "standings", "--season", "s1").out.startswith("season s1, closed: 8 games")
@@ -307,7 +315,9 @@ def test_standings_are_a_table_json_and_csv(run: Run, played: Path) -> None:
     lines = done.out.splitlines()
     assert lines[0].startswith("season s1: 8 games, rules 'manual', clock 100ms+2s")
     assert lines[2].split()[:2] == ["rank", "bot"]
-    assert [line.split()[0] for line in lines[3:]] == ["1", "2", "3", "4"]
+    assert [line.split()[0] for line in lines[3:7]] == ["1", "2", "3", "4"]
+    assert lines[7:-1] == [""]
+    assert lines[-1].startswith("head 8: ")
     document = json.loads(run("ladder", "standings", "--json").out)
     assert (document["season"]["name"], document["games"]) == ("s1", 8)
     rows = list(csv.DictReader(io.StringIO(run("ladder", "standings", "--csv").out)))
@@ -315,6 +325,79 @@ def test_standings_are_a_table_json_and_csv(run: Run, played: Path) -> None:
     ratings = [row["rating"] for row in document["standings"]]
     assert [float(row["rating"]) for row in rows] == ratings == sorted(ratings, reverse=True)
     assert run("ladder", "standings", "--json", "--csv").status == 2
+
+
+def test_standings_are_checked_by_all_games_at_once(
+    run: Run, played: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    done = run("ladder", "standings", "--check")
+    lines = done.out.splitlines()
+    heads = "rank bot ver rating batch ranks batch rating batch skill check games"
+    assert lines[2].split() == heads.split()
+    marks = {"=": "same", "~": "within", "!": "differs"}
+    assert all(marks[line.split()[-3]] == line.split()[-2] for line in lines[3:7])
+    assert re.search(r"^all games at once, in no order: \d of 4 ranks the same", done.out, re.M)
+    assert "results of 6 pairs: as the ratings foretell" in done.out
+    document = json.loads(run("ladder", "standings", "--json", "--check").out)
+    check = document.pop("check")
+    assert document == json.loads(run("ladder", "standings", "--json").out)
+    bots = [line["bot"] for line in document["standings"]]
+    assert (
+        [line["bot"] for line in check["lines"]] == bots == [line.split()[1] for line in lines[3:7]]
+    )
+    matrix = run("ladder", "standings", "--matrix").out.splitlines()
+    assert matrix[2].split() == ["bot", "1", "2", "3", "4"]
+    assert [line.split()[1] for line in matrix[3:]] == bots
+    for place, (line, row) in enumerate(zip(matrix[3:], check["stronger"], strict=True)):
+        cells = line.split()[2:]
+        assert cells.pop(place) == "-"
+        assert cells == [f"{100 * chance:.0f}" for chance in row if chance is not None]
+    both = run("ladder", "standings", "--check", "--matrix").out
+    assert both == done.out + "\n" + "\n".join(matrix) + "\n"
+    for option in ("--check", "--matrix"):
+        assert "--csv has the standings only" in one_line(
+            run("ladder", "standings", "--csv", option).err
+        )
+
+
+def test_a_matrix_of_twelve_bots_fits_eighty_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = tuple(
+        CheckLine(
+            bot=f"a bot with the name {place}", version=1, rank=place, verdict="same",
+            batch_rank=place, best_rank=place, worst_rank=place, rating=0.0, mu=0.0, low=0.0,
+            high=0.0,
+        )
+        for place in range(1, 14)
+    )  # fmt: skip
+    chances = tuple(
+        tuple(None if i == j else 0.5 + (j - i) / 24.2 for j in range(13)) for i in range(13)
+    )
+    print_matrix(
+        SeasonCheck(
+            games=1, sweeps=1, settled=True, confidence=0.95, lines=lines, stronger=chances,
+            pairs=0, by_chance=0.0, unforetold=(),
+        )
+    )  # fmt: skip
+    shown = capsys.readouterr().out.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert shown[3].split()[-11:] == [
+        "54",
+        "58",
+        "62",
+        "67",
+        "71",
+        "75",
+        "79",
+        "83",
+        "87",
+        "91",
+        "95",
+    ]
+    assert shown[-1] == "not shown: 1 bot; --json has all"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 130])
@@ -325,7 +408,9 @@ def test_everything_fits_its_width(
     for words in (["standings"], ["bot", "anna"], ["games"], ["refold", "--beta", "4"]):
         done = run("ladder", *words)
         assert done.status == 0
-        table_lines = [line for line in done.out.splitlines() if not line.startswith("season")]
+        # A head is to be copied whole.
+        around = ("season", "head")
+        table_lines = [line for line in done.out.splitlines() if not line.startswith(around)]
         assert max(map(len, table_lines)) <= max(columns, 76 if words[0] == "refold" else 0)
 
 
@@ -396,8 +481,38 @@ def test_games_records_and_exports(run: Run, played: Path) -> None:
     unknown = run("ladder", "record", "s1-99")
     assert unknown.status == 2
     exported = [json.loads(line) for line in run("ladder", "export").out.splitlines()]
-    assert [game["game_id"] for game in exported] == [f"s1-{n}" for n in range(1, 9)]
+    assert [line.get("game_id") for line in exported] == [None, *(f"s1-{n}" for n in range(1, 9))]
     assert len(run("ladder", "export", "--csv", "--season", "s1").out.splitlines()) == 1 + 8 * 4
+
+
+def test_an_export_is_verified_with_a_head_that_was_shown(
+    run: Run, played: Path, tmp_path: Path
+) -> None:
+    with Store.open(played) as store:
+        season = store.seasons.get("s1")
+    shown = f"head 8: {season.head}"
+    for words in (("standings",), ("status",), ("close", "s1"), ("standings",)):
+        assert shown in run("ladder", *words).out
+    assert json.loads(run("ladder", "standings", "--json").out)["season"]["head"] == season.head
+    export = tmp_path / "export.jsonl"
+    export.write_text(run("ladder", "export").out, encoding="utf-8")
+    done = run("verify", "--chain", export, season.head)
+    assert (done.status, done.err) == (0, "")
+    assert "s1: 8 games, 0 attempts without a result" in done.out
+    assert "the head is that of place 8 of 8 in season s1" in done.out
+    assert "place 0 of 8" in run("verify", "--chain", export, season.commitment).out
+    done = run("verify", "--chain", export, "00" * 32)
+    assert (done.status, "is not in it" in done.out) == (1, True)
+    lines = export.read_text(encoding="utf-8").splitlines(keepends=True)
+    export.write_text("".join(lines[:4] + lines[5:]), encoding="utf-8")
+    done = run("verify", "--chain", export, season.head)
+    assert (done.status, "line 5: place 5 follows on 3" in done.out) == (1, True)
+    export.write_bytes(b"\xff")
+    for file in (export, tmp_path, tmp_path / "nothing"):
+        done = run("verify", "--chain", file, season.head)
+        assert done.status in (1, 2)
+        assert str(file) in one_line(done.err)
+    assert run("verify").status == run("verify", "--chain", export, "00", "x.json").status == 2
 
 
 def test_versions_of_a_bot_that_play_at_one_table_are_told_apart(
@@ -432,6 +547,19 @@ def test_a_refold_agrees_or_says_where_not(run: Run, played: Path) -> None:
     assert run("ladder", "refold", "--rewrite", "--check").status == 2
 
 
+def test_an_audit_compares_with_the_package(run: Run, played: Path) -> None:
+    done = run("ladder", "refold", "--audit")
+    assert (done.status, done.err) == (0, "")
+    found = re.fullmatch(
+        r"season s1: 8 games, as the package trueskill rates them; largest difference "
+        r"(\S+)( after game \d)?, rounding explains 1e-06\n",
+        done.out.replace("\n", " ", done.out.count("\n") - 1),
+    )
+    assert found
+    assert float(found[1]) < 1e-9
+    assert run("ladder", "refold", "--audit", "--rewrite").status == 2
+
+
 def test_a_what_if_shows_other_ratings_and_changes_nothing(run: Run, played: Path) -> None:
     before = run("ladder", "standings", "--json").out
     done = run("ladder", "refold", "--beta", "4", "--mu", "100")
@@ -455,6 +583,34 @@ def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> No
     assert [job["game_id"] for job in document["seasons"][0]["quarantined"]] == ["s1-9"]
     assert run("ladder", "requeue", "s1-9").out == "s1-9 is todo again\n"
     assert run("ladder", "requeue", "s1-9").status == 2
+    assert run("ladder", "requeue", "--all").out == "0 games will be tried again\n"
+    for arguments in ([], ["s1-9", "--all"]):
+        assert run("ladder", "requeue", *arguments).status == 2
+
+
+def test_leases_are_released_by_the_name_of_the_run(run: Run, played: Path) -> None:
+    with Store.open(played) as store:
+        season = store.seasons.get("s1")
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        job = ladder.claim(store, season, "elsewhere/1/2/3")
+    assert "is played by elsewhere/1/2/3" in run("ladder", "status").out
+    assert run("ladder", "release", "elsewhere").status == 2
+    assert run("ladder", "release", job.owner).out == "1 game will be played again\n"
+
+
+def test_a_season_shows_its_seed_when_its_last_game_has_ended(run: Run, played: Path) -> None:
+    with Store.open(played) as store:
+        season = store.seasons.get("s1")
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        job = ladder.claim(store, season)
+        done = run("ladder", "close", "s1")
+        assert done.status == 1
+        assert "a game that is being played will count" in done.out
+        assert ladder.SEED.hex() not in done.out
+        store.games.report(job, ladder.play(job))
+    done = run("ladder", "close", "s1")
+    assert done.status == 0
+    assert done.out.startswith("season s1, closed: 9 games")
 
 
 def test_backups_are_restored_and_verified(run: Run, played: Path, tmp_path: Path) -> None:
@@ -484,3 +640,24 @@ def test_a_ladder_of_this_program_needs_no_upgrade(run: Run, played: Path) -> No
 def test_a_sample_bot_is_a_submission() -> None:
     for file in sample_bots().values():
         assert read_bot(file).command[0] == "python3"
+
+
+def test_an_embargo_has_a_time_with_its_offset(run: Run) -> None:
+    for text in ("tomorrow", "2100-01-01T18:00"):
+        done = run("ladder", "tournament", "round-robin", "cup", "--embargo-until", text)
+        assert done.status == 2
+        assert f"'{text}' is no time with its offset, such as 2027-01-31T18:00Z" in done.err
+
+
+def test_the_course_of_a_rating_is_drawn_to_a_file(played: Path, run: Run, tmp_path: Path) -> None:
+    done = run("ladder", "bot", "anna", "--plot", tmp_path / "anna.svg")
+    assert done.out.splitlines()[-1] == f"plots: {tmp_path / 'anna.svg'}"
+    text = (tmp_path / "anna.svg").read_text(encoding="utf-8")
+    assert "anna: after 8 rated games its rating is" in text
+    json.loads(run("ladder", "bot", "anna", "--json", "--plot", tmp_path / "a.html").out)
+    assert "<script" not in (tmp_path / "a.html").read_text(encoding="utf-8")
+    refused = run("ladder", "bot", "nobody", "--plot", tmp_path / "anna.png")
+    assert (refused.status, refused.out) == (2, "")
+    assert "the name has to end in .svg or .html" in refused.err
+    assert run("ladder", "bot", "nobody", "--plot", tmp_path / "b.svg").status == 2
+    assert not (tmp_path / "b.svg").exists()

@@ -11,6 +11,7 @@ import pytest
 
 from deepsea_arena.bots import BotPage
 from deepsea_arena.games import GameLine, GameSeat, GamesPage
+from deepsea_arena.season_check import CheckLine, SeasonCheck, UnforetoldPair
 from deepsea_arena.standings import Standings
 from deepsea_arena.status import LadderStatus
 from deepsea_arena.tournaments import TournamentResult
@@ -72,6 +73,9 @@ def test_every_command_has_help_on_one_line_and_in_full(name: str) -> None:
         ("export", GameSeat),
         ("games", GamesPage),
         ("standings", Standings),
+        ("standings", SeasonCheck),
+        ("standings", CheckLine),
+        ("standings", UnforetoldPair),
         ("status", LadderStatus),
         ("tournament", TournamentResult),
     ],

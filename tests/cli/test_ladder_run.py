@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from sqlalchemy import Engine, event
@@ -20,8 +21,7 @@ from sqlalchemy import Engine, event
 from deepsea_arena.rated_games import RatedGamePlayer, worker
 from deepsea_arena.runs import local_workers
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.worker_protocol import FinishedGame, MakePlay, VoidOutcome
-from deepsea_arena.workers.local import Running, start_in
+from deepsea_arena.worker_protocol import FinishedGame, HostTrouble, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
@@ -30,12 +30,12 @@ from deepsea_ladder.model import BotState, Job, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox import probe
-from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 from helpers.commands import Run, one_line, start
 from helpers.programs import nothing_left_behind
 
+TRUSTED = Season(name="main", isolation="process")
 PATIENT = "10s+60s"
 """A clock that no machine is too slow for."""
 
@@ -96,10 +96,22 @@ def claimed(place: Path, games: int) -> list[Job]:
         return store.jobs.claim(season, "worker", 60, [1] * games)
 
 
-def stored(place: Path, digest: str) -> bytes:
-    """The packed files of a bot, as the runner fetches them."""
-    with Store.open(place) as store:
-        return store.bots.archive(digest)
+class Link:
+    """What a worker has of its pool: bots, straight from the store."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def file(self, digest: str) -> bytes:
+        """The packed files of a bot."""
+        with Store.open(self._place) as store:
+            return store.bots.archive(digest)
+
+    def on_stop(self, call: Callable[[], object]) -> None:
+        """Nobody stops it."""
+
+    def on_next(self, call: Callable[[Job], object]) -> None:
+        """Nothing comes meanwhile."""
 
 
 # Playing one job
@@ -111,7 +123,7 @@ def test_a_job_is_played_from_the_stored_files_as_it_says(place: Path, tmp_path:
             enter(store, file := bot(tmp_path, name))
             file.unlink()
     jobs = claimed(place, 2)
-    with nothing_left_behind(), worker(partial(stored, place)) as play:
+    with nothing_left_behind(), worker(Link(place)) as play:
         outcomes = [play(job) for job in jobs]
     with Store.open(place) as store:
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -129,24 +141,18 @@ def test_workers_get_bots_from_the_runner_and_never_hear_where_the_store_is(
         for name in ("anna", "ben"):
             enter(store, bot(tmp_path, name))
     jobs = claimed(place, 2)
-    given: list[bytes] = []
-
-    def launch(make_play: MakePlay) -> tuple[Running, Connection]:
-        given.append(pickle.dumps(make_play))
-        return start_in(multiprocessing.get_context("spawn"), make_play)
-
-    with Store.open(place) as store, nothing_left_behind(), closing(Stop()) as stop:
-        pool = local_workers(store, 1, launch)("process", RunOutput())
-        with closing(pool):
-            for job in jobs:
-                pool.start(job)
-                given.append(pickle.dumps(job))
-                while not (outcomes := pool.wait(60, stop)):
-                    pass
-                ((_, outcome),) = outcomes
-                assert isinstance(outcome, FinishedGame)
-    assert len(given) == 3
+    given = [pickle.dumps(worker), *map(pickle.dumps, jobs)]
     assert not any(place.name.encode() in words for words in given)
+    with (
+        Store.open(place) as store,
+        nothing_left_behind(),
+        closing(Stop()) as stop,
+        closing(local_workers(store, 1)(TRUSTED, RunOutput())) as pool,
+    ):
+        for job in jobs:
+            pool.start(job)
+            ((_, outcome),) = pool.wait(60, stop)
+            assert isinstance(outcome, FinishedGame)
 
 
 def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Path) -> None:
@@ -154,7 +160,7 @@ def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Pat
         enter(store, bot(tmp_path, "anna"))
         enter(store, bot(tmp_path, "ben", first="raise SystemExit('no licence')"))
     (job,) = claimed(place, 1)
-    with worker(partial(stored, place)) as play:
+    with worker(Link(place)) as play:
         outcome = play(job)
     assert isinstance(outcome, FinishedGame)
     record = GameRecord.from_json(outcome.record)
@@ -174,7 +180,7 @@ def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path
         enter(store, bot(tmp_path, "anna"))
         enter(store, bot(tmp_path, "ben", boom))
     (job,) = claimed(place, 1)
-    with worker(partial(stored, place)) as play:
+    with worker(Link(place)) as play:
         outcome = play(job)
     assert isinstance(outcome, FinishedGame)
     with Store.open(place) as store:
@@ -202,10 +208,12 @@ def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -
         enter(store, bot(tmp_path, "ben", first="# another one"))
         archive = store.bots.archive(store.bots.get("anna").current.digest)
         with store.database.write() as connection:
-            connection.exec_driver_sql("UPDATE archives SET content = ?", (archive,))
+            connection.exec_driver_sql("UPDATE archives SET content = ?", (zlib.compress(archive),))
     (job,) = claimed(place, 1)
-    with worker(partial(stored, place)) as play, pytest.raises(Exception, match="another digest"):
-        play(job)
+    with worker(Link(place)) as play:
+        outcome = play(job)
+    assert isinstance(outcome, VoidOutcome)
+    assert "another digest" in outcome.reason
 
 
 def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
@@ -220,25 +228,39 @@ def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
         season = store.seasons.open(Season(name="s2", seats=(2,)), ladder.SEED)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
         job = ladder.claim(store, season)
-    refused = pytest.raises(SandboxUnavailable, match="another machine")
-    with worker(partial(stored, place)) as play, refused:
-        play(job)
+    with worker(Link(place)) as play:
+        outcome = play(job)
+    assert isinstance(outcome, HostTrouble)
+    assert "another machine" in outcome.reason
 
 
-def test_trouble_of_our_own_is_a_void_game(
+def test_trouble_of_our_own_is_no_bots_fault(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(place) as store:
         for name in ("anna", "ben"):
             enter(store, bot(tmp_path, name))
     (job,) = claimed(place, 1)
-    room = RatedGamePlayer(BotCache(tmp_path / "bots", partial(stored, place)))
+    starts = Starts()
+    room = RatedGamePlayer(BotCache(tmp_path / "bots", (link := Link(place)).file), link, starts)
     monkeypatch.setattr("deepsea_referee.bots.process.os.pidfd_open", _refuse)
     with nothing_left_behind():
         outcome = room.play(job)
         room.close()
-    assert isinstance(outcome, VoidOutcome)
+    assert isinstance(outcome, HostTrouble)
     assert "Too many open files" in outcome.reason
+    assert starts.begun > 0, "bots start outside of their worker's limit"
+
+
+class Starts(asyncio.Semaphore):
+    """Counts the starts of a worker's bots."""
+
+    begun = 0
+
+    async def acquire(self) -> Literal[True]:
+        """Begin one."""
+        self.begun += 1
+        return await super().acquire()
 
 
 def _refuse(*_: object) -> int:
@@ -449,6 +471,17 @@ def test_a_run_that_is_stopped_on_a_full_disk_leaves_whole_games(
     assert "8 games" in run("ladder", "run", "--games", 8).out
 
 
+def test_a_run_ends_when_its_ladder_is_removed(run: Run, place: Path, tmp_path: Path) -> None:
+    file = str(place)
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "anna"))
+        enter(store, bot(tmp_path, "ben", f"os.path.exists({file!r}) and os.unlink({file!r})"))
+    done = run("ladder", "run", "--games", 8)
+    assert (done.status, done.out) == (1, "")
+    assert "ladder.db was removed or replaced while" in one_line(done.err)
+    assert not place.exists()
+
+
 @pytest.mark.slow
 def test_a_backup_of_a_ladder_that_runs_is_a_whole_one(
     run: Run, tmp_path: Path, pipe: Path
@@ -491,7 +524,8 @@ def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
         runner.send_signal(signal.SIGINT)
         _, err = runner.communicate()
         assert runner.returncode == 130
-        assert "1 handed back" in err
+        # The game in play, and the one that waits behind it if its bots were already claimed.
+        assert re.search(r"\b[12] handed back", err)
     with Store.open(place) as store:
         season = store.seasons.get("s1")
         assert store.queue.listed(season, JobStatus.LEASED) == []

@@ -33,7 +33,7 @@ def test_help_names_every_command(run: Run) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(run: Run, name: str) -> None:
-    assert run(name, "-h").out == run(name, "--help").out
+    assert run(name, "-h") == run(name, "--help")
     assert run(name, "-h").out.startswith(f"Usage: deepsea-referee {name}")
 
 

@@ -37,7 +37,7 @@ def commands(group: click.Group) -> dict[str, click.Command]:
 
 
 def options(command: click.Command) -> set[str]:
-    return {name for parameter in command.params for name in parameter.opts}
+    return {name for found in command.params for name in (*found.opts, *found.secondary_opts)}
 
 
 TOP, LADDER = commands(main), commands(ladder)

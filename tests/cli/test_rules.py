@@ -93,6 +93,8 @@ def test_unknown_rules_cost_one_line(run: Run, text: str, said: str) -> None:
     ("content", "said"),
     [
         (b"name = ", "not a TOML file"),
+        (b"name = " + b"1" * 5000, "not a TOML file"),
+        (b"name = " + b"[" * 5000, "not a TOML file"),
         (b"\xff\xfe", "is not a text file"),
         (b"[options]\nstarter = 3", "starter is one of"),
         (b"[options]\nforced_turn = 'when_cannot_advance'", "turn_needs_treasure"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from deepsea_arena.frames import frames
 from deepsea_cli.board import draw_board
 from deepsea_ladder.store import Store
 from deepsea_rules import narration
@@ -68,6 +69,17 @@ def test_events_are_those_that_a_watcher_gets(run: Run, tmp_path: Path, preset: 
     done = run("show", written(tmp_path, game), "--events")
     assert (done.status, done.err) == (0, "")
     assert [json.loads(line) for line in done.out.splitlines()] == game.events_for(None)
+
+
+def test_frames_are_printed_for_a_viewer(run: Run, tmp_path: Path) -> None:
+    game = played()
+    record = written(tmp_path, game)
+    assert json.loads(run("show", record, "--frames").out) == frames(record_of(game))
+    seen = json.loads(run("show", record, "--frames", "--seat", "B").out)
+    assert seen == frames(record_of(game), 1)
+    done = run("show", record, "--frames", "--seat", "D")
+    assert (done.status, done.out) == (2, "")
+    assert "seats A to C" in one_line(done.err)
 
 
 def test_in_a_pipe_every_turn_is_a_line(run: Run, tmp_path: Path) -> None:

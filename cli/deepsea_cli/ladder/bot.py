@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -9,11 +10,13 @@ import click
 from deepsea_cli.ladder.options import open_store, season_option, store_option
 from deepsea_cli.ladder.tables import count, minute, number, percent, standing_columns
 from deepsea_cli.output import echo, echo_lines, print_json
+from deepsea_cli.plot_file import refuse_plot, write_plot
 from deepsea_cli.text_table import Column, grid
 from deepsea_rules.constants import SEAT_LETTERS
 
 if TYPE_CHECKING:
     from deepsea_arena.bots import BotPage
+    from deepsea_ladder.store import Store
 
 POINTS: Final = 8
 """Points of a rating's history that are shown."""
@@ -27,6 +30,12 @@ FAULTY: Final = 10
 @click.argument("name", metavar="NAME")
 @click.option("--version", "version_number", metavar="N", type=int, help="A former version.")
 @season_option
+@click.option(
+    "--plot",
+    metavar="FILE.svg|FILE.html",
+    type=click.Path(path_type=Path),
+    help="Draw the rating's course, of all versions, to this file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @store_option
 def bot(
@@ -35,12 +44,15 @@ def bot(
     name: str,
     version_number: int | None,
     season_name: str | None,
+    plot: Path | None,
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
     from deepsea_arena.bots import FAULTS, bot_page
     from deepsea_arena.wire.json import to_json
 
+    if plot is not None:
+        refuse_plot(plot)
     with open_store(store_text) as store:
         page = bot_page(
             store,
@@ -49,10 +61,24 @@ def bot(
             season_name=season_name,
             faults=FAULTS if as_json else FAULTY,
         )
+        if plot is not None:
+            _draw(store, page, plot)
     if as_json:
         print_json(to_json(page))
     else:
         _show(page)
+        if plot is not None:
+            echo(f"plots: {plot}")
+
+
+def _draw(store: Store, page: BotPage, plot: Path) -> None:
+    from deepsea_arena.bot_profiles import courses_of
+    from deepsea_web.charts.course import course
+
+    courses = courses_of(store, page.bot, page.season.name)
+    season = page.season
+    facts = f"season {season.name}, rules {season.rules!r}, clock {season.clock}"
+    write_plot(plot, page.bot, facts, [course(page.bot, courses)])
 
 
 def _show(page: BotPage) -> None:

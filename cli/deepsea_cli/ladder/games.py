@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1_000_000),
     default=20,
     show_default=True,
     help="Number of games.",

@@ -6,13 +6,14 @@ import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.options import SEAT
 from deepsea_cli.output import echo, echo_lines
 from deepsea_rules.constants import SEAT_LETTERS
 
 
 @click.command("log")
 @click.argument("game_id", metavar="GAME")
-@click.option("--seat", metavar="A", help="One seat only.")
+@click.option("--seat", metavar="A", type=SEAT, help="One seat only.")
 @store_option
 @click.pass_context
 def log(ctx: click.Context, *, store_text: str, game_id: str, seat: str | None) -> None:
@@ -22,16 +23,13 @@ def log(ctx: click.Context, *, store_text: str, game_id: str, seat: str | None) 
 
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
-    letters = SEAT_LETTERS if seat is None else seat.upper()
-    if seat is not None and (len(letters) != 1 or letters not in SEAT_LETTERS):
-        raise click.BadParameter(f"{seat!r} is not a letter from A to F", ctx, param_hint="--seat")
     from deepsea_arena.games import game_logs
 
     with open_store(store_text) as store:
         logs = game_logs(store, game_id)
-    shown = [one for one in logs if SEAT_LETTERS[one.seat] in letters]
+    shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
     if not shown:
-        where = f" for seat {letters}" if seat else ""
+        where = f" for seat {seat}" if seat else ""
         echo(f"no log of game {game_id} is kept{where}: no fault there, or an older one")
         ctx.exit(NEGATIVE)
     for one in shown:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from deepsea_cli.options import RULES_HELP, load_rules, read_text
+from deepsea_cli.options import RULES_HELP, load_rules, read_text, refuse_workers_of_cluster
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
+    from deepsea_arena.runs import MakePool
     from deepsea_ladder.season import Season
     from deepsea_ladder.store import Store
 
@@ -42,6 +44,33 @@ def store_option(function: _F) -> _F:
         default=default_store,
         help=f"The ladder's file or URL.  [default: ${VARIABLE}, or a file in your data folder]",
     )(function)
+
+
+def read_time(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> datetime | None:
+    """A time of RFC 3339; one without an offset from UTC would be another one elsewhere."""
+    if value is None:
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise click.BadParameter(
+            f"{value!r} is no time with its offset, such as 2027-01-31T18:00Z", context, parameter
+        )
+    return time
+
+
+def make_workers(store: Store, workers: int | None, cluster: str | None) -> MakePool:
+    """The workers of a run: processes, or those of a cluster."""
+    from deepsea_arena import runs
+
+    refuse_workers_of_cluster(cluster, workers)
+    if cluster is not None:
+        return runs.cluster_workers(store, cluster)
+    return runs.local_workers(store, workers or 1)
 
 
 def season_option(function: _F) -> _F:
@@ -101,6 +130,11 @@ _SETTINGS: Final = (
         show_default="64",
         help="Limit of a bot's processes and threads.",
     ),
+    click.option(
+        "--require-cgroups",
+        is_flag=True,
+        help="Play only where control groups limit bots and count their CPU time.",
+    ),
     click.option("--same-author", is_flag=True, help="Let bots of one author meet."),
     click.option(
         "--former-versions", is_flag=True, help="Former versions of bots continue to play."
@@ -127,7 +161,8 @@ def season_from(name: str | None, given: Mapping[str, Any]) -> Season:
     from deepsea_ladder.season import Season
 
     file = given["settings_file"]
-    base = Season(name or FIRST_SEASON) if file is None else _settings_in(file, name)
+    usual = FIRST_SEASON if name is None else name
+    base = Season(usual) if file is None else _settings_in(file, name)
     options = SeasonOptions(
         rules=None if given["rules"] is None else load_rules(given["rules"]),
         seats=None if given["seats"] is None else _seats(given["seats"]),
@@ -136,6 +171,7 @@ def season_from(name: str | None, given: Mapping[str, Any]) -> Season:
         packages=None if given["packages"] is None else _words(given["packages"]),
         memory_mib=given["memory"],
         processes=given["processes"],
+        require_cgroups=given["require_cgroups"] or None,
         beta=given["beta"],
         same_author=given["same_author"] or None,
         former_versions=given["former_versions"] or None,

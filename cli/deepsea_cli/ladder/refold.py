@@ -16,12 +16,14 @@ from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
     from deepsea_arena.refold import SeasonCheck, WhatIf
+    from deepsea_ladder.rating.trueskill_fold import Audit
 
 
 @click.command("refold")
 @season_option
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
 @click.option("--records", is_flag=True, help="Also re-run every record, and compare.")
+@click.option("--audit", is_flag=True, help="Compare with the package `trueskill`, all seasons.")
 @click.option("--rewrite", is_flag=True, help="Replace the season's stored ratings.")
 @click.option("--mu", type=float, help="Try this mean for new bots.")
 @click.option("--sigma", type=float, help="Try this uncertainty for new bots.")
@@ -42,22 +44,28 @@ def refold(
     season_name: str | None,
     check: bool,
     records: bool,
+    audit: bool,
     rewrite: bool,
     **parameters: float | None,
 ) -> None:
     """Recompute the ratings from the stored games, in their order.
 
-    Without parameters it compares with the stored ratings, and exits 1 if any differ. With other
+    Without parameters it compares with the stored ratings, and exits 1 if any differ, as with
+    --audit, which computes them with another program. With other
     parameters it shows the standings that would result, and changes nothing.
     """
     given = {name: value for name, value in parameters.items() if value is not None}
-    if bool(given) + (check or records) + rewrite > 1:
-        raise UserError("a check, --rewrite and other parameters exclude each other")
-    from deepsea_arena.refold import check_ratings, rewrite_ratings, what_if
+    if bool(given) + (check or records) + audit + rewrite > 1:
+        raise UserError("a check, --audit, --rewrite and other parameters exclude each other")
+    from deepsea_arena.refold import audit_ratings, check_ratings, rewrite_ratings, what_if
 
     with open_store(store_text) as store:
         if given:
             _show_what_if(what_if(store, season_name, given))
+        elif audit:
+            audits = audit_ratings(store, season_name)
+            if not all(map(_show_audit, audits, audits.values())):
+                ctx.exit(NEGATIVE)
         elif rewrite:
             done = rewrite_ratings(store, season_name)
             echo(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
@@ -78,6 +86,20 @@ def _show_check(season: SeasonCheck, *, records: bool) -> None:
     echo(f"season {season.season}: the stored ratings are not those of its games")
     for line in season.differences:
         echo(f"  {line}")
+
+
+def _show_audit(season: str, found: Audit) -> bool:
+    """Show it; whether the ratings are those of the package but for rounding."""
+    from deepsea_ladder.rating.trueskill_fold import TOLERANCE
+
+    agrees = found.difference <= TOLERANCE
+    words = f"{found.difference:.1e}" + (f" after game {found.sequence}" if found.sequence else "")
+    echo(
+        f"season {season}: {count(found.games, 'game')}, "
+        f"{'as' if agrees else 'not as'} the package trueskill rates them; largest difference "
+        f"{words}, rounding explains {TOLERANCE:.0e}"
+    )
+    return agrees
 
 
 def _show_what_if(found: WhatIf) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import open_store, season_option, store_option
+from deepsea_cli.ladder.options import make_workers, season_option, store_option
 from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count
+from deepsea_cli.options import bot_uids_option, cluster_option, warn_of_workers
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
@@ -41,13 +42,11 @@ if TYPE_CHECKING:
     metavar="N",
     type=click.IntRange(1, 256),
     show_default="1",
+    callback=warn_of_workers,
     help="Worker processes: games at once, each with its own bots.",
 )
-@click.option(
-    "--cluster",
-    metavar="ADDRESS",
-    help="Play on the workers of the Dask scheduler at ADDRESS, such as tcp://host:8786.",
-)
+@cluster_option
+@bot_uids_option
 @store_option
 @click.pass_context
 def run(
@@ -71,22 +70,17 @@ def run(
     """
     if (games is not None) + until_settled + forever > 1:
         raise UserError("--games, --until-settled and --forever exclude each other")
-    if cluster is not None and workers is not None:
-        raise UserError("a cluster plays as many games as its workers have threads: omit --workers")
     from deepsea_arena import runs
 
     request = runs.RunRequest(
         season=season_name, games=games, forever=forever, confidence=confidence
     )
     with (
-        open_store(store_text) as store,
         closing(TalkingStop()) as stop,
         closing(RunOutput()) as output,
+        runs.open_ladder(store_text, output, stop) as store,
     ):
-        if cluster is not None:
-            make_pool = runs.cluster_workers(store, cluster)
-        else:
-            make_pool = runs.local_workers(store, workers or 1)
+        make_pool = make_workers(store, workers, cluster)
         report = runs.run(store, request, make_pool, output, stop)
     status = print_report(report)
     if report.order is not None:

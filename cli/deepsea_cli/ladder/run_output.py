@@ -110,6 +110,11 @@ def print_report(report: RunReport) -> int:
         case RunEnd.IN_VAIN:
             echo("too many games in a row failed: see `ladder status` for the reasons")
             return NEGATIVE
+        case RunEnd.HOST:
+            echo(f"this machine cannot play now: {report.trouble}")
+            return NEGATIVE
+        case RunEnd.CLOSED:
+            echo(f"season {report.season} was closed")
         case RunEnd.NOTHING_LEFT if not report.accepted:
             echo("there was nothing to play")
             return NEGATIVE

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deepsea_cli.errors import NEGATIVE
+from deepsea_cli.ladder.check_tables import print_final_check
 from deepsea_cli.ladder.options import (
     FIRST_SEASON,
     VARIABLE,
@@ -73,19 +75,29 @@ def season(*, store_text: str, name: str, **settings: Any) -> None:
 @click.command("close")
 @click.argument("name", metavar="NAME")
 @store_option
-def close(*, store_text: str, name: str) -> None:
+@click.pass_context
+def close(ctx: click.Context, *, store_text: str, name: str) -> None:
     """Close the season NAME for more games, and show its seed.
 
-    Games that are being played are finished. The season committed to this seed when it was opened.
+    Games that are being played count: until they have ended, repeat the command for the final table
+    and the seed. The season committed to this seed when it was opened.
+
+    Exit status: 0 closed, 1 games are still being played.
     """
     from deepsea_arena.final_table import final_table
     from deepsea_arena.seasons import close_season
 
     with open_store(store_text) as store:
         closed = close_season(store, name)
+        if closed.in_play:
+            games = "a game that is" if closed.in_play == 1 else f"{closed.in_play} games that are"
+            echo(f"season {name} gets no new games, but {games} being played will count;")
+            echo("repeat the command for the final table and the seed")
+            ctx.exit(NEGATIVE)
         final = final_table(store, name)
     print_table(final.standings)
     click.echo()
+    print_final_check(final.check)
     _print_winner(final)
     echo(f"season {closed.season} is closed; seed {closed.seed}")
 

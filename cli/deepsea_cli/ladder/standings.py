@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import TYPE_CHECKING
-
 import click
 
 from deepsea_cli.ladder.options import open_store, season_option, store_option
 from deepsea_cli.ladder.tables import print_table
 from deepsea_cli.output import print_json
 from deepsea_referee.errors import UserError
-
-if TYPE_CHECKING:
-    from deepsea_arena.standings import Standings
 
 
 @click.command("standings")
@@ -24,35 +17,49 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@click.option("--check", is_flag=True, help="Compare with all games rated at once, in no order.")
+@click.option("--matrix", is_flag=True, help="Show how probably each bot is more skilled.")
 @store_option
 def standings(
-    *, store_text: str, season_name: str | None, everybody: bool, as_json: bool, as_csv: bool
+    *,
+    store_text: str,
+    season_name: str | None,
+    everybody: bool,
+    as_json: bool,
+    as_csv: bool,
+    check: bool,
+    matrix: bool,
 ) -> None:
     """Show the standings of a season, sorted by mu - 3 sigma."""
     if as_json and as_csv:
         raise UserError("--json and --csv exclude each other")
-    from deepsea_arena.standings import show_standings
-    from deepsea_arena.wire.json import to_json
-
-    with open_store(store_text) as store:
-        page = show_standings(store, season_name, everybody=everybody)
-    if as_json:
-        print_json(to_json(page))
-    elif as_csv:
-        click.echo(_csv(page), nl=False)
-    else:
-        print_table(page)
-
-
-def _csv(page: Standings) -> str:
-    """Comma-separated values, with the names of the columns first."""
-    from dataclasses import fields
-
-    from deepsea_arena.standings import StandingLine
+    if as_csv and (check or matrix):
+        raise UserError("--csv has the standings only; use --json with --check or --matrix")
+    from deepsea_arena.standings import CSV_COLUMNS, csv_rows, show_standings
+    from deepsea_arena.wire.csv import csv_lines
     from deepsea_arena.wire.json import to_object
 
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(StandingLine)])
-    writer.writeheader()
-    writer.writerows(map(to_object, page.standings))
-    return text.getvalue()
+    found = None
+    with open_store(store_text) as store:
+        page = show_standings(store, season_name, everybody=everybody)
+        if check or matrix:
+            from deepsea_arena.season_check import check_season
+
+            found = check_season(store, page)
+    if as_json:
+        document = to_object(page)
+        print_json(document if found is None else document | {"check": to_object(found)})
+    elif as_csv:
+        for line in csv_lines(csv_rows(page), CSV_COLUMNS):
+            click.echo(line, nl=False)
+    elif found is None:
+        print_table(page)
+    else:
+        from deepsea_cli.ladder.check_tables import print_check, print_matrix
+
+        if check:
+            print_check(page, found)
+        if check and matrix:
+            click.echo()
+        if matrix:
+            print_matrix(found)

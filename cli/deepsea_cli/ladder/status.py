@@ -1,4 +1,4 @@
-"""`ladder status` and `requeue`."""
+"""`ladder status`, `requeue` and `release`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import click
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.ladder.tables import count, minute, peculiarities
 from deepsea_cli.output import echo, print_json
+from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.status import LadderStatus, SeasonStatus
+    from deepsea_arena.status import LadderStatus, SeasonStatus, StrikesLine
 
 LISTED: Final = 10
 
@@ -46,18 +47,28 @@ def _show(found: LadderStatus) -> None:
 
 
 def _show_season(found: SeasonStatus) -> None:
+    from deepsea_arena.seasons import without_cgroups
+
     click.echo()
     closed = ", closed" if found.season.closed_at else ""
     rate = found.games_per_second
     echo(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
+    echo(f"  head {found.season.place}: {found.season.head}")
     for line in peculiarities(found.season):
         echo(f"  {line}")
+    if found.season.closed_at is None and (note := without_cgroups(found.season.isolation)):
+        echo(f"  note: {note}")
     if rate is not None:
         echo(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
     echo(
         f"  waiting {found.waiting}, the oldest for {found.oldest_wait_seconds:.0f} s; "
         f"leased {found.leased}, run out {found.expired}, cancelled {found.cancelled}"
     )
+    if found.lost:
+        lost = ", ".join(f"{number} {ended}" for ended, number in sorted(found.lost.items()))
+        echo(f"  attempts without a result: {lost}")
+    for one in found.strikes[:LISTED]:
+        echo(f"  {one.bot}: {_strikes(one)}")
     for job in found.leases[:LISTED]:
         echo(f"  {job.game_id} is played by {job.owner}, attempt {job.attempt}")
     if stuck := found.quarantined:
@@ -66,11 +77,42 @@ def _show_season(found: SeasonStatus) -> None:
             echo(f"  {job.game_id} {job.note}")
 
 
+def _strikes(line: StrikesLine) -> str:
+    counted = (
+        (line.absences, "in a row without it"),
+        (line.spoiled, "of its last 10 forfeited, or with two faults"),
+        (line.voids, "of its last 20 void while it was asked"),
+    )
+    return "games " + ", ".join(f"{number} {words}" for number, words in counted if number)
+
+
 @click.command("requeue")
-@click.argument("game_id", metavar="GAME")
+@click.argument("game_id", metavar="[GAME]", required=False)
+@click.option("--all", "every", is_flag=True, help="All games that were set aside.")
 @store_option
-def requeue(*, store_text: str, game_id: str) -> None:
-    """Retry GAME, which was set aside because it failed too often."""
+def requeue(*, store_text: str, game_id: str | None, every: bool) -> None:
+    """Retry GAME, which was set aside because it failed too often, or all of these."""
+    if every == (game_id is not None):
+        raise UserError("name a game, or --all")
     with open_store(store_text) as store:
+        if game_id is None:
+            echo(f"{count(store.jobs.requeue_all(), 'game')} will be tried again")
+            return
         state = store.jobs.requeue(game_id)
     echo(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")
+
+
+@click.command("release")
+@click.argument("owner", metavar="OWNER")
+@store_option
+def release(*, store_text: str, owner: str) -> None:
+    """Give up the leases of the run OWNER, as `status` names it.
+
+    For a run that has ended without giving them up, on another machine: its games need not wait
+    until their leases expire. If it still plays, the first result of a game counts.
+    """
+    from deepsea_arena.lease_owner import release_leases
+
+    with open_store(store_text) as store:
+        games = release_leases(store, owner)
+    echo(f"{count(games, 'game')} will be played again")

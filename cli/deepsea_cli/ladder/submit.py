@@ -9,6 +9,7 @@ import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.options import bot_uids_option
 from deepsea_cli.output import echo, echo_lines
 from deepsea_cli.progress import Progress
 from deepsea_rules.printable import printable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     "--name", metavar="NAME", help="The bot's name.  [default: bot.toml's, or the file's]"
 )
 @click.option("--author", metavar="NAME", required=True, help="The bot's author.")
+@bot_uids_option
 @store_option
 @click.pass_context
 def submit(

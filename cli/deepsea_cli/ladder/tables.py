@@ -66,6 +66,10 @@ def peculiarities(season: SeasonInfo) -> list[str]:
     usual = BotLimits()
     if (season.memory_mib, season.processes) != (usual.memory_mib, usual.processes):
         lines.append(f"a bot may take {season.memory_mib} MiB and {season.processes} processes")
+    if season.require_cgroups:
+        lines.append("it is played only where there are control groups")
+    if season.embargo_until is not None:
+        lines.append(f"under embargo until {minute(season.embargo_until)} UTC")
     if season.packages:
         lines.append(f"its bots may count on {', '.join(season.packages)}")
     if season.missing_packages:
@@ -94,8 +98,8 @@ def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
     ]
 
 
-def print_table(page: Standings) -> None:
-    """Print the standings of a season as a table."""
+def print_table(page: Standings, columns: Sequence[Column] | None = None) -> None:
+    """Print the standings of a season as a table, with other columns if given."""
     season = page.season
     closed = ", closed" if season.closed_at else ""
     echo(
@@ -103,7 +107,9 @@ def print_table(page: Standings) -> None:
         f"rules {season.rules!r}, clock {season.clock}"
     )
     click.echo()
-    grid(standing_columns(page.standings))
+    grid(columns or standing_columns(page.standings))
     if page.not_listed:
         click.echo()
         echo(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
+    click.echo()
+    echo(f"head {season.place}: {season.head}")

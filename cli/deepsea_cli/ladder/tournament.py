@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.options import make_workers, read_time, store_option
 from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count, number, percent
+from deepsea_cli.options import bot_uids_option, cluster_option, warn_of_workers
 from deepsea_cli.output import echo, print_json
 from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from deepsea_arena.runs import RunReport
-    from deepsea_arena.tournaments import Kind, TournamentResult
+    from deepsea_arena.tournament_scores import Kind
+    from deepsea_arena.tournaments import TournamentResult
 
 
 @click.command("tournament")
@@ -45,14 +49,22 @@ if TYPE_CHECKING:
     help="The season whose rules, clock and isolation it uses.  [default: the open one]",
 )
 @click.option(
+    "--embargo-until",
+    metavar="TIME",
+    callback=read_time,
+    help="Show strangers nothing of it before this time, such as 2027-01-31T18:00Z.",
+)
+@click.option(
     "--workers",
     metavar="N",
     type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
+    show_default="1",
+    callback=warn_of_workers,
     help="Worker processes: games at once.",
 )
+@cluster_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@bot_uids_option
 @store_option
 def tournament(
     *,
@@ -63,7 +75,9 @@ def tournament(
     seats: int,
     meetings: int,
     season_name: str | None,
-    workers: int,
+    embargo_until: datetime | None,
+    workers: int | None,
+    cluster: str | None,
     as_json: bool,
 ) -> None:
     """Play the tournament NAME between these bots, or all active ones.
@@ -71,20 +85,26 @@ def tournament(
     A meeting is a game from every seat for each. In a gauntlet the first bot meets all others; an
     elimination seeds the bots in their order. The same command goes on after a stop.
     """
-    from deepsea_arena.runs import RunStopped, local_workers
+    from deepsea_arena.runs import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament
     from deepsea_arena.wire.json import to_json
 
     request = TournamentRequest(
-        kind=kind, name=name, bots=bots, seats=seats, meetings=meetings, season=season_name
+        kind=kind,
+        name=name,
+        bots=bots,
+        seats=seats,
+        meetings=meetings,
+        season=season_name,
+        embargo_until=embargo_until,
     )
     try:
         with (
-            open_store(store_text) as store,
             closing(TalkingStop()) as stop,
             closing(_TournamentOutput(quiet=as_json)) as output,
+            open_ladder(store_text, output, stop) as store,
         ):
-            make_pool = local_workers(store, workers)
+            make_pool = make_workers(store, workers, cluster)
             result = play_tournament(store, request, make_pool, output, stop)
     except RunStopped as stopped:
         print_report(stopped.report)

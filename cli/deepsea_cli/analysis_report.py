@@ -1,0 +1,233 @@
+"""Prints analyses of games: the decisions that lost something, and sums by seat and by bot.
+
+Invariant: the numbers are those of the analysis and its sums, nothing is estimated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from deepsea_arena.analysis import AnalysedDecision, AnalysisSettings, GameAnalysis
+from deepsea_arena.analysis_sums import KINDS, BotSums, Lost, SeatSums, by_bot, by_seat, mean
+from deepsea_cli.output import echo
+from deepsea_cli.text_table import Column, grid
+from deepsea_rules import narration
+from deepsea_rules.constants import DIVES, SEAT_LETTERS
+from deepsea_rules.printable import printable
+from deepsea_rules.record import RecordSeat
+from deepsea_sdk.coach.decisions import MARKS, Judgement
+from deepsea_sdk.coach.racing import Interval
+from deepsea_sdk.steady import VERSION
+
+WORST: Final = 10
+"""How many decisions of many games are shown."""
+LUCKY: Final = 0.10
+"""The luck of a roll or of a reveal that is shown, if that is sure."""
+
+
+def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show_all: bool) -> None:
+    """Print one game with its decisions, or the sums of many and their worst decisions."""
+    if len(analyses) == 1:
+        _report_game(analyses[0], settings, show_all=show_all)
+        return
+    echo(f"{len(analyses)} games, {_method(settings)}")
+    click.echo()
+    _print_bots(by_bot(analyses, settings.seat), settings)
+    if show_all:
+        for analysis in analyses:
+            click.echo()
+            echo(f"{analysis.name}: {narration.title(analysis.record)}")
+            for decision in analysis.decisions:
+                _print_decision(decision, analysis)
+        return
+    marked = [
+        (decision, analysis)
+        for analysis in analyses
+        for decision in analysis.decisions
+        if decision.judged.mark
+    ]
+    marked.sort(key=lambda entry: -entry[0].judged.regret.low)
+    shown = marked[:WORST]
+    if shown:
+        click.echo()
+        echo(f"the worst of {len(marked)} marked decisions")
+    for decision, analysis in shown:
+        click.echo()
+        echo(f"{analysis.name}")
+        _print_decision(decision, analysis)
+
+
+def _method(settings: AnalysisSettings) -> str:
+    effort = settings.effort
+    how = f"to ±{effort.precision:g}" if effort.precision else f"{effort.most} for each option"
+    return f"placement scores by roll-outs of {VERSION}, {how}"
+
+
+# One game
+
+
+def _report_game(analysis: GameAnalysis, settings: AnalysisSettings, *, show_all: bool) -> None:
+    echo(narration.title(analysis.record))
+    echo(_method(settings))
+    shown = [one for one in analysis.decisions if show_all or one.judged.mark]
+    for decision in shown:
+        click.echo()
+        _print_decision(decision, analysis)
+    if not shown:
+        click.echo()
+        echo("no decision has a mark")
+    click.echo()
+    _print_seats(
+        [sums for sums in by_seat(analysis) if settings.seat in (None, sums.seat)], settings
+    )
+    if analysis.chances:
+        _print_luck(analysis, LUCKY if not show_all else LUCKY / 2)
+    click.echo()
+    echo("one game proves little: name many records, or a folder, for the sums of each bot")
+
+
+def _print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
+    judged = decision.judged
+    seat = decision.seat
+    mark = f"  {judged.mark}" if judged.mark else ""
+    fault = f" ({decision.fault})" if decision.fault else ""
+    echo(
+        f"decision {decision.number}, turn {decision.turn}, dive {judged.dive}: "
+        f"{SEAT_LETTERS[seat]} {analysis.record.seats[seat].name} to {judged.kind}{fault}{mark}"
+    )
+    wide = max(len(option.action) for option in judged.options)
+    for option in judged.options:
+        note = _played(judged) if option.action == judged.played else ""
+        click.echo(f"  {option.action:{wide}}  {_with_error(option.score)}{note}")
+
+
+def _played(judged: Judgement) -> str:
+    if judged.played == judged.best:
+        return "  played"
+    level = " ~" if judged.is_level else ""
+    return f"  played, {_with_error(judged.regret)} behind{level}"
+
+
+def _with_error(interval: Interval, digits: int = 3) -> str:
+    return f"{interval.mean:.{digits}f} ±{interval.error:.{digits}f}"
+
+
+def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
+    luck = [row.luck for row in rows]
+    columns = [
+        Column("seat", [SEAT_LETTERS[row.seat] for row in rows]),
+        Column("bot", [row.bot.name for row in rows], text=True),
+        *_columns([row.lost for row in rows]),
+        Column("result", [f"{row.result:.2f}" for row in rows]),
+    ]
+    grid(columns)
+    if settings.luck:
+        click.echo()
+        grid(
+            [
+                Column("luck", [SEAT_LETTERS[row.seat] for row in rows]),
+                Column("own dice", [f"{one.own_dice.mean:+.2f}" if one else "-" for one in luck]),
+                Column(
+                    "others' dice", [f"{one.other_dice.mean:+.2f}" if one else "-" for one in luck]
+                ),
+                Column("values", [f"{one.values.mean:+.2f}" if one else "-" for one in luck]),
+                Column("result", [f"{row.result:.2f}" for row in rows]),
+                Column(
+                    "without luck", [_with_error(row.adjusted, 2) for row in rows if row.adjusted]
+                ),
+            ]
+        )
+
+
+def _print_luck(analysis: GameAnalysis, least: float) -> None:
+    """Print the rolls and reveals that moved a seat by so much."""
+    shown = [
+        event
+        for event in analysis.chances
+        if max(abs(luck.mean) - luck.error for luck in event.luck) > least
+    ]
+    if shown:
+        click.echo()
+        echo(f"luck of more than {least:.2f}")
+    for event in shown:
+        what = "values are revealed"
+        if event.seat is not None and event.dice is not None:
+            what = f"{SEAT_LETTERS[event.seat]} rolls {event.dice[0]}+{event.dice[1]}"
+        moved = [
+            f"{letter} {luck.mean:+.2f}"
+            for letter, luck in zip(SEAT_LETTERS, event.luck, strict=False)
+            if abs(luck.mean) >= 0.01
+        ]
+        click.echo(f"{event.turn:4} {what:19}  {', '.join(moved)}")
+
+
+def _columns(rows: Sequence[Lost]) -> list[Column]:
+    """What decisions lost."""
+    marks = [
+        Column(name, [str(row.counts[index]) for row in rows])
+        for index, (_, name) in enumerate(MARKS)
+    ]
+    return [
+        Column("decisions", [str(row.decisions) for row in rows], spare=1),
+        Column("lost", [_with_error(row.loss, 2) for row in rows]),
+        Column("each", [f"{row.mean:.3f}" for row in rows], spare=2),
+        *marks,
+    ]
+
+
+# Many games
+
+
+def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
+    names = [_name(row.bot, rows) for row in rows]
+    grid(
+        [
+            Column("bot", names, text=True),
+            Column("games", [str(row.games) for row in rows], spare=1),
+            Column("lost a game", [_mean(row.losses) for row in rows]),
+            Column("each", [f"{row.lost.mean:.3f}" for row in rows], spare=2),
+            *[
+                Column(name, [str(row.lost.counts[index]) for row in rows])
+                for index, (_, name) in enumerate(MARKS)
+            ],
+        ]
+    )
+    click.echo()
+    grid(
+        [
+            Column("lost a decision", names, text=True),
+            *[Column(kind, [_each(row.kinds.get(kind)) for row in rows]) for kind in KINDS],
+            *[
+                Column(f"dive {dive}", [_each(row.dives.get(dive)) for row in rows])
+                for dive in range(1, DIVES + 1)
+            ],
+        ]
+    )
+    click.echo()
+    columns = [
+        Column("placement score", names, text=True),
+        Column("result", [_mean(row.results) for row in rows]),
+    ]
+    if settings.luck:
+        columns.append(Column("without luck", [_mean(row.adjusted) for row in rows]))
+    grid(columns)
+
+
+def _name(bot: RecordSeat, rows: Sequence[BotSums]) -> str:
+    """The bot's name, with its version where others have the name."""
+    alone = sum(row.bot.name == bot.name for row in rows) == 1
+    return printable(bot.name if alone else f"{bot.name} {bot.digest[:8]}")
+
+
+def _each(lost: Lost | None) -> str:
+    return "-" if lost is None else f"{lost.mean:.3f}"
+
+
+def _mean(numbers: Sequence[float]) -> str:
+    found = mean(numbers)
+    if found is None:
+        return "-"
+    return f"{found.mean:.2f}" + (f" ±{found.error:.2f}" if len(numbers) > 1 else "")

@@ -1,0 +1,139 @@
+"""`analyse`: what it prints, the same whatever the workers, and how it refuses bad input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from helpers.commands import Run, faulty, one_line, played, record_of, written
+from helpers.planted import planted
+
+QUICK = ("--rollouts", "4")
+
+
+@pytest.fixture
+def game(tmp_path: Path) -> Path:
+    return written(tmp_path, played(players=2))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two games, and what else a match leaves."""
+    written(tmp_path, played(players=2))
+    written(tmp_path, faulty(), "game-0002.json")
+    (tmp_path / "results.json").write_text("{}")
+    return tmp_path
+
+
+def test_one_game(run: Run, tmp_path: Path) -> None:
+    game = tmp_path / "planted.json"
+    planted().save(game)
+    done = run("analyse", game, "--rollouts", "40", "--seat", "b")
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[:2] == [
+        "game local, manual rules",
+        "placement scores by roll-outs of steady-1, 40 for each option",
+    ]
+    (head,) = (n for n, line in enumerate(lines) if line.endswith(" to declare  ??"))
+    assert "dive 3: B OneTurnLate" in lines[head]
+    assert lines[head + 1].startswith("  down  0.")
+    assert "  played, 0." in lines[head + 1]
+    assert lines[head + 2].startswith("  back  0.")
+    assert "  played\n" not in done.out
+    assert any(line.split()[:3] == ["seat", "bot", "decisions"] for line in lines)
+    assert lines[-1].startswith("one game proves little")
+    assert max(map(len, lines)) <= 100
+
+
+def test_all_decisions(run: Run, game: Path) -> None:
+    done = run("analyse", game, *QUICK, "--all")
+    heads = [line for line in done.out.splitlines() if line.startswith("decision ")]
+    assert len(heads) == len(record_of(played(players=2)).decisions)
+    assert "  played\n" in done.out
+
+
+def test_luck(run: Run, game: Path) -> None:
+    done = run("analyse", game, *QUICK, "--luck")
+    assert "others' dice" in done.out
+    assert "without luck" in done.out
+    assert "without luck" in run("analyse", game, game, *QUICK, "--luck").out
+
+
+def test_one_seat(run: Run, game: Path) -> None:
+    done = run("analyse", game, *QUICK, "--seat", "b", "--all")
+    heads = [line for line in done.out.splitlines() if line.startswith("decision ")]
+    assert all(": B cautious to " in head for head in heads)
+    assert "greedy" not in done.out
+
+
+def test_many_games_have_sums_first(run: Run, folder: Path) -> None:
+    planted().save(folder / "game-0003.json")
+    done = run("analyse", folder, "--rollouts", "40", "--seat", "b")
+    lines = done.out.splitlines()
+    assert lines[0].startswith("3 games, placement scores by roll-outs of steady-1")
+    assert lines[2].split() == ["bot", "games", "lost", "a", "game", "each", "?!", "?", "??"]
+    assert lines[3].startswith("cautious ")
+    assert "±" in lines[3]
+    assert lines[4].startswith("OneTurnLate ")
+    assert any(line.startswith("the worst of ") for line in lines)
+    assert sum(line.startswith("decision ") for line in lines) <= 10
+    assert "without luck" not in done.out
+
+
+def test_the_same_document_with_any_number_of_workers(run: Run, folder: Path) -> None:
+    one = run("analyse", folder, *QUICK, "--json")
+    two = run("analyse", folder, *QUICK, "--json", "--workers", "2")
+    assert (two.status, two.err) == (0, "")
+    assert one.out == two.out
+    data = json.loads(one.out)
+    assert (data["policy"], data["precision"], data["rollouts"]) == ("steady-1", None, 4)
+    assert [Path(game["record"]).name for game in data["games"]] == [
+        "game-0001.json",
+        "game-0002.json",
+    ]
+    assert run("analyse", folder, *QUICK, "--json", "--seed", "b").out != one.out
+
+
+def test_a_page(run: Run, folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = run("analyse", folder, *QUICK, "--html", page)
+    assert done.status == 0
+    text = page.read_text()
+    assert text.count('"policy":"steady-1"') == 2
+    again = run("analyse", folder, *QUICK, "--html", page)
+    assert (again.status, again.out) == (2, "")
+    assert "exists" in one_line(again.err)
+
+
+def test_bad_input_is_one_line(run: Run, tmp_path: Path, game: Path) -> None:
+    (tmp_path / "text").write_text("no record")
+    (tmp_path / "empty").mkdir()
+    altered = replace(record_of(played(players=2)), points=(99, 0))
+    (tmp_path / "altered.json").write_text(altered.to_json())
+    for arguments, reason in (
+        ((tmp_path / "missing",), "cannot be read"),
+        ((tmp_path / "text",), "not JSON"),
+        ((tmp_path / "empty",), "there are no records"),
+        ((tmp_path / "altered.json",), "result.scores"),
+        ((game, "--seat", "E"), "has seats A to B"),
+        ((game, "--rollouts", "4", "--precision", "0.1"), "exclude each other"),
+        ((game, "--precision", "0"), "--precision"),
+        ((game, "--workers", "0"), "--workers"),
+        ((), "RECORD"),
+    ):
+        done = run("analyse", *arguments)
+        assert (done.status, done.out) == (2, ""), arguments
+        assert reason in one_line(done.err)
+
+
+def test_names_of_bots_cannot_write_to_the_terminal(run: Run, tmp_path: Path) -> None:
+    record = record_of(played(players=2))
+    seats = tuple(seat._replace(name="\x1b[2Jbad") for seat in record.seats)
+    path = tmp_path / "bad.json"
+    path.write_text(replace(record, seats=seats).to_json())
+    assert "\x1b" not in run("analyse", path, *QUICK, "--all", "--luck").out
+    assert "\x1b" not in run("analyse", path, path, *QUICK, "--all").out

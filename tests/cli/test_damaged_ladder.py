@@ -1,0 +1,155 @@
+"""A damaged ladder: whatever stands in a column, a command says one line and shows no traceback."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from deepsea_cli.ladder import options
+from deepsea_ladder.model import SeatLog
+from deepsea_ladder.store import Store, schema
+from helpers import ladder
+from helpers.commands import Run, one_line
+
+JUNK = (b"\xff\xfe\x00junk", "junk", -1, 2**62, "CAST(x'ff41' AS TEXT)", "[" * 100_000)
+COMMANDS = (
+    ("refold", "--records"),
+    ("standings", "--all"),
+    ("status",),
+    ("games", "--bot", "ben"),
+    ("export",),
+    ("bot", "ben"),
+    ("log", "s1-2"),
+)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ladder with three games, one of them with a crash and one played after a void."""
+    path = tmp_path_factory.mktemp("sound") / "ladder.db"
+    with Store.create(path) as store:
+        season = ladder.stocked(store, seats=(2, 4))
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
+        store.jobs.fail(ladder.claim(store, season), "the host was busy", 1)
+        ladder.play_all(store, season, {"s1-2": ["ben"]})
+        store.logs.add(2, [SeatLog(1, "an error", "some output")])
+    return path
+
+
+COLUMNS = [
+    pytest.param(table.name, column.name, id=f"{table.name}.{column.name}")
+    for table in schema.metadata.sorted_tables
+    for column in table.columns
+]
+"""Every column of the schema."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(JUNK)))
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_no_value_in_any_column_gives_a_traceback(
+    asked: Callable[..., None], table: str, column: str, number: int
+) -> None:
+    # Each column meets each value, and over all columns each command each value.
+    at = zlib.crc32(f"{table}.{column}".encode()) + number
+    asked(table, column, JUNK[number], [COMMANDS[at % len(COMMANDS)]])
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_no_command_gives_a_traceback(asked: Callable[..., None], table: str, column: str) -> None:
+    for junk in JUNK:
+        asked(table, column, junk, COMMANDS)
+
+
+@pytest.fixture
+def asked(
+    run: Run, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Put a value into a column, and run commands, which must answer in a line."""
+    place = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(place))
+
+    def ask(table: str, column: str, junk: object, commands: Sequence[tuple[str, ...]]) -> None:
+        if not damaged(sound, place, table, column, junk):
+            return
+        for command in commands:
+            done = run("ladder", *command)
+            assert done.status in (0, 1, 2), (junk, command)
+            if done.err:
+                assert one_line(done.err).isprintable()
+
+    return ask
+
+
+def damaged(sound: Path, place: Path, table: str, column: str, junk: object) -> bool:
+    """Put something into the newest row of a column; whether the database took it."""
+    shutil.copy(sound, place)
+    is_sql = isinstance(junk, str) and junk.startswith("CAST")
+    value, values = (junk, ()) if is_sql else ("?", (junk,))
+    with closing(sqlite3.connect(place)) as connection:
+        try:
+            connection.execute(
+                f"UPDATE {table} SET {column} = {value} "
+                f"WHERE rowid = (SELECT max(rowid) FROM {table})",
+                values,
+            )
+        except sqlite3.IntegrityError:
+            return False
+        connection.commit()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "junk", "words"),
+    [
+        ("games", "record", b"\xff\xfe", "table games, row 3: record is X'FFFE'"),
+        ("games", "record", "CAST(x'ff41' AS TEXT)", "has text that is not UTF-8"),
+        ("games", "record", "[" * 100_000, "game s1-3: the record is wrong: not JSON"),
+        ("games", "record", "1" * 5000, "game s1-3: the record is wrong: not JSON"),
+        ("games", "played_at", 2**62, "table games, row 3: played_at is 4611686018427387904"),
+        ("games", "seq", 7, "what it refers to is gone"),
+        ("game_seats", "mu", "x", "table game_seats: mu is 'x', no number"),
+        ("game_seats", "version_id", 1, "another version sat there"),
+        ("bots", "state", "asleep", "table bots: state is 'asleep'"),
+        ("bots", "version", 9, "bot 'dan': its version 9 is not there"),
+        ("seasons", "seed", "beef", "season 's1': its name, seed or head is another one"),
+        ("seasons", "settings", "{}", "season 's1': a season's name must"),
+        ("ratings", "wins", 40, "wins is 40, the games give"),
+    ],
+)
+def test_damage_is_named_by_refold(
+    run: Run,
+    sound: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    column: str,
+    junk: object,
+    words: str,
+) -> None:
+    place = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(place))
+    assert damaged(sound, place, table, column, junk)
+    done = run("ladder", "refold", "--records")
+    assert done.status == 1
+    assert words in done.out + done.err
+    # A backup looks at everything but into the records.
+    unseen = "not JSON" in words or "not UTF-8" in words
+    assert run("ladder", "backup", tmp_path / "backup.db").status == (0 if unseen else 1)
+    assert (tmp_path / "backup.db").exists() == unseen
+
+
+def test_a_limit_that_no_database_can_take_is_refused(
+    run: Run, sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(options.VARIABLE, str(sound))
+    done = run("ladder", "games", "--limit", "99999999999999999999")
+    assert done.status == 2
+    assert "--limit" in one_line(done.err)

@@ -1,0 +1,116 @@
+"""One rule for names: what looks odd or like another name is refused wherever a name is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import String
+
+from deepsea_bundle import names
+from deepsea_cli.ladder import options
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store, schema
+from helpers import ladder
+from helpers.commands import Run, one_line
+
+PROGRAM = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    pass\nrun(Mine)\n"
+
+ODD = {
+    "nothing": "",
+    "space": " ",
+    "spaces inside": "my bot",
+    "invisible letter": "\u115fbot",
+    "another one": "bot\u1160",
+    "a third": "b\u3164ot",
+    "zero width": "bo\u200bt",
+    "soft hyphen": "bo\u00adt",
+    "right to left": "\u202etob",
+    "Cyrillic": "gr\u0435edy",
+    "Greek": "gre\u0435\u03bfdy",
+    "wide": "ｂｏｔ",
+    "ligature": "ﬁn",
+    "accent": "bo\u0301t",
+    "Turkish": "B\u0130N",
+    "kelvin": "\u212aing",
+    "21 letters that fold to 42": "ß" * 21,
+    "40 letters that fold to 80": "ß" * 40,
+    "digits of another script": "bot\u0661",
+    "new line": "bot\n",
+    "escape": "\x1b[2Jbot",
+    "not UTF-8": "bot\udcff",
+    "too long": "x" * 41,
+    "path": "../bot",
+    "hidden": ".bot",
+    "option": "-bot",
+    "a page's": "<b>bot",
+    "a query's": "bot' OR '1'='1",
+    "emoji": "🤖",
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ladder with a season."""
+    path = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(path))
+    with Store.create(path) as store:
+        store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)
+    return path
+
+
+@pytest.mark.parametrize("name", ODD.values(), ids=ODD)
+def test_an_odd_name_is_refused_in_one_line(
+    run: Run, place: Path, tmp_path: Path, name: str
+) -> None:
+    bot = tmp_path / "folder"
+    bot.mkdir()
+    (bot / "bot.py").write_text(PROGRAM)
+    manifest = 'command = ["python3", "bot.py"]\n'
+    (bot / "bot.toml").write_text(manifest)
+    attempts: list[tuple[object, ...]] = [
+        ("ladder", "submit", bot, f"--name={name}", "--author", "me"),
+        ("ladder", "submit", bot, f"--author={name}"),
+        ("ladder", "season", "--trusted", "--", name),
+        ("ladder", "tournament", "--", "round-robin", name),
+        ("ladder", "init", "--store", tmp_path / "other.db", f"--season={name}"),
+    ]
+    for attempt in attempts:
+        done = run(*attempt)
+        assert (done.status, done.out) == (2, ""), attempt
+        assert one_line(done.err).isprintable()
+    if name.isprintable() and "\\" not in name:
+        (bot / "bot.toml").write_text(f'name = "{name}"\n{manifest}', encoding="utf-8")
+        attempts = [
+            ("match", bot, "random", "--games", 1),
+            ("check", bot),
+            ("ladder", "submit", bot, "--author", "me"),
+        ]
+        for attempt in attempts:
+            done = run(*attempt)
+            assert (done.status, done.out) == (2, ""), attempt
+            assert "name" in one_line(done.err)
+    with Store.open(place) as store:
+        assert store.bots.all() == []
+        assert [season.name for season in store.seasons.all()] == ["s1"]
+
+
+def test_the_longest_names_fit_every_store(store: Store) -> None:
+    longest = "Z" * names.LONGEST
+    season = store.seasons.open(ladder.a_season("z" * 32, seats=(2,)), ladder.SEED)
+    versions = [
+        ladder.submit(store, name, author=longest).id for name in (longest, longest[:-1] + "y")
+    ]
+    store.jobs.add(season, [[versions]])
+    job = ladder.claim(store, season, "owner")
+    assert store.games.report(job, ladder.play(job)).seq == 1
+    assert store.bots.get(longest.lower()).author == longest
+
+
+def test_a_key_of_a_name_is_no_longer_than_the_name() -> None:
+    columns = (schema.authors.c.name_key, schema.bots.c.name_key, schema.seasons.c.name)
+    for column in columns:
+        assert isinstance(column.type, String)
+        assert (column.type.length or 0) >= names.LONGEST
+    for name in ("A", "Z" * names.LONGEST, "a.B_c-9"):
+        assert len(names.key(names.checked("it", name))) == len(name)

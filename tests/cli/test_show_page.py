@@ -1,0 +1,125 @@
+"""`show --html`, `--browser` and `--svg`: files to watch games in."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from helpers.commands import Run, faulty, one_line, played, record_of, start, written
+
+
+def test_a_game_becomes_a_page(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "game.html"
+    done = run("show", written(tmp_path, faulty()), "--html", page)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    text = page.read_text()
+    assert text.count('class="ds-game"') == 1
+    assert "deepsea-referee verify game-0001.json" in text
+
+
+def test_a_folder_becomes_a_page_with_its_first_games(run: Run, tmp_path: Path) -> None:
+    text = written(tmp_path, played(players=2)).read_text()
+    for number in range(2, 44):
+        (tmp_path / f"game-{number:04}.json").write_text(text)
+    page = tmp_path / "games.html"
+    done = run("show", tmp_path, "--html", page)
+    assert done.status == 0
+    assert "the first 40 of 43 games" in one_line(done.out)
+    assert page.read_text().count('class="ds-game"') == 40
+    assert "the first 40 of 43 games" in page.read_text()
+
+
+def test_one_position_becomes_a_picture(run: Run, tmp_path: Path) -> None:
+    record, picture = written(tmp_path, played()), tmp_path / "turn.svg"
+    done = run("show", record, "--at", 5, "--svg", picture)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    position = run("show", record, "--at", 5).out.splitlines()[-1]
+    assert f"<desc>{position}</desc>" in picture.read_text()
+    done = run("show", record, "--at", 999, "--svg", tmp_path / "other.svg")
+    assert done.status == 2
+    assert "turns, not 999" in one_line(done.err)
+    assert not (tmp_path / "other.svg").exists()
+
+
+def test_the_picture_in_the_docs_is_the_one_that_is_drawn(run: Run, tmp_path: Path) -> None:
+    match = ("match", "greedy", "cautious", "random", "--seed", "demo", "--in-process", "--quiet")
+    assert run(*match, "--out", tmp_path / "demo").status == 0
+    record = tmp_path / "demo" / "game-0001.json"
+    run("show", record, "--at", 36, "--svg", tmp_path / "position.svg")
+    kept = Path(__file__).parents[2] / "docs" / "pictures" / "position.svg"
+    assert (tmp_path / "position.svg").read_text() == kept.read_text(), (
+        "make it anew: deepsea-referee show RECORD --at 36 --svg docs/pictures/position.svg"
+    )
+
+
+@pytest.mark.parametrize("options", [("--html",), ("--at", 1, "--svg")])
+def test_a_file_that_exists_is_left_as_it_is(
+    run: Run, tmp_path: Path, options: tuple[object, ...]
+) -> None:
+    record, target = written(tmp_path, played()), tmp_path / "mine"
+    target.write_text("precious")
+    done = run("show", record, *options, target)
+    assert (done.status, done.out) == (2, "")
+    assert "exists: name another file" in one_line(done.err)
+    assert target.read_text() == "precious"
+    done = run("show", record, *options, tmp_path / "nowhere" / "file")
+    assert done.status == 2
+    assert "cannot write to" in one_line(done.err)
+
+
+def test_a_damaged_record_makes_no_page(run: Run, tmp_path: Path) -> None:
+    data = json.loads(record_of(played()).to_json())
+    data["result"]["scores"][0] += 1
+    record = tmp_path / "game-0001.json"
+    for text in (json.dumps(data), "{}"):
+        record.write_text(text)
+        for source in (record, tmp_path):
+            done = run("show", source, "--html", tmp_path / "page.html")
+            assert (done.status, done.out) == (2, "")
+            assert one_line(done.err).count(str(record)) == 1
+    assert sorted(tmp_path.iterdir()) == [record]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--svg", "x.svg"), ("--html", "x.html", "--events"), ("--browser", "--at", "1")],
+)
+def test_options_that_do_not_go_together_cost_one_line(
+    run: Run, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    done = run("show", written(tmp_path, played()), *options)
+    assert (done.status, done.out) == (2, "")
+    one_line(done.err)
+
+
+def test_the_page_is_opened_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser, note = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {note}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    process = start("show", written(tmp_path, played()), "--browser")
+    assert process.communicate() == ("", "")
+    assert process.returncode == 0
+    page = Path(note.read_text().removeprefix("file://"))
+    assert 'class="ds-game"' in page.read_text()
+    assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
+
+
+def test_without_a_browser_the_page_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    process = start("show", written(tmp_path, played()), "--browser")
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    line = one_line(err)
+    assert "no browser" in line
+    page = Path(line.partition("file://")[2].split()[0])
+    assert 'class="ds-game"' in page.read_text()
