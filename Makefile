@@ -31,18 +31,29 @@ endef
 match: .venv-match/installed
 	.venv-match/bin/deepsea-referee match $(BOTS)
 
+# On all cores; then, one by one, those that measure times. With TESTS others are run. The status 5
+# says that there are none.
+TESTS ?= not slow and not release
+
 .PHONY: test
 test: .venv-dev/installed
-	$(DEV) pytest
+	$(DEV) pytest --numprocesses auto --dist worksteal -m "($(TESTS)) and not alone"
+	$(DEV) pytest -m "($(TESTS)) and alone" || [ $$? = 5 ]
 
 .PHONY: test-slow
-test-slow: .venv-dev/installed
-	$(DEV) pytest -m slow
+test-slow: TESTS = slow
+test-slow: test
 
 # A thousand games with honest and hostile bots; needs the sandbox (apt-get install bubblewrap).
 .PHONY: soak
 soak: .venv-dev/installed
 	PYTHONPATH=tests $(DEV) soak.soak --games 1000
+
+# What hostile bots once broke, tried again with and without control groups, quiet and busy; about a
+# quarter of an hour. Parts of it: TRIALS="--only H2 --without-groups --runs 1"
+.PHONY: hostile-trials
+hostile-trials: .venv-dev/installed
+	PYTHONPATH=tests:bench $(DEV) soak.hostile_trials $(TRIALS)
 
 # False timeouts while 16 processes keep the machine busy. Takes a quarter of an hour and more.
 .PHONY: host-load

@@ -10,6 +10,8 @@ from deepsea_sdk import Bot, View, run
 class AtOnce(Bot):
     """Chooses by chance, as fast as the SDK lets it."""
 
+    concurrent_games = True
+
     def __init__(self) -> None:
         self.random = Random(1).random
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import machine
 from calibration_model import Calibration, calibrate, fit
 from deepsea_ladder.rating.trueskill_fold import (
-    PACKAGE_DEFAULTS,
     Fold,
     GameOutcome,
     Rating,
@@ -27,6 +26,7 @@ from deepsea_ladder.rating.trueskill_fold import (
 )
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.random_stream import RandomStream
+from predictions import PACKAGE_DEFAULTS
 from variants import family, game
 
 SEATS = (2, 4, 6)
@@ -84,10 +84,8 @@ def coverage(parameters: RatingParameters, long: Sequence[GameOutcome], games_pe
 
 def _folded(parameters: RatingParameters, games: Sequence[GameOutcome]) -> dict[int, Rating]:
     fold = Fold(parameters)
-    fold.add_all(
-        GameOutcome(number, played.players, played.placements)
-        for number, played in enumerate(games, 1)
-    )
+    for number, played in enumerate(games, 1):
+        fold.add(GameOutcome(number, played.players, played.placements))
     return fold.ratings
 
 

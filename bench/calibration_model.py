@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from deepsea_ladder.rating.forecast import Odds, odds, placement_chances
+from deepsea_ladder.rating.forecast import Odds
 from deepsea_ladder.rating.trueskill_fold import (
     LOWEST_DRAW_PROBABILITY,
     Fold,
@@ -20,6 +20,7 @@ from deepsea_ladder.rating.trueskill_fold import (
     Rating,
     RatingParameters,
 )
+from predictions import odds, placement_chances
 
 Ladder = Sequence[GameOutcome]
 """The games of one field of bots, in their order."""
@@ -81,10 +82,10 @@ def calibrate(
         for chances, one, other in _pairs(parameters, game, ratings):
             pairs += 1
             loss -= math.log(max(_chance_of(chances, one, other), _LEAST))
-            draws_predicted += chances.draw
+            draws_predicted += chances.level
             draws_happened += one == other
             # Seen from the favourite, so that every pair counts once and is never cut in half.
-            share = chances.better + 0.5 * chances.draw
+            share = chances.better + 0.5 * chances.level
             points = 1.0 if one < other else 0.5 if one == other else 0.0
             if share < 0.5:
                 share, points = 1.0 - share, 1.0 - points
@@ -180,5 +181,5 @@ def _pairs(
 
 def _chance_of(chances: Odds, one: int, other: int) -> float:
     if one == other:
-        return chances.draw
+        return chances.level
     return chances.better if one < other else chances.worse

@@ -4,8 +4,14 @@
 
 While `hogs` busy processes hold the machine, a bot that needs 20 ms of CPU time for each decision
 plays at 100 ms without a bank: a timeout of its is a false one. Bots that sleep, spin, let threads
-of their own crowd the CPU or wake up without end play under the same load: each decision of theirs
-has to be a timeout, so that each game takes them three and is forfeited.
+of their own crowd the CPU, wake up without end or all at once play under the same load: decisions
+of theirs are timeouts, so that each game takes them three and is forfeited. (Beside many hogs the
+last two are denied CPUs indeed: not each of their decisions is a timeout.)
+
+Then honest bots play against one that burns: forty processes of it, each in a session of its own,
+compute all the time, and nobody is frozen. Every timeout and every void game there is a false one.
+
+The exit status is 1 if an honest bot had a fault or a void game, or a cheat two void games.
 """
 
 from __future__ import annotations
@@ -16,11 +22,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import machine
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, run_match
@@ -37,7 +44,7 @@ LONGEST_S = 3600
 """The alarm that ends a busy process if nobody else does."""
 BUSY = "import signal, sys; signal.alarm(int(sys.argv[1]))\nwhile True: pass"
 BOT = """
-import threading, time
+import contextlib, os, signal, threading, time
 from deepsea_sdk import Bot, run
 
 def work(seconds):
@@ -60,12 +67,44 @@ def wakers(seconds):
         threading.Thread(target=wake, args=(seconds,), daemon=True).start()
     time.sleep(seconds)
 
+def spurt(end):
+    with contextlib.suppress(OSError):  # the sandbox does not allow it any more
+        os.sched_setaffinity(0, {{0}})
+    while time.monotonic() < end:
+        time.sleep(0.25 - time.monotonic() % 0.25)
+        while time.monotonic() % 0.25 < 0.0085:
+            pass
+
+def in_phase(seconds):
+    end = time.monotonic() + seconds
+    threads = [threading.Thread(target=spurt, args=(end,), daemon=True) for _ in range(31)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+def child(seconds):
+    pid = os.fork()
+    if pid == 0:
+        work(seconds)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+def burn():
+    for _ in range(40):
+        if os.fork() == 0:
+            os.setsid()
+            signal.alarm({longest})
+            while True:
+                pass
+
 class Timed(Bot):
     def decide(self, view):
         {does}
         return view.legal[0]
 
 if __name__ == "__main__":
+    {first}
     run(Timed)
 """
 WORKER = "work(0.02)"
@@ -74,7 +113,19 @@ CHEATS = {
     "spinner": "work(0.4)",
     "inflater": "crowd(1)",
     "waker": "wakers(1)",
+    "in phase": "in_phase(2)",
 }
+# As `resolve` names them after their files.
+CHEATS_NAMED = {name.replace(" ", "-") for name in CHEATS}
+HONEST = {
+    "engine": ("child(0.02)", "pass"),
+    "thinker": ("work(0.08)", "pass"),
+    "starter": ("pass", "work(1)"),
+}
+"""They play against one that burns: what they do before each decision, and at the start."""
+GAMES_BESIDE_BURNERS = 3
+BURN_S = 600
+"""The alarm that ends a burner if nobody else does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +142,25 @@ class Row:
     slowest_us: int | None
 
 
+MOST_VOID = 1
+"""Void games of a cheat: the second time it is the cheat's timeout."""
+
+
+def broken(rows: Sequence[Row]) -> list[str]:
+    """What may not be, in words; none if all held."""
+    found = []
+    for row in rows:
+        if row.bot in CHEATS_NAMED:
+            if row.void > MOST_VOID:
+                found.append(f"{row.bot}: {row.void} void games")
+        elif row.timeouts or row.forfeits or row.void:
+            found.append(
+                f"{row.bot}: {row.timeouts} false timeouts, {row.forfeits} forfeits, "
+                f"{row.void} void games"
+            )
+    return found
+
+
 @contextmanager
 def busy_host(hogs: int) -> Iterator[None]:
     """Keep the machine busy with so many processes; each is ended by its own handle."""
@@ -105,18 +175,18 @@ def busy_host(hogs: int) -> Iterator[None]:
             process.wait()
 
 
-def bot(folder: Path, name: str, does: str) -> BotSpec:
-    """A bot that does something before each decision and then plays the default action."""
+def bot(folder: Path, name: str, does: str = "pass", first: str = "pass") -> BotSpec:
+    """A bot that does something first and before each decision; it plays the default action."""
     file = folder / f"{name}.py"
-    file.write_text(BOT.format(does=does), encoding="utf-8")
+    file.write_text(BOT.format(does=does, first=first, longest=BURN_S), encoding="utf-8")
     return resolve(str(file))
 
 
-def fares(spec: BotSpec, games: int) -> Row:
-    """Let a bot play against a sample."""
+def fares(spec: BotSpec, games: int, other: BotSpec | None = None) -> Row:
+    """Let a bot play against another one, or a sample."""
     settings = MatchSettings(
-        bots=[spec, resolve("greedy")],
-        hosting=Hosting(choose("auto"), start_limit_us=120_000_000),
+        bots=[spec, other or resolve("greedy")],
+        hosting=Hosting(choose("auto"), freeze=False),
         games=games,
         time_control=CONTROL,
         seed=seed_from_text("host load"),
@@ -140,19 +210,32 @@ def fares(spec: BotSpec, games: int) -> Row:
     )
 
 
-def measure(hogs: int, games: int, cheat_games: int = GAMES_OF_A_CHEAT) -> dict[str, object]:
+def measure(
+    hogs: int,
+    games: int,
+    cheat_games: int = GAMES_OF_A_CHEAT,
+    beside_burners: int = GAMES_BESIDE_BURNERS,
+) -> dict[str, object]:
     """Everything, as data."""
     with tempfile.TemporaryDirectory(prefix="host-load-") as name, busy_host(hogs):
         folder = Path(name)
         worker = fares(bot(folder, "worker", WORKER), games)
         cheats = [fares(bot(folder, cheat, does), cheat_games) for cheat, does in CHEATS.items()]
+        burner = bot(folder, "burner", first="burn()")
+        honest = [
+            fares(bot(folder, victim, does, first), beside_burners, burner)
+            for victim, (does, first) in HONEST.items()
+        ]
+    rows = (worker, *cheats, *honest)
     return {
+        "machine": machine.described(),
         "hogs": hogs,
         "cpus": os.cpu_count(),
         "clock": CONTROL.format(),
         "isolation": choose("auto").name,
         "false_timeout_rate": worker.timeouts / worker.decisions if worker.decisions else None,
-        "rows": [asdict(row) for row in (worker, *cheats)],
+        "broken": broken(rows),
+        "rows": [asdict(row) for row in rows],
     }
 
 
@@ -168,7 +251,10 @@ def table(figures: dict[str, object]) -> str:
         f"{figures['hogs']} busy processes on {figures['cpus']} CPUs, clock {figures['clock']}, "
         f"isolation {figures['isolation']}: false timeouts {figures['false_timeout_rate']}"
     )
-    return "\n".join([head, "", *lines])
+    wrong = figures["broken"]
+    assert isinstance(wrong, list)
+    verdict = f"broken: {'; '.join(wrong)}" if wrong else "held: no honest bot paid for the host"
+    return "\n".join([f"{figures['machine']}; {head}", "", *lines, "", verdict])
 
 
 def main() -> None:
@@ -177,12 +263,16 @@ def main() -> None:
     parser.add_argument("--hogs", type=int, default=16)
     parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--cheat-games", type=int, default=GAMES_OF_A_CHEAT)
+    parser.add_argument("--beside-burners", type=int, default=GAMES_BESIDE_BURNERS)
     parser.add_argument("--json", action="store_true", help="JSON alone, without the table")
     arguments = parser.parse_args()
-    figures = measure(arguments.hogs, arguments.games, arguments.cheat_games)
+    figures = measure(
+        arguments.hogs, arguments.games, arguments.cheat_games, arguments.beside_burners
+    )
     if not arguments.json:
         print(table(figures), file=sys.stderr)
     print(json.dumps(figures))
+    sys.exit(bool(figures["broken"]))
 
 
 if __name__ == "__main__":

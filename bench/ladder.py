@@ -1,8 +1,10 @@
 """Figures of the ladder's arithmetic. Run it with the packages installed:
 
     python bench/ladder.py refold     games per second that ratings are folded at
+    python bench/ladder.py batch      time to rate all games at once, and what their order matters
     python bench/ladder.py pairing    time to pair 10,000 bots
     python bench/ladder.py order      games until ten bots are in the right order
+    python bench/ladder.py starts     bots that workers start for each game
     python bench/ladder.py newcomer   games until a newcomer's place among many is known
     python bench/ladder.py settled    how often a settled order is right, and when it is settled
 
@@ -18,6 +20,9 @@ from functools import partial
 from itertools import combinations, islice
 
 import machine
+from deepsea_arena.running_bots import KEPT
+from deepsea_ladder.pairing_settings import PairingSettings
+from deepsea_ladder.rating.batch import batch_ratings
 from deepsea_ladder.rating.convergence import CONFIDENCE, TOLERANCE, level_difference
 from deepsea_ladder.rating.convergence import order as order_of
 from deepsea_ladder.rating.gaussian import quantile
@@ -28,7 +33,7 @@ from deepsea_ladder.rating.trueskill_fold import (
     RatingParameters,
     rate_by_package,
 )
-from deepsea_ladder.scheduling.pairing import Candidate, LineUp, PairingSettings, choose
+from deepsea_ladder.scheduling.pairing import Candidate, LineUp, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from variants import TEN, game
 
@@ -53,7 +58,9 @@ def refold() -> None:
 
 
 def _fold(games: Sequence[GameOutcome]) -> None:
-    Fold(PARAMETERS).add_all(games)
+    fold = Fold(PARAMETERS)
+    for played in games:
+        fold.add(played)
 
 
 def _fold_by_package(games: Sequence[GameOutcome]) -> None:
@@ -62,6 +69,31 @@ def _fold_by_package(games: Sequence[GameOutcome]) -> None:
         before = [ratings.get(player, PARAMETERS.newcomer) for player in played.players]
         after = rate_by_package(PARAMETERS, before, played.placements)
         ratings.update(zip(played.players, after, strict=True))
+
+
+def batch(bots: int = 20, games: int = 2000) -> None:
+    """How long a game takes in a batch, and how far the fold is off in two orders."""
+    print("| seats | ms a game | sweeps | the fold in another order: mu off, in sigma |")
+    print("|---|---|---|---|")
+    for seats in (2, 4, 6):
+        chance = RandomStream(b"batch", str(seats))
+        skills = [25.0 + PARAMETERS.sigma * _normal(chance) for _ in range(bots)]
+        played = []
+        for number in range(1, games + 1):
+            players = tuple(chance.shuffled(range(bots))[:seats])
+            played.append(_performed(skills, chance, number, players))
+        took = machine.seconds(partial(batch_ratings, PARAMETERS, played))
+        found = batch_ratings(PARAMETERS, played)
+        folds = []
+        for order_of_games in (played, chance.shuffled(played)):
+            fold = Fold(PARAMETERS)
+            for number, one in enumerate(order_of_games, 1):
+                fold.add(one._replace(sequence=number))
+            folds.append(fold.ratings)
+        off = [abs(folds[0][bot].mu - folds[1][bot].mu) / folds[0][bot].sigma for bot in folds[0]]
+        print(
+            f"| {seats} | {1e3 * took / games:.2f} | {found.sweeps} | {statistics.mean(off):.2f} |"
+        )
 
 
 def pairing() -> None:
@@ -220,6 +252,55 @@ def spearman(truth: Sequence[int], ranked: Sequence[int]) -> float:
     return 1.0 - 6.0 * square / (n * (n * n - 1))
 
 
+def starts(seats: int = 4, games: int = 2000, workers: int = 2) -> None:
+    """Starts of bots for each game, by what workers keep and how they get their games."""
+    print(f"{seats} seats, {workers} workers, {games:,} games, {KEPT} bots kept\n")
+    print("| bots | a rotation's bots kept | KEPT bots | and games of these first | 16 rotations |")
+    print("|---|---|---|---|---|")
+    for bots in (4, 10, 30, 60, 100, 300):
+        usual = 2 * max(1, bots // 50)
+        ways = ((seats, usual, 1), (KEPT, usual, 1), (KEPT, usual, 64), (KEPT, 16, 64))
+        cells = [f"{_starts(bots, seats, games, workers, *way):.2f}" for way in ways]
+        print(f"| {bots} | " + " | ".join(cells) + " |")
+
+
+def _starts(
+    bots: int, seats: int, games: int, workers: int, kept: int, ahead: int, choice: int
+) -> float:
+    """Starts for each game, where workers get jobs in turns, as from `Jobs.claim`.
+
+    ahead   rotations that are made at once
+    choice  waiting jobs among which that with most running bots comes first
+    """
+    source, fold = Paired(bots, seats), Fold(PARAMETERS)
+    waiting: list[tuple[int, int, tuple[int, ...]]] = []
+    running: list[dict[int, None]] = [{} for _ in range(workers)]
+    last: list[int | None] = [None] * workers
+    played, rotation, started = [0] * bots, 0, 0
+    for number in range(games):
+        if len(waiting) < workers:
+            for _ in range(ahead):
+                rotation += 1
+                line_up = source(fold, played, rotation, f"starts/{rotation}".encode())
+                seatings = enumerate(line_up.seatings())
+                waiting += [(shift, rotation, seating) for shift, seating in seatings]
+            waiting.sort()
+        worker = number % workers
+        there = running[worker]
+        own = [job for job in waiting if job[1] == last[worker]]
+        job = own[0] if own else max(waiting[:choice], key=lambda job: len(there.keys() & job[2]))
+        waiting.remove(job)
+        last[worker] = job[1]
+        for bot in job[2]:
+            started += bot not in there
+            there.pop(bot, None)
+            there[bot] = None
+            played[bot] += 1
+        for bot in list(there)[:-kept]:
+            del there[bot]
+    return started / games
+
+
 # Ladders of bots that perform as TrueSkill supposes, so that their skills are known
 
 
@@ -311,7 +392,10 @@ def _performed(
 def main() -> None:
     """Print one table, and what it was measured on."""
     parser = argparse.ArgumentParser(description="Figures of the ladder's arithmetic.")
-    benches = {bench.__name__: bench for bench in (refold, pairing, order, newcomer, settled)}
+    benches = {
+        bench.__name__: bench
+        for bench in (refold, batch, pairing, order, starts, newcomer, settled)
+    }
     parser.add_argument("bench", choices=benches)
     arguments = parser.parse_args()
     print(machine.described() + "\n")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from deepsea_referee.workers import run_match
+from deepsea_referee.shared_match import run_match
 from figures import Row, Scale, at_least, beside
 from real import Pace, settings
 

@@ -6,6 +6,7 @@ with a file name become that file; `sh` blocks are run line by line beside those
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -19,6 +20,9 @@ from typing import NamedTuple
 import pytest
 from google.protobuf import text_format
 
+from deepsea_ladder import chain
+from deepsea_ladder.export import export_lines
+from deepsea_ladder.store import Store
 from deepsea_referee.results.summary import VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.faults import FaultReport
@@ -28,6 +32,7 @@ from deepsea_rules.ruleset import OPTIONS, PRESETS, OptionValue
 from deepsea_rules.state import GameState
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2
+from helpers import ladder
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
@@ -103,13 +108,13 @@ def run_in_docs(line: str, cwd: Path) -> None:
     words = shlex.split(line, comments=True)
     match words:
         case ["make", target]:
-            (recipe,) = make_recipe(target)[-1:]
+            recipe = make_recipe(target)[-1]
             program = Path(recipe[0]).name
             if program == "deepsea-referee":
                 run([program, *recipe[1:]], cwd)
             else:
                 # The tests cannot run themselves: that they are found has to do.
-                assert recipe[1:] == ["-m", "pytest"]
+                assert recipe[1:3] == ["-m", "pytest"]
                 some = ROOT / "tests/test_packaging.py"
                 run([sys.executable, "-m", "pytest", "--collect-only", "-q", str(some)], ROOT)
         case ["pip", "install", *what]:
@@ -246,7 +251,7 @@ def test_worked_positions_name_every_preset_once() -> None:
 
 
 def test_the_page_on_chance_derives_the_same_chance() -> None:
-    (snippet,) = (block.text for block in blocks("docs/records.md", "python"))
+    (snippet,) = (block.text for block in blocks("docs/records.md", "python") if not block.file)
     names: dict[str, object] = {}
     exec(compile(snippet, "records.md", "exec"), names)
     deal, dice = names["deal"], names["dice"]
@@ -256,6 +261,57 @@ def test_the_page_on_chance_derives_the_same_chance() -> None:
         seed = randomness.game_seed(randomness.seed_from_text(text), 3)
         assert tuple(deal(seed)) == randomness.deal(seed)[1:]
         assert dice(seed, 2, 5, 7) == randomness.dice(seed, 2, 5, 7)
+
+
+def test_the_worked_example_of_the_chain_is_right() -> None:
+    page = section("docs/records.md", "The chain of a season")
+    (line,) = re.findall(r"^\{.*\}$", page, re.M)
+    commitment, told, head = re.findall(r"^([0-9a-f]{64})$", page, re.M)
+    assert chain.canonical(json.loads(line)) == line.encode()
+    assert commitment == randomness.commitment(randomness.seed_from_text("demo"))
+    assert told == hashlib.sha256(line.encode()).hexdigest()
+    assert head == chain.next_head(commitment, json.loads(line))
+
+
+def test_the_keys_of_an_export_are_those_of_the_page(export: Path) -> None:
+    page = section("docs/records.md", "The chain of a season")
+    keys = {key for row in table(page)[1:] for key in re.findall(r"`(\w+)`", row[0])}
+    opening, *lines = map(json.loads, export.read_text(encoding="utf-8").splitlines())
+    assert {key for line in lines for key in line} == keys
+    for key in opening:
+        assert f"`{key}`" in page
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """The export of a season with two games and a void attempt."""
+    with Store.create(tmp_path / "ladder.db") as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        store.jobs.fail(ladder.claim(store, season), "the host was busy: ü", 1)
+        ladder.play_all(store, season)
+        path = tmp_path / "export.jsonl"
+        path.write_text("".join(export_lines(store, season)), encoding="utf-8")
+    return path
+
+
+def test_the_verifier_of_the_page_follows_a_real_export(export: Path, tmp_path: Path) -> None:
+    (verifier,) = (block for block in blocks("docs/records.md", "python") if block.file)
+    program = tmp_path / "follow_chain.py"
+    program.write_text(verifier.text, encoding="utf-8")
+
+    def status(commitment: str, head: str) -> int:
+        words = [sys.executable, "-I", str(program), str(export), commitment, head]
+        return subprocess.run(words, check=False).returncode
+
+    lines = export.read_text(encoding="utf-8").splitlines(keepends=True)
+    first, *_, last = (json.loads(line)["head"] for line in lines)
+    assert status(first, last) == status(first, first) == 0
+    assert status(first, "00" * 32) == 1
+    export.write_text("".join(line.replace("busy", "idle") for line in lines), encoding="utf-8")
+    assert (status(first, last), status(first, first)) == (1, 0)
+    export.write_text("".join(lines[:1] + lines[2:]), encoding="utf-8")
+    assert status(first, last) == 1
 
 
 def test_the_page_on_results_names_what_is_there(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What is shipped: which package may import what, what the wheels hold, and that they play.
 
-The slow tests build both wheels and install each into an environment of its own.
+The slow tests build both wheels and install one after the other into an environment.
 """
 
 from __future__ import annotations
@@ -41,9 +41,13 @@ ARROWS = {
         # Behind the extra `cluster`.
         "distributed",
     },
+    "deepsea_web": {
+        *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
+        *("deepsea_arena", "jinja2", "starlette", "uvicorn"),
+    },
     "deepsea_cli": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
-        *("deepsea_arena", "click", "rich"),
+        *("deepsea_arena", "deepsea_web", "click", "rich"),
     },
 }
 
@@ -114,11 +118,17 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def environment(folder: Path, wheel: Path) -> Path:
-    """A fresh environment with one wheel; the folder of its programs."""
-    venv.create(folder, with_pip=True, symlinks=True)
-    run(folder / "bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs of an environment without any package."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, symlinks=True)
     return folder / "bin"
+
+
+def pip(programs: Path, *words: str | Path) -> None:
+    """Run this interpreter's pip on an environment: one of its own takes seconds to install."""
+    run(sys.executable, "-m", "pip", "--python", programs / "python", *words, cwd=programs)
 
 
 @pytest.fixture(scope="module")
@@ -150,33 +160,42 @@ def test_wheels_use_no_names_but_their_own(wheels: tuple[Path, Path]) -> None:
         *("deepsea_rules", "deepsea_bundle", "deepsea_sdk")
     }
     assert slim.items() < whole.items()
+    # What pages are made of is data, which a wheel holds only if it is told so.
+    web = PACKAGES["deepsea_web"].parent
+    data = {".css", ".html", ".js", ".svg"}
+    files = {path for path in PACKAGES["deepsea_web"].rglob("*") if path.suffix in data}
+    assert {path.suffix for path in files} == data
+    assert {path.relative_to(web).as_posix() for path in files} <= whole.keys()
 
 
 @pytest.mark.slow
-def test_the_wheel_plays_until_the_slim_one_joins_it(
-    wheels: tuple[Path, Path], tmp_path: Path
+def test_the_slim_wheel_is_enough_for_a_bot_and_the_whole_one_for_a_match(
+    wheels: tuple[Path, Path], programs: Path, tmp_path: Path
 ) -> None:
+    """One after the other in one environment, since what both need takes long to install."""
     whole, slim = wheels
-    programs = environment(tmp_path / "venv", whole)
-    play = (programs / "deepsea-referee", "match", "greedy", "cautious", "random")
-    assert "greedy" in run(*play, cwd=tmp_path).stdout
+    python = programs / "python"
+    pip(programs, "install", "--quiet", "--no-compile", slim)
+    pip(programs, "check")
+    seek = "import importlib.util as i; print(*map(i.find_spec, ('deepsea_referee', 'click')))"
+    assert run(python, "-c", seek, cwd=tmp_path).stdout == "None None\n"
+    bot = tmp_path / "bot.py"
+    bot.write_text("from deepsea_sdk import Bot, run\nrun(Bot)\n", encoding="utf-8")
+    alone = subprocess.run((python, bot), cwd=tmp_path, capture_output=True, text=True, check=False)
+    # Nobody has told it where the referee is, and it says so.
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert len(alone.stderr.splitlines()) == 1
 
-    run(programs / "python", "-m", "pip", "install", "--quiet", "--no-deps", slim, cwd=tmp_path)
+    pip(programs, "uninstall", "--quiet", "--yes", "deepsea-sdk")
+    pip(programs, "install", "--quiet", "--no-compile", whole)
+    pip(programs, "check")
+    referee = programs / "deepsea-referee"
+    play = (referee, "match", "greedy", "cautious", "random", "--games", "6")
+    assert "greedy" in run(*play, "--out", "match", cwd=tmp_path).stdout
+    run(referee, "verify", *(tmp_path / "match").glob("game-*.json"), cwd=tmp_path)
+
+    pip(programs, "install", "--quiet", "--no-deps", slim)
     refused = subprocess.run(play, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert len(refused.stderr.splitlines()) == 1
     assert "deepsea-sdk" in refused.stderr
-
-
-@pytest.mark.slow
-def test_the_slim_wheel_is_enough_for_a_bot(wheels: tuple[Path, Path], tmp_path: Path) -> None:
-    programs = environment(tmp_path / "venv", wheels[1])
-    run(programs / "python", "-m", "pip", "check", cwd=tmp_path)
-    bot = tmp_path / "bot.py"
-    bot.write_text("from deepsea_sdk import Bot, run\nrun(Bot)\n", encoding="utf-8")
-    alone = subprocess.run(
-        (programs / "python", bot), cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    # Nobody has told it where the referee is, and it says so.
-    assert (alone.returncode, alone.stdout) == (2, "")
-    assert len(alone.stderr.splitlines()) == 1

@@ -19,7 +19,8 @@ PRODUCT = r"^(sdk|ladder|referee|arena|cli|sample_bots)/.*\.py$"
 TEXT = r"\.(py|md|proto|toml)$|^Makefile$|^\.ci/"
 LADDER = r"^(ladder|arena|cli/deepsea_cli/ladder)/.*\.py$"
 SHOWN = r"^(sdk|ladder|referee|arena|cli|sample_bots)/.*\.(py|md)$|^docs/|^[A-Z]+\.md$|^Makefile$"
-GENERATED = re.compile(r"/_pb/|^tests/test_words\.py$|^docs/api/")
+NOT_OURS = re.compile(r"/_pb/|^tests/test_words\.py$|^docs/api/|\.png$")
+"""Generated files, this one, and pictures."""
 
 
 class Former(NamedTuple):
@@ -61,7 +62,7 @@ def files() -> list[str]:
     listed = subprocess.run(
         ("git", "ls-files"), cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    return [path for path in listed if not GENERATED.search(path) and (ROOT / path).is_file()]
+    return [path for path in listed if not NOT_OURS.search(path) and (ROOT / path).is_file()]
 
 
 @pytest.mark.parametrize("former", FORMER, ids=lambda former: former.pattern)
