@@ -8,6 +8,7 @@ mentioned here raises TypeError.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
@@ -71,6 +72,11 @@ def to_object(value: object) -> dict[str, Json]:
     if not isinstance(document, dict):
         raise TypeError(f"{type(value).__name__} is no JSON object")
     return document
+
+
+def json_text(value: object) -> str:
+    """A dataclass as one JSON document: a line."""
+    return json.dumps(to_json(value)) + "\n"
 
 
 def _time(value: datetime) -> str:

@@ -22,6 +22,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from deepsea_arena.wire.csv import csv_lines
+from deepsea_arena.wire.json import json_text
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
@@ -33,7 +34,7 @@ from deepsea_web.site.access import Access, Gate
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.cache import Cache, Rendered
 from deepsea_web.site.errors import Refusal, refusal
-from deepsea_web.site.formats import KINDS, json_text
+from deepsea_web.site.formats import KINDS
 from deepsea_web.site.look import Look
 from deepsea_web.site.page import LONGEST, Page, Query
 from deepsea_web.site.static import static_files

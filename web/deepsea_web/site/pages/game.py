@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from deepsea_arena.frames import Viewer, frames
 from deepsea_arena.game_reports import GameReport, game_report
-from deepsea_arena.wire.json import to_object
+from deepsea_arena.wire.json import json_text, to_object
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
@@ -25,7 +25,7 @@ from deepsea_rules.record import GameRecord
 from deepsea_web.game_page import PageGame
 from deepsea_web.site.app import Site, same, sent
 from deepsea_web.site.cache import Rendered
-from deepsea_web.site.formats import KINDS, json_text
+from deepsea_web.site.formats import KINDS
 from deepsea_web.site.page import Page, Query
 from deepsea_web.site.words import name, result
 

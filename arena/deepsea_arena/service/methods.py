@@ -1,0 +1,12 @@
+"""The table of methods: what can be called, and who may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from deepsea_arena.service.reads import READS
+from deepsea_arena.service.table import Method
+
+METHODS: Final[Mapping[str, Method]] = {method.name: method for method in (*READS,)}
+"""By the name of the call in deepsea.ladder.v1.LadderService."""

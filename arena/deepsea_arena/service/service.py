@@ -1,0 +1,75 @@
+"""The service: what can be asked of a ladder, with every check of who may.
+
+Invariants: nothing can be called that is not in the table of methods, and nobody may who does not
+have the role and the scope that stand there; gRPC, the HTTP API, pages and commands call
+`LadderService.call` and check nothing by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deepsea_arena.service.caller import Caller
+from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
+from deepsea_arena.service.table import Method
+from deepsea_ladder.accounts import Role
+from deepsea_ladder.store import Store
+
+
+class LadderService:
+    """What can be asked of a ladder. Threads may share one.
+
+    store    may be written
+    public   the same ladder as strangers may see it: read only, without what is under embargo
+    methods  what can be called, by name
+    entropy  32 unpredictable bytes at each call
+    private  whether visitors may read nothing
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        public: Store,
+        methods: Mapping[str, Method],
+        *,
+        entropy: Callable[[], bytes],
+        private: bool = False,
+    ) -> None:
+        self.store = store
+        self.public = public
+        self.methods = methods
+        self.entropy = entropy
+        self.private = private
+
+    def call(self, caller: Caller, name: str, /, **fields: object) -> Any:
+        """The response of a method: a dataclass, or an iterator of them, as its `flow` says.
+
+        Raises ServiceError for everything that is refused. Errors of an iterator's later steps are
+        turned into one by `refusal_of`.
+        """
+        method = self.allowed(caller, name)
+        try:
+            return method.handler(self, caller, **fields)
+        except Exception as error:
+            refused = refusal_of(error)
+            if refused is error:
+                raise
+            raise refused from error
+
+    def allowed(self, caller: Caller, name: str) -> Method:
+        """The method of that name. Raises ServiceError if the caller may not call it."""
+        method = self.methods.get(name)
+        if method is None:
+            raise ServiceError(Kind.NOT_FOUND, "there is no such method")
+        least = Role.AUTHOR if self.private and not method.always else method.role
+        role = max(least, method.role)
+        if caller.may(role, method.scope):
+            return method
+        if caller.role is Role.VISITOR:
+            raise ServiceError(
+                Kind.UNAUTHENTICATED, "this needs a token: deepsea-referee ladder login"
+            )
+        if caller.role < role:
+            raise ServiceError(Kind.DENIED, f"this needs the role {role.word}")
+        raise ServiceError(Kind.DENIED, f"this needs a token with the scope {method.scope}")
