@@ -21,10 +21,11 @@ from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot
 from deepsea_sdk.rollout import roll_out
 from deepsea_sdk.table import play
-from figures import Row, Scale, beside, rate
+from figures import Row, Scale, beside, median, rate
 from machine import seconds
 
 DECISIONS: Final = 100_000
+WITH_FEATURES: Final = 40_000
 TURNS: Final = 200_000
 SEATS: Final = 3
 GAMES: Final[dict[Scale, int]] = {"tiny": 2, "full": 1500}
@@ -42,6 +43,7 @@ def measure(scale: Scale) -> list[Row]:
     games = OTHERS[scale]
     return [
         _tables(GAMES[scale]),
+        _features(GAMES[scale]),
         _roll_outs(ROLL_OUTS[scale]),
         *(_other(f"OpenSpiel, {name}", partial(_spiel, name), games) for name in SPIEL),
         *(_other(f"PettingZoo, {name}", partial(_zoo, name), games) for name in ZOO),
@@ -57,6 +59,32 @@ def _tables(games: int) -> Row:
     return rate(
         "tables in this process: decisions on one core", decisions / seconds(work), DECISIONS
     )
+
+
+def _features(games: int) -> Row:
+    what = "tables in this process: decisions with features, on one core"
+    try:
+        features = import_module("deepsea_sdk.features").features
+    except ImportError:
+        return beside(what, "not measured: numpy is not installed")
+
+    class Learner(AtOnce):
+        """Makes what a network would be asked with."""
+
+        def decide(self, view: View) -> str:
+            features(view)
+            return super().decide(view)
+
+    # New games each time: what is kept of the last ones must not help.
+    numbers = count()
+    decisions = []
+
+    def work() -> None:
+        seeds = [f"bench {next(numbers)}" for _ in range(games)]
+        decisions.append(sum(len(play([Learner] * SEATS, seed=seed).decisions) for seed in seeds))
+
+    taken = seconds(work)
+    return rate(what, median(decisions) / taken, WITH_FEATURES)
 
 
 class _Watcher(AtOnce):

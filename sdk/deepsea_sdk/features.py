@@ -2,18 +2,23 @@
 
 Invariants: the features come from the seat's view and nothing else; none is scaled; their number is
 the same in every position. docs/pettingzoo.md lists them.
+
+The array is joined from bytes; those of units, cargos and banks are made once and kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from struct import Struct
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsea_rules.constants import MAX_PLAYERS
-from deepsea_rules.units import CHIPS, LEVELS, count_levels
-from deepsea_rules.view import Diver, View
+from deepsea_rules.constants import HOME, MAX_PLAYERS
+from deepsea_rules.units import CHIPS, LEVEL_OF, LEVELS, Unit, count_levels, values_of_level
+from deepsea_rules.view import View
 
 __all__ = ["LENGTH", "Features", "features"]
 
@@ -29,42 +34,95 @@ LARGEST: Final = 500.0
 Features = NDArray[np.float32]
 """An array of `LENGTH` numbers."""
 
+_KEPT: Final = 4096
+"""Bytes of each kind that are kept: those of some games, 4 MB at most."""
+_HEAD: Final = Struct(f"{HEAD}f").pack
+_SPACE: Final = Struct(f"{PER_SPACE}f")
+_COUNTS: Final = Struct("4f").pack
+_WAY: Final = Struct("5f").pack
+_LOAD: Final = Struct("5f").pack
+_POINTS: Final = Struct("f").pack
+_DIVER_BYTES: Final = Struct(f"{PER_DIVER}f").size
+_VALUES: Final = (0, *(sum(values_of_level(level)) for level in LEVELS))
+_CHIPS: Final = (0, *(len(values_of_level(level)) for level in LEVELS))
+
 
 def features(view: View) -> Features:
     """A seat's view as numbers, its own diver first."""
-    own = view.me.seat
-    row: list[float] = [
-        view.dive,
-        view.air,
-        view.players,
-        view.quiet,
-        own,
-        view.to_move == own,
-        *(view.kind == kind for kind in ("declare", "search")),
-        # The mean value of an unknown chip of each level.
-        *(sum(unseen) / len(unseen) if (unseen := view.unseen(n)) else 0.0 for n in LEVELS),
+    own = view.seat
+    if own is None:
+        raise ValueError("a watcher's view has no diver of its own")
+    players = view.players
+    known = view.known
+    kind = view.kind
+    parts = [
+        _HEAD(
+            view.dive,
+            view.air,
+            players,
+            view.quiet,
+            own,
+            view.to_move == own,
+            kind == "declare",
+            kind == "search",
+            *_unknown_means(known),
+        ),
+        _trail(view.trail, view.laid),
     ]
-    for space in range(1, SPACES + 1):
-        if space < len(view.trail):
-            unit = view.trail[space]
-            row += [1.0, unit in view.laid, *count_levels(unit)]
-        else:
-            row += [0.0] * PER_SPACE
-    for diver in (view.me, *view.others):
-        row += _diver(view, diver)
-    row += [0.0] * (LENGTH - len(row))
-    return np.array(row, np.float32)
+    for seat in (*range(own, players), *range(own)):
+        bank = view.bank[seat]
+        parts += (
+            _way(view.place[seat], view.homeward[seat], view.barred[seat]),
+            _cargo(view.cargo[seat]),
+            _bank(bank),
+            _POINTS(sum([known[chip] for chip in bank if chip in known])),
+        )
+    parts.append(bytes(_DIVER_BYTES * (MAX_PLAYERS - players)))
+    # Unlike that of bytes, the array of a bytearray can be written to.
+    return np.frombuffer(bytearray().join(parts), np.float32)
 
 
-def _diver(view: View, diver: Diver) -> list[float]:
-    return [
-        1.0,
-        diver.place,
-        diver.homeward,
-        diver.home,
-        diver.barred,
-        diver.load,
-        *count_levels(chip for unit in diver.cargo for chip in unit),
-        *count_levels(diver.bank),
-        sum(view.known.get(chip, 0) for chip in diver.bank),
-    ]
+def _unknown_means(known: Mapping[int, int]) -> list[float]:
+    """The mean value of an unknown chip of each level; 0 where none is unknown."""
+    values, chips = [*_VALUES], [*_CHIPS]
+    for chip, value in known.items():
+        level = LEVEL_OF[chip]
+        values[level] -= value
+        chips[level] -= 1
+    return [values[level] / chips[level] if chips[level] else 0.0 for level in LEVELS]
+
+
+@lru_cache(_KEPT)
+def _trail(trail: tuple[Unit, ...], laid: frozenset[Unit]) -> bytes:
+    """All spaces, from the submarine outward."""
+    if laid:
+        spaces = [_pile(unit) if unit in laid else _unit(unit) for unit in trail[1:]]
+    else:
+        spaces = [*map(_unit, trail[1:])]
+    return b"".join(spaces).ljust(SPACES * _SPACE.size, b"\0")
+
+
+@lru_cache(_KEPT)
+def _unit(unit: Unit) -> bytes:
+    """A space with a unit, or a blank, that nobody laid there as a pile."""
+    return _SPACE.pack(1, False, *count_levels(unit))
+
+
+@lru_cache(_KEPT)
+def _pile(unit: Unit) -> bytes:
+    return _SPACE.pack(1, True, *count_levels(unit))
+
+
+@lru_cache(_KEPT)
+def _way(place: int, homeward: bool, barred: bool) -> bytes:
+    return _WAY(1, max(place, 0), homeward, place == HOME, barred)
+
+
+@lru_cache(_KEPT)
+def _cargo(cargo: tuple[Unit, ...]) -> bytes:
+    return _LOAD(len(cargo), *count_levels([chip for unit in cargo for chip in unit]))
+
+
+@lru_cache(_KEPT)
+def _bank(bank: tuple[int, ...]) -> bytes:
+    return _COUNTS(*count_levels(bank))

@@ -83,6 +83,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
             for agent in self.possible_agents
         }
         self.action_spaces = {agent: spaces.Discrete(ACTIONS) for agent in self.possible_agents}
+        self._legal: dict[int, str] = {}
         self._begin(seed)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
@@ -115,7 +116,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         view = self.game.view(self.possible_agents.index(agent))
         mask = np.zeros(ACTIONS, np.int8)
         if agent == self.agent_selection and not self.terminations.get(agent, True):
-            mask[list(numbered(view))] = 1
+            mask[list(self._legal)] = 1
         return {"observation": features(view), "action_mask": mask}
 
     def step(self, action: int | None) -> None:
@@ -125,9 +126,8 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
             return
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
-        legal = numbered(self.game.view(self.possible_agents.index(agent)))
         number = -1 if action is None else int(action)
-        self.game.decide(legal.get(number, f"action {number}"))
+        self.game.decide(self._legal.get(number, f"action {number}"))
         self._select()
         self._accumulate_rewards()
 
@@ -136,7 +136,9 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         question = self.game.pending()
         if question is not None:
             self.agent_selection = self.possible_agents[question.seat]
+            self._legal = numbered(self.game.view(question.seat))
             return
+        self._legal = {}
         result = self.game.result()
         for agent, score, points in zip(
             self.agents, placement_scores(result.placements), result.points, strict=True

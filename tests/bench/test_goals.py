@@ -7,11 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 BENCH = Path(__file__).parents[2] / "bench"
+FEATURES = ["tables in this process: decisions with features, on one core"]
 TOPICS = {
     "one-game": ["one game at a time: a decision, against a bare ping-pong"],
     "many-games": [
@@ -20,6 +22,7 @@ TOPICS = {
     ],
     "tables": [
         "tables in this process: decisions on one core",
+        *FEATURES,
         "roll-outs from view.sample: turns on one core",
     ],
     "cold-start": [
@@ -34,6 +37,8 @@ TOPICS = {
 }
 """Their rows that have a goal."""
 QUICK = ("one-game", "tables")
+if find_spec("numpy") is None:
+    TOPICS["tables"].remove(*FEATURES)
 
 
 def goals(*words: str) -> subprocess.CompletedProcess[str]:
