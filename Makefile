@@ -83,7 +83,7 @@ format: .venv-dev/installed
 	$(DEV) ruff check --fix
 	$(DEV) ruff format
 
-# Generate sdk/deepsea_sdk/_pb from proto/.
+# Generate the _pb folders from proto/.
 .PHONY: proto
 proto: .venv-dev/installed
 	.venv-dev/bin/python tools/gen_proto.py

@@ -38,12 +38,15 @@ ARROWS = {
     },
     "deepsea_arena": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
+        # The ladder's generated messages.
+        *("google", "grpc"),
         # Behind the extra `cluster`.
         "distributed",
     },
     "deepsea_web": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
         *("deepsea_arena", "jinja2", "starlette", "uvicorn"),
+        *("google", "grpc", "grpc_health", "grpc_reflection"),
     },
     "deepsea_cli": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),

@@ -1,9 +1,9 @@
-"""Generate sdk/deepsea_sdk/_pb from proto/deepsea/play/v1, or check that it is up to date.
+"""Generate the `_pb` folders from proto/, or check that they are up to date.
 
-    python tools/gen_proto.py            write the folder anew
-    python tools/gen_proto.py --check    exit 1 if the folder is not what the proto gives
+    python tools/gen_proto.py            write the folders anew
+    python tools/gen_proto.py --check    exit 1 if a folder is not what its proto gives
 
-Invariants: the folder holds nothing but what this program writes; generated code is never edited.
+Invariants: the folders hold nothing but what this program writes; generated code is never edited.
 It needs grpcio-tools and mypy-protobuf in the environment of the interpreter that runs it.
 """
 
@@ -17,14 +17,40 @@ import sysconfig
 import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PROTO: Final = Path("proto/deepsea/play/v1/play.proto")
-PACKAGE: Final = Path("deepsea_sdk/_pb")
-TARGET: Final = Path("sdk") / PACKAGE
-INIT: Final = f'"""Generated from {PROTO} by tools/gen_proto.py; not to be edited."""\n'
 TOOLS: Final = ("grpcio-tools", "mypy-protobuf")
+
+
+class Generated(NamedTuple):
+    """A folder of generated code."""
+
+    proto: Path
+    package: Path
+    """The import package, as a path."""
+    base: Path
+    """The folder that the import package is in."""
+
+    @property
+    def target(self) -> Path:
+        """The folder, from the root."""
+        return self.base / self.package
+
+    @property
+    def init(self) -> str:
+        """The text of its `__init__.py`."""
+        return f'"""Generated from {self.proto} by tools/gen_proto.py; not to be edited."""\n'
+
+
+ALL: Final = (
+    Generated(Path("proto/deepsea/play/v1/play.proto"), Path("deepsea_sdk/_pb"), Path("sdk")),
+    Generated(
+        Path("proto/deepsea/ladder/v1/ladder.proto"),
+        Path("deepsea_arena/wire/_pb"),
+        Path("arena"),
+    ),
+)
 
 
 class GenerationError(Exception):
@@ -38,15 +64,20 @@ def main() -> int:
     check = parser.parse_args().check
     try:
         tools = ", ".join(f"{tool} {installed(tool)}" for tool in TOOLS)
-        with tempfile.TemporaryDirectory() as folder:
-            fresh = generate(Path(folder))
-            if check:
-                return report(drift(ROOT / TARGET, fresh), tools)
-            replace(ROOT / TARGET, fresh)
-            print(f"{TARGET} written with {tools}")
+        return max(one_folder(generated, tools, check=check) for generated in ALL)
     except GenerationError as error:
-        print(f"cannot generate {TARGET}: {error}", file=sys.stderr)
+        print(f"cannot generate: {error}", file=sys.stderr)
         return 2
+
+
+def one_folder(generated: Generated, tools: str, *, check: bool) -> int:
+    """Write one of the folders, or compare it; returns the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = generate(generated, Path(folder))
+        if check:
+            return report(generated, drift(ROOT / generated.target, fresh), tools)
+        replace(ROOT / generated.target, fresh)
+        print(f"{generated.target} written with {tools}")
     return 0
 
 
@@ -60,7 +91,7 @@ def installed(tool: str) -> str:
         ) from None
 
 
-def generate(folder: Path) -> Path:
+def generate(generated: Generated, folder: Path) -> Path:
     """Generate below `folder`; returns the package's folder in it."""
     plugins = {
         f"protoc-gen-{name}": Path(sysconfig.get_path("scripts"), f"protoc-gen-{name}")
@@ -70,21 +101,22 @@ def generate(folder: Path) -> Path:
         sys.executable,
         *("-m", "grpc_tools.protoc"),
         # A virtual path: the imports between the generated modules come out as they are shipped.
-        f"-I{PACKAGE}={PROTO.parent}",
+        f"-I{generated.package}={generated.proto.parent}",
         *(f"--plugin={name}={path}" for name, path in plugins.items()),
         f"--python_out={folder}",
         f"--grpc_python_out={folder}",
         f"--mypy_out=quiet:{folder}",
         f"--mypy_grpc_out=quiet:{folder}",
-        PROTO,
+        generated.proto,
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise GenerationError(done.stderr.strip() or f"protoc exited with {done.returncode}")
-    # For bots in languages that read the proto itself.
-    shutil.copy(ROOT / PROTO, folder / PACKAGE)
-    (folder / PACKAGE / "__init__.py").write_text(INIT, encoding="utf-8")
-    return folder / PACKAGE
+        said = done.stderr.strip() or f"protoc exited with {done.returncode}"
+        raise GenerationError(f"{generated.proto}: {said}")
+    # For programs in languages that read the proto itself.
+    shutil.copy(ROOT / generated.proto, folder / generated.package)
+    (folder / generated.package / "__init__.py").write_text(generated.init, encoding="utf-8")
+    return folder / generated.package
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -103,11 +135,12 @@ def drift(old: Path, fresh: Path) -> list[str]:
     return sorted(name for name in was.keys() | will.keys() if was.get(name) != will.get(name))
 
 
-def report(names: list[str], tools: str) -> int:
+def report(generated: Generated, names: list[str], tools: str) -> int:
     """Say what has drifted; returns the exit status."""
     if names:
         print(
-            f"{TARGET} is not what {PROTO} gives with {tools} ({', '.join(names)}): "
+            f"{generated.target} is not what {generated.proto} gives with {tools} "
+            f"({', '.join(names)}): "
             "run `make proto` and commit the result",
             file=sys.stderr,
         )
