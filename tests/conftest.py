@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from helpers.commands import Done, Run
 from helpers.postgres import Postgres, find_binaries
 
 Contents = Callable[[Store], object]
+
+# A shell ignores Ctrl-C for what it runs in the background; programs that tests start inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,6 @@ import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import psycopg
 
@@ -55,10 +54,13 @@ class Postgres:
         # server's user must be able to reach it.
         self._folder = Path(tempfile.mkdtemp(prefix="deepsea-pg-", dir="/tmp"))
         self._folder.chmod(0o700)
-        self._as_user: dict[str, Any] = {}
+        # By a program: Popen's own `user` makes it fork, which a process with gRPC's threads must
+        # not; without it, it is vfork.
+        self._as_user: list[str] = []
         if os.getuid() == 0:
             os.chown(self._folder, NOBODY, NOBODY)
-            self._as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            who = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            self._as_user = ["setpriv", *who, "--"]
         self._databases = 0
         self._log: list[str] = []
         self._process: subprocess.Popen[str] | None = None
@@ -117,15 +119,15 @@ class Postgres:
         # A test run that is killed takes its server with it.
         setpriv = shutil.which("setpriv")
         leash = [setpriv, "--pdeathsig", "QUIT", "--"] if setpriv else []
+        program = [*self._as_user, *leash, str(self._binaries / "postgres")]
         process = subprocess.Popen(
-            [*leash, str(self._binaries / "postgres"), "-D", str(self._data), *words],
+            [*program, "-D", str(self._data), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             cwd=self._folder,
             start_new_session=True,
-            **self._as_user,
         )
         assert process.stderr is not None
         for line in process.stderr:
@@ -169,13 +171,12 @@ class Postgres:
 
     def _run(self, program: str, *words: str) -> None:
         done = subprocess.run(
-            [str(self._binaries / program), *words],
+            [*self._as_user, str(self._binaries / program), *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             cwd=self._folder,
             check=False,
-            **self._as_user,
         )
         if done.returncode:
             raise RuntimeError(f"{program} failed:\n{done.stdout}{done.stderr}")

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from deepsea_cli.doctor import command
 from deepsea_referee.sandbox import (
     cgroup,
     doctor_checks,
@@ -24,6 +22,7 @@ from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
+from helpers.commands import Run
 
 
 @pytest.fixture
@@ -172,24 +171,24 @@ def test_each_hole_is_noticed(changes: dict[str, object], check: str) -> None:
     assert failed(**changes) == [check]
 
 
-def test_doctor_is_green_where_the_sandbox_works() -> None:
+def test_doctor_is_green_where_the_sandbox_works(run: Run) -> None:
     needs_sandbox()
-    result = CliRunner().invoke(command, ["--json"])
-    document = json.loads(result.output)
+    done = run("doctor", "--json")
+    document = json.loads(done.out)
     # Complete for strangers' bots only with control groups for everything.
     complete = not cgroup.hierarchies().missing()
-    assert (result.exit_code, document["sandbox"]) == (0 if complete else 1, complete)
+    assert (done.status, document["sandbox"]) == (0 if complete else 1, complete)
     failed = [check["name"] for check in document["checks"] if check["needed"] and not check["ok"]]
     assert failed == ([] if complete else ["control groups"])
     assert all(check["meaning"] and check["remedy"] for check in document["checks"])
 
 
-def test_doctor_says_what_to_do_where_it_does_not(no_bubblewrap: None) -> None:
-    result = CliRunner().invoke(command, [])
-    assert result.exit_code == 1
-    assert "FAIL programs" in result.output
-    assert "to do: install it: `apt-get install bubblewrap`" in result.output
-    assert "run only bots that you trust" in result.output
+def test_doctor_says_what_to_do_where_it_does_not(no_bubblewrap: None, run: Run) -> None:
+    done = run("doctor")
+    assert done.status == 1
+    assert "FAIL programs" in done.out
+    assert "to do: install it: `apt-get install bubblewrap`" in done.out
+    assert "run only bots that you trust" in done.out
 
 
 SOME = Path("/sys/fs/cgroup")
