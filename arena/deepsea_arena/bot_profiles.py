@@ -2,7 +2,7 @@
 
 Invariants: what is read is bounded, however many games were played: sums come from the database,
 courses are thinned, games and faults are the newest; texts that only the bot's author may see, such
-as tracebacks, are not in it.
+as tracebacks, are not in it unless they are asked for.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from deepsea_arena.bots import (
     CoursePoint,
+    FaultLine,
     OpponentLine,
     VersionLine,
     course_points,
+    fault_line,
     opponent_lines,
     seat_of,
     standing_of,
@@ -37,14 +39,16 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import SeatLine
-from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 POINTS: Final = 400
 """About how many points the courses of all versions have together."""
 NEWEST: Final = 20
 FAULTY: Final = 50
-"""Of how many games with faults, the newest, the kinds are counted."""
+"""How many games with faults, the newest, are listed, and the kinds in them counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,17 +116,28 @@ class BotProfile:
     """The kinds of faults of the newest of these games, the most frequent first."""
     fault_kinds_of: int
     """Of how many games these are."""
+    faults: tuple[FaultLine, ...]
+    """One for each of the newest of these games, the newest first."""
 
 
 def bot_profile(
-    store: Store, name: str, *, version: int | None = None, season_name: str | None = None
+    store: Store,
+    name: str,
+    *,
+    version: int | None = None,
+    season_name: str | None = None,
+    errors: bool = False,
 ) -> BotProfile:
-    """The profile of a bot; of its newest version in the open season unless others are named."""
+    """The profile of a bot; of its newest version in the open season unless others are named.
+
+    errors  whether it is for the bot's author, who may see its tracebacks
+    """
     season = find_season(store, season_name)
     bot = store.bots.get(name)
     versions = store.bots.versions(name)
     chosen = bot.current if version is None else version_numbered(versions, version)
     entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
+    logs = store.logs.of_bot(bot.name) if errors else {}
     faulty, newest_faulty = store.history.faulty(season, chosen.id, FAULTY)
     return BotProfile(
         bot=bot.name,
@@ -141,6 +156,7 @@ def bot_profile(
         faulty_games=faulty,
         fault_kinds=_fault_kinds(newest_faulty, chosen),
         fault_kinds_of=len(newest_faulty),
+        faults=tuple(fault_line(game, chosen, logs) for game in newest_faulty),
     )
 
 

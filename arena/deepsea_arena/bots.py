@@ -1,18 +1,20 @@
-"""The page of a bot: everything about one of its versions in one season."""
+"""What a bot's profile is made of: its lines, and how each follows from what the store has.
+
+Invariant: what only the bot's author may see is read by who calls, and handed in.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING
 
-from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.standings import StandingLine, listed, standing_lines
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model import (
-    BotState,
     BotVersion,
     RatedVersion,
     SeatLog,
@@ -20,12 +22,11 @@ from deepsea_ladder.model import (
     StoredSeason,
 )
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import HeadToHead, SeatLine
-from deepsea_ladder.store import Store
+from deepsea_ladder.standings import HeadToHead
 from deepsea_rules.record import GameRecord
 
-FAULTS: Final = 100
-"""How many games with faults a page lists unless asked for fewer."""
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,77 +82,26 @@ class FaultLine:
     forfeit: str | None
     """The fault that forfeited the seat."""
     error: str | None
-    """Its faults with their tracebacks, as `ladder log` shows them; None if that is not kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BotPage:
-    """A bot, and the results of one of its versions in a season."""
-
-    bot: str
-    author: str
-    state: BotState
-    reason: str | None
-    """Why it is not active."""
-    versions: tuple[VersionLine, ...]
-    """The oldest first."""
-    season: SeasonInfo
-    version: int
-    """The version of the following fields."""
-    standing: StandingLine | None
-    """None for a former version that has not played in the season."""
-    course: tuple[CoursePoint, ...]
-    """The rating after each of its games."""
-    opponents: tuple[OpponentLine, ...]
-    """Opponents that it met most often first."""
-    seats: tuple[SeatLine, ...]
-    faulty_games: int
-    """The number of games with faults of its own."""
-    faults: tuple[FaultLine, ...]
-    """One for each of the newest of these games, the newest first."""
-
-
-def bot_page(
-    store: Store,
-    name: str,
-    *,
-    version: int | None = None,
-    season_name: str | None = None,
-    faults: int = FAULTS,
-) -> BotPage:
-    """The page of a bot; of its newest version in the open season unless others are named."""
-    season = find_season(store, season_name)
-    bot = store.bots.get(name)
-    versions = store.bots.versions(name)
-    chosen = bot.current if version is None else version_numbered(versions, version)
-    entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
-    logs = store.logs.of_bot(bot.name)
-    faulty, newest = store.history.faulty(season, chosen.id, faults)
-    return BotPage(
-        bot=bot.name,
-        author=bot.author,
-        state=bot.state,
-        reason=bot.reason,
-        versions=version_lines(versions),
-        season=season_info(season),
-        version=chosen.number,
-        standing=standing_of(store, season, entries, chosen),
-        course=course_points(
-            (games, *point)
-            for games, point in enumerate(store.ratings.course(season, chosen.id), 1)
-        ),
-        opponents=opponent_lines(store.sums.opponents(season, chosen.id), entries),
-        seats=tuple(store.sums.seats(season, chosen.id)),
-        faulty_games=faulty,
-        faults=tuple(_fault(game, chosen, logs) for game in newest),
-    )
+    """Its faults with their tracebacks, as `ladder log` shows them, for the bot's author; None for
+    others, or if that is not kept."""
 
 
 def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
-    """Some points of a course, evenly spread, with the last one."""
-    games = len(course)
-    chosen = {max(1, games * step // points) for step in range(1, points + 1)} if games else set()
-    return [course[game - 1] for game in sorted(chosen)]
+    """Some points of a course, evenly spread over its games, with the last one.
+
+    Of a course that is thinned already, those that are nearest.
+    """
+    games = course[-1].games if course else 0
+    wanted = {max(1, games * step // points) for step in range(1, points + 1)} if games else set()
+    there = [point.games for point in course]
+    return [course[index] for index in sorted({_nearest(there, game) for game in wanted})]
+
+
+def _nearest(ascending: Sequence[int], wanted: int) -> int:
+    """The index of the number that is nearest to the one wanted, the lower of two."""
+    after = min(bisect_left(ascending, wanted), len(ascending) - 1)
+    before = max(after - 1, 0)
+    return before if wanted - ascending[before] <= ascending[after] - wanted else after
 
 
 def version_numbered(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
@@ -220,9 +170,10 @@ def opponent_lines(
     return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
 
 
-def _fault(
+def fault_line(
     game: StoredGame, version: BotVersion, logs: Mapping[tuple[int, int], SeatLog]
 ) -> FaultLine:
+    """The line of a game in which that version had a fault, with its log if it is among these."""
     seat = seat_of(game, version)
     faults = [
         (index, decision)

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from deepsea_arena.wire import csv
 from deepsea_arena.wire.json import Int64, to_object, utc_time
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import GameFilter, StoredGame, StoredSeat
-from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

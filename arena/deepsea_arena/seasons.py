@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from deepsea_arena.lease_owner import take_back
 from deepsea_arena.wire.json import utc_time
@@ -19,11 +19,13 @@ from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import Isolation, Season
-from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.entropy import fresh_seed
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 FreshSeed = Callable[[], bytes]
 """Draws the 32 bytes of a season's seed."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.wire.json import Json, to_object, utc_time
 from deepsea_ladder.model import BotState, RatedVersion, StoredSeason
 from deepsea_ladder.standings import RECENT_GAMES, Standing, StandingRow, standings
-from deepsea_ladder.store import Store
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

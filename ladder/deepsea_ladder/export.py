@@ -10,10 +10,13 @@ import heapq
 import json
 from collections.abc import Iterator
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from deepsea_ladder.chain import Line, game_line, lost_line, opening
 from deepsea_ladder.model import LostAttempt, StoredGame, StoredSeason
-from deepsea_ladder.store import Store
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 _Entry = StoredGame | LostAttempt
 

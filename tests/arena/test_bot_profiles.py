@@ -7,7 +7,7 @@ import json
 import pytest
 
 from deepsea_arena.bot_profiles import NEWEST, bot_profile, courses_of
-from deepsea_arena.bots import bot_page
+from deepsea_arena.standings import show_standings
 from deepsea_arena.wire.json import to_json
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model import SeatLog
@@ -15,15 +15,23 @@ from deepsea_ladder.store import Store
 from helpers import ladder
 
 
-def test_a_profile_agrees_with_everything_about_the_bot(played: Store) -> None:
-    profile, page = bot_profile(played, "BEN"), bot_page(played, "ben")
-    assert profile.standing == page.standing
-    assert profile.opponents == page.opponents
-    assert profile.seats == page.seats
-    assert profile.faulty_games == page.faulty_games == 2
+def test_a_profile_has_the_course_opponents_seats_and_faults(played: Store) -> None:
+    profile = bot_profile(played, "BEN")
+    assert (profile.bot, profile.author, profile.version) == ("ben", "ben-senior", 1)
+    assert profile.standing in show_standings(played).standings
     (course,) = profile.course
-    assert course.points == page.course  # eight games need no thinning
+    assert [point.games for point in course.points] == list(range(1, 9))
     assert (course.games, course.before) == (8, 0)
+    assert profile.standing is not None
+    assert course.points[-1].rating == profile.standing.rating
+    opponents = [(line.bot, line.games) for line in profile.opponents]
+    assert opponents == [("anna", 8), ("cleo", 8), ("dan", 8)]
+    assert [line.games for line in profile.seats] == [8, 2, 2, 2, 2]
+    assert profile.faulty_games == 2
+    newest, oldest = profile.faults
+    assert (newest.game_id, oldest.game_id) == ("s1-5", "s1-2")
+    assert (newest.fault, newest.forfeit) == ("crash", "crash")
+    assert newest.detail == "its process ended"
 
 
 def test_each_of_the_newest_games_has_its_change_of_the_rating(played: Store) -> None:
@@ -42,7 +50,7 @@ def test_beyond_the_newest_games_the_change_is_still_known(played: Store) -> Non
     ladder.play_all(played, season)
     profile = bot_profile(played, "anna")
     assert len(profile.newest) == NEWEST
-    before = bot_page(played, "anna").course[-NEWEST - 1].rating
+    before = profile.course[0].points[-NEWEST - 1].rating  # so few games need no thinning
     assert profile.newest[-1].change == pytest.approx(profile.newest[-1].rating - before)
 
 
@@ -71,10 +79,14 @@ def test_kinds_of_faults_are_counted(played: Store) -> None:
 
 
 def test_what_only_the_author_may_see_is_not_in_it(played: Store) -> None:
-    game = played.history.latest(4)[-1]
-    played.logs.add(game.seq, [SeatLog(0, "a secret traceback", "a secret output")])
-    text = json.dumps(to_json(bot_profile(played, game.seats[0].version.bot)))
-    assert "secret" not in text
+    (newest, _) = played.history.faulty(
+        played.seasons.get("s1"), played.bots.get("ben").current.id, 2
+    )[1]
+    seat = next(index for index, one in enumerate(newest.seats) if one.version.bot == "ben")
+    played.logs.add(newest.seq, [SeatLog(seat, "a secret traceback", "a secret output")])
+    assert "secret" not in json.dumps(to_json(bot_profile(played, "ben")))
+    errors = [fault.error for fault in bot_profile(played, "ben", errors=True).faults]
+    assert errors == ["a secret traceback", None]
 
 
 def test_what_there_is_not_is_refused(played: Store) -> None:

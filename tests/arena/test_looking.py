@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.bots import bot_page, spread
+from deepsea_arena.bot_profiles import bot_profile
+from deepsea_arena.bots import CoursePoint, spread
 from deepsea_arena.games import newest_games
 from deepsea_arena.refold import check_ratings, rewrite_ratings, what_if
 from deepsea_arena.standings import show_standings
 from deepsea_arena.status import ladder_status
-from deepsea_arena.wire.json import to_json
+from deepsea_arena.wire.json import Int64, to_json
 from deepsea_ladder.errors import RatingError, StoreError
 from deepsea_ladder.model import AttemptEnd, BotState, GameFilter
 from deepsea_ladder.store import Store
@@ -60,42 +61,16 @@ def test_who_was_taken_out_is_counted_and_listed_on_request(played: Store) -> No
     }
 
 
-def test_a_bots_page_has_its_course_opponents_seats_and_faults(played: Store) -> None:
-    page = bot_page(played, "Ben")
-    assert (page.bot, page.author, page.version) == ("ben", "ben-senior", 1)
-    assert page.standing in show_standings(played).standings
-    assert [point.games for point in page.course] == list(range(1, 9))
-    assert page.standing is not None
-    assert page.course[-1].rating == page.standing.rating
-    assert [(line.bot, line.games) for line in page.opponents] == [
-        ("anna", 8),
-        ("cleo", 8),
-        ("dan", 8),
-    ]
-    assert [line.games for line in page.seats] == [8, 2, 2, 2, 2]
-    assert page.faulty_games == 2
-    newest, oldest = page.faults
-    assert (newest.game_id, oldest.game_id) == ("s1-5", "s1-2")
-    assert (newest.fault, newest.forfeit) == ("crash", "crash")
-    assert newest.detail == "its process ended"
-
-
-def test_a_bots_page_lists_the_newest_faults_and_counts_all(played: Store) -> None:
-    page = bot_page(played, "ben", faults=1)
-    assert ([fault.game_id for fault in page.faults], page.faulty_games) == (["s1-5"], 2)
-    assert bot_page(played, "anna").faults == ()
-
-
 def test_a_former_version_has_no_rank(played: Store) -> None:
     ladder.submit(played, "anna", "better", "anna-senior")
-    newest, former = bot_page(played, "anna"), bot_page(played, "anna", version=1)
-    assert (newest.version, newest.course, newest.opponents) == (2, (), ())
+    newest, former = bot_profile(played, "anna"), bot_profile(played, "anna", version=1)
+    assert (newest.version, newest.opponents) == (2, ())
     assert newest.standing is not None
     assert newest.standing.games == 0
     assert former.standing is not None
     assert (former.standing.rank, former.standing.games) == (None, 8)
     with pytest.raises(StoreError, match="versions 1 to 2, not 3"):
-        bot_page(played, "anna", version=3)
+        bot_profile(played, "anna", version=3)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +79,18 @@ def test_a_former_version_has_no_rank(played: Store) -> None:
 def test_some_points_of_a_course_are_spread_to_its_end(
     played: Store, points: int, games: list[int]
 ) -> None:
-    course = bot_page(played, "anna").course
-    assert [point.games for point in spread(course, points)] == games
+    (course,) = bot_profile(played, "anna").course
+    assert [point.games for point in spread(course.points, points)] == games
     assert spread((), points) == []
+
+
+def test_of_a_thinned_course_the_nearest_points_are_taken() -> None:
+    course = [
+        CoursePoint(games=games, seq=Int64(games), rating=0.0, mu=0.0, sigma=1.0)
+        for games in (1, 30, 70, 110, 150, 200)
+    ]
+    assert [point.games for point in spread(course, 4)] == [30, 110, 150, 200]
+    assert [point.games for point in spread(course, 1)] == [200]
 
 
 def test_a_list_of_games_has_the_newest_first(played: Store) -> None:
@@ -223,7 +207,7 @@ def test_a_what_if_changes_nothing(played: Store) -> None:
 def test_every_page_is_json(played: Store) -> None:
     for page in (
         show_standings(played, everybody=True),
-        bot_page(played, "ben"),
+        bot_profile(played, "ben"),
         newest_games(played, 2),
         ladder_status(played),
         check_ratings(played),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.bots import bot_page
+from deepsea_arena.bot_profiles import bot_profile
 from deepsea_arena.seasons import (
     SeasonOptions,
     close_season,
@@ -109,7 +109,7 @@ def test_former_versions_play_on_and_are_listed_where_the_season_says_so(store: 
         page = show_standings(store, "s1")
         assert {(line.bot, line.version) for line in page.standings} == labels
         assert sorted(line.rank or 0 for line in page.standings) == [1, 2, 3, 4]
-        third = bot_page(store, "anna", version=1, season_name="s1").standing
+        third = bot_profile(store, "anna", version=1, season_name="s1").standing
         assert third is not None
         assert (third.version, third.rank) in [(1, rank) for rank in (1, 2, 3, 4)]
         names = {line.upper for line in order_report(store, season).neighbours}

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from deepsea_ladder.errors import (
     StoreUnavailable,
     SubmissionError,
 )
+from deepsea_ladder.model import SeatLog
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder
@@ -148,6 +150,8 @@ def test_everybody_may_read_what_was_played(service: LadderService) -> None:
     assert service.call(VISITOR, "GetBot", bot="ben").faulty_games == 2
     games = service.call(VISITOR, "ListGames", limit=3).games
     assert len(games) == 3
+    faulty = service.call(VISITOR, "ListGames", faults=True).games
+    assert [game.game_id for game in faulty] == ["s1-5", "s1-2"]
     game = games[0].game_id
     record = service.call(VISITOR, "GetRecord", game_id=game).record
     assert json.loads(record)["seats"]
@@ -156,6 +160,29 @@ def test_everybody_may_read_what_was_played(service: LadderService) -> None:
     assert len(everything["frames"]) == len(as_a["frames"])
     assert everything != as_a
     assert len(list(service.call(VISITOR, "Export"))) > 8
+
+
+def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) -> None:
+    game = service.store.history.latest(4)[-1]
+    bot = game.seats[0].version
+    season = service.store.seasons.get("s1")
+    service.store.jobs.add(season, ladder.rotations(ladder.ids(service.store), 4))
+    ladder.play_all(service.store, season, {"s1-9": [bot.bot]})
+    (newest, *_) = service.store.history.faulty(season, bot.id, 1)[1]
+    seat = next(index for index, one in enumerate(newest.seats) if one.version.id == bot.id)
+    service.store.logs.add(newest.seq, [SeatLog(seat, "its traceback", "")])
+    owner = replace(READER, author=bot.author)
+    for caller, error in (
+        (VISITOR, None),
+        (READER, None),
+        (replace(READER, author=""), None),
+        (replace(ADMIN, scopes=frozenset({Scope.READ})), None),
+        (owner, "its traceback"),
+        (ADMIN, "its traceback"),
+        (MACHINE, "its traceback"),
+    ):
+        faults = service.call(caller, "GetBot", bot=bot.bot.upper()).faults
+        assert faults[0].error == error
 
 
 @pytest.mark.parametrize(

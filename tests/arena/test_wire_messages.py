@@ -180,6 +180,7 @@ def _without_nulls(value: Json) -> Json:
 
 def test_a_request_is_the_same_from_bytes_json_and_an_address() -> None:
     fields = {"season": "s1", "bot": "ben", "against": "", "lost": True, "limit": 7, "before": 99}
+    fields |= {"faults": False}
     data = messages.request_to_bytes("ListGames", fields)
     assert messages.request_from_bytes("ListGames", data) == fields
     document = {**fields, "before": "99"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_arena.bots import BotPage
+from deepsea_arena.bot_profiles import BotProfile
 from deepsea_arena.games import GameLine, GameSeat, GamesPage
 from deepsea_arena.season_check import CheckLine, SeasonCheck, UnforetoldPair
 from deepsea_arena.standings import Standings
@@ -68,7 +68,7 @@ def test_every_command_has_help_on_one_line_and_in_full(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("bot", BotPage),
+        ("bot", BotProfile),
         ("export", GameLine),
         ("export", GameSeat),
         ("games", GamesPage),

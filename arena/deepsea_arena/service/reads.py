@@ -1,6 +1,7 @@
 """What everybody may read: standings, bots, games, records, and games as they end.
 
-Invariant: everything is read from the public store, which shows nothing of a season under embargo.
+Invariants: everything is read from the public store, which shows nothing of a season under embargo;
+tracebacks are for the bot's author and for admins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.table import Flow, Method
 from deepsea_arena.standings import Standings, show_standings
 from deepsea_arena.wire.json import json_text
+from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.model import GameFilter
 from deepsea_referee.errors import UserError
 from deepsea_rules.constants import SEAT_LETTERS
@@ -69,7 +71,17 @@ def get_bot(
     service: LadderService, caller: Caller, *, bot: str, version: int = 0, season: str = ""
 ) -> BotProfile:
     """A bot, and the results of one of its versions in a season."""
-    return bot_profile(service.public, bot, version=version or None, season_name=season or None)
+    return bot_profile(
+        service.public,
+        bot,
+        version=version or None,
+        season_name=season or None,
+        errors=caller.may(Role.ADMIN, Scope.ADMIN) or _is_own(service, caller, bot),
+    )
+
+
+def _is_own(service: LadderService, caller: Caller, bot: str) -> bool:
+    return bool(caller.author) and service.public.bots.get(bot).author == caller.author
 
 
 def list_games(
@@ -82,11 +94,12 @@ def list_games(
     lost: bool = False,
     limit: int = 0,
     before: int = 0,
+    faults: bool = False,
 ) -> GamesPage:
     """Games, the newest first."""
     if not 0 <= limit <= MOST_GAMES:
         raise UserError(f"limit is a number from 1 to {MOST_GAMES}")
-    wanted = GameFilter(bot=bot or None, against=against or None, lost=lost)
+    wanted = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
     return newest_games(
         service.public, limit or GAMES, season or None, wanted, before=before or None
     )

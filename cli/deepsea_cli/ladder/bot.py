@@ -15,8 +15,10 @@ from deepsea_cli.text_table import Column, grid
 from deepsea_rules.constants import SEAT_LETTERS
 
 if TYPE_CHECKING:
-    from deepsea_arena.bots import BotPage
-    from deepsea_ladder.store import Store
+    from collections.abc import Sequence
+
+    from deepsea_arena.bot_profiles import BotProfile
+    from deepsea_arena.bots import CoursePoint, FaultLine
 
 POINTS: Final = 8
 """Points of a rating's history that are shown."""
@@ -48,21 +50,17 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    from deepsea_arena.bots import FAULTS, bot_page
+    from deepsea_arena.bot_profiles import bot_profile
     from deepsea_arena.wire.json import to_json
 
     if plot is not None:
         refuse_plot(plot)
     with open_store(store_text) as store:
-        page = bot_page(
-            store,
-            name,
-            version=version_number,
-            season_name=season_name,
-            faults=FAULTS if as_json else FAULTY,
+        page = bot_profile(
+            store, name, version=version_number, season_name=season_name, errors=True
         )
-        if plot is not None:
-            _draw(store, page, plot)
+    if plot is not None:
+        _draw(page, plot)
     if as_json:
         print_json(to_json(page))
     else:
@@ -71,17 +69,15 @@ def bot(
             echo(f"plots: {plot}")
 
 
-def _draw(store: Store, page: BotPage, plot: Path) -> None:
-    from deepsea_arena.bot_profiles import courses_of
+def _draw(page: BotProfile, plot: Path) -> None:
     from deepsea_web.charts.course import course
 
-    courses = courses_of(store, page.bot, page.season.name)
     season = page.season
     facts = f"season {season.name}, rules {season.rules!r}, clock {season.clock}"
-    write_plot(plot, page.bot, facts, [course(page.bot, courses)])
+    write_plot(plot, page.bot, facts, [course(page.bot, page.course)])
 
 
-def _show(page: BotPage) -> None:
+def _show(page: BotProfile) -> None:
     state = f": {page.reason}" if page.reason else ""
     echo(f"{page.bot} by {page.author} is {page.state}{state}")
     for one in page.versions:
@@ -90,19 +86,20 @@ def _show(page: BotPage) -> None:
     echo(f"version {page.version} in season {page.season.name}")
     columns = standing_columns([page.standing] if page.standing else [])
     grid([column for column in columns if column.head not in ("rank", "bot", "author")])
-    if not page.course:
+    courses = [one.points for one in page.course if one.version == page.version]
+    if not courses:
         echo("it has not played yet")
         return
-    _show_course(page)
+    _show_course(*courses)
     _show_opponents(page)
     _show_seats(page)
     _show_faults(page)
 
 
-def _show_course(page: BotPage) -> None:
+def _show_course(course: Sequence[CoursePoint]) -> None:
     from deepsea_arena.bots import spread
 
-    points = spread(page.course, POINTS)
+    points = spread(course, POINTS)
     click.echo()
     grid(
         [
@@ -114,7 +111,7 @@ def _show_course(page: BotPage) -> None:
     )
 
 
-def _show_opponents(page: BotPage) -> None:
+def _show_opponents(page: BotProfile) -> None:
     lines = page.opponents
     click.echo()
     grid(
@@ -129,7 +126,7 @@ def _show_opponents(page: BotPage) -> None:
     )
 
 
-def _show_seats(page: BotPage) -> None:
+def _show_seats(page: BotProfile) -> None:
     lines = page.seats
     click.echo()
     grid(
@@ -145,27 +142,27 @@ def _show_seats(page: BotPage) -> None:
     )
 
 
-def _show_faults(page: BotPage) -> None:
+def _show_faults(page: BotProfile) -> None:
     click.echo()
     if not page.faults:
         echo("no faults")
         return
-    shown, games = len(page.faults), page.faulty_games
-    newest = f", the newest {shown} of them" if games > shown else ""
+    shown, games = page.faults[:FAULTY], page.faulty_games
+    newest = f", the newest {len(shown)} of them" if games > len(shown) else ""
     echo(f"faults in {count(games, 'game')}{newest}; `ladder record GAME` has the whole game:")
-    for fault in page.faults:
+    for fault in shown:
         end = "; it forfeited" if fault.forfeit else ""
         detail = f": {fault.detail}" if fault.detail else ""
         echo(
             f"  {fault.game_id} seat {SEAT_LETTERS[fault.seat]}, decision "
             f"{fault.decision}: {fault.fault}{detail}{end}"
         )
-    _show_errors(page)
+    _show_errors(shown)
 
 
-def _show_errors(page: BotPage) -> None:
+def _show_errors(faults: Sequence[FaultLine]) -> None:
     """The error of the newest game with one, and how to see the others."""
-    logged = [fault for fault in page.faults if fault.error is not None]
+    logged = [fault for fault in faults if fault.error is not None]
     if not logged:
         return
     newest = logged[0]

@@ -1406,6 +1406,7 @@ class GetBotResponse(_message.Message):
     FAULTY_GAMES_FIELD_NUMBER: _builtins.int
     FAULT_KINDS_FIELD_NUMBER: _builtins.int
     FAULT_KINDS_OF_FIELD_NUMBER: _builtins.int
+    FAULTS_FIELD_NUMBER: _builtins.int
     bot: _builtins.str
     """Its name."""
     author: _builtins.str
@@ -1456,6 +1457,10 @@ class GetBotResponse(_message.Message):
     def fault_kinds(self) -> _containers.RepeatedCompositeFieldContainer[Global___FaultKindLine]:
         """The kinds of faults of the newest of these, the most frequent first."""
 
+    @_builtins.property
+    def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___FaultLine]:
+        """One for each of the newest of these games, the newest first."""
+
     def __init__(
         self,
         *,
@@ -1475,10 +1480,11 @@ class GetBotResponse(_message.Message):
         faulty_games: _builtins.int = ...,
         fault_kinds: _abc.Iterable[Global___FaultKindLine] | None = ...,
         fault_kinds_of: _builtins.int = ...,
+        faults: _abc.Iterable[Global___FaultLine] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_standing", b"_standing", "reason", b"reason", "season", b"season", "standing", b"standing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_standing", b"_standing", "author", b"author", "bot", b"bot", "course", b"course", "fault_kinds", b"fault_kinds", "fault_kinds_of", b"fault_kinds_of", "faulty_games", b"faulty_games", "newest", b"newest", "opponents", b"opponents", "reason", b"reason", "season", b"season", "seasons", b"seasons", "seats", b"seats", "standing", b"standing", "state", b"state", "version", b"version", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_standing", b"_standing", "author", b"author", "bot", b"bot", "course", b"course", "fault_kinds", b"fault_kinds", "fault_kinds_of", b"fault_kinds_of", "faults", b"faults", "faulty_games", b"faulty_games", "newest", b"newest", "opponents", b"opponents", "reason", b"reason", "season", b"season", "seasons", b"seasons", "seats", b"seats", "standing", b"standing", "state", b"state", "version", b"version", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
     _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
@@ -1760,6 +1766,67 @@ class FaultKindLine(_message.Message):
 Global___FaultKindLine: _TypeAlias = FaultKindLine  # noqa: Y015
 
 @_typing.final
+class FaultLine(_message.Message):
+    """The first fault of a bot in a game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    SEAT_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    FAULT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    FAULTS_FIELD_NUMBER: _builtins.int
+    FORFEIT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """The game."""
+    seat: _builtins.int
+    """The bot's seat."""
+    decision: _builtins.int
+    """The index of the decision in the game's record."""
+    fault: _builtins.str
+    """The kind, such as `timeout`."""
+    detail: _builtins.str
+    """What the bot did instead."""
+    faults: _builtins.int
+    """The number of its faults in the game."""
+    forfeit: _builtins.str
+    """The fault that forfeited the seat."""
+    error: _builtins.str
+    """Its faults with their tracebacks, for the bot's author; none for others, or if that is not kept."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+        seat: _builtins.int = ...,
+        decision: _builtins.int = ...,
+        fault: _builtins.str = ...,
+        detail: _builtins.str | None = ...,
+        faults: _builtins.int = ...,
+        forfeit: _builtins.str | None = ...,
+        error: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_detail", b"_detail", "_error", b"_error", "_forfeit", b"_forfeit", "detail", b"detail", "error", b"error", "forfeit", b"forfeit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_detail", b"_detail", "_error", b"_error", "_forfeit", b"_forfeit", "decision", b"decision", "detail", b"detail", "error", b"error", "fault", b"fault", "faults", b"faults", "forfeit", b"forfeit", "game_id", b"game_id", "seat", b"seat"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__detail: _TypeAlias = _typing.Literal["detail"]  # noqa: Y015
+    _WhichOneofArgType__detail: _TypeAlias = _typing.Literal["_detail", b"_detail"]  # noqa: Y015
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
+    _WhichOneofReturnType__forfeit: _TypeAlias = _typing.Literal["forfeit"]  # noqa: Y015
+    _WhichOneofArgType__forfeit: _TypeAlias = _typing.Literal["_forfeit", b"_forfeit"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__detail) -> _WhichOneofReturnType__detail | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__forfeit) -> _WhichOneofReturnType__forfeit | None: ...
+
+Global___FaultLine: _TypeAlias = FaultLine  # noqa: Y015
+
+@_typing.final
 class ListGamesRequest(_message.Message):
     """Which games."""
 
@@ -1771,6 +1838,7 @@ class ListGamesRequest(_message.Message):
     LOST_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     BEFORE_FIELD_NUMBER: _builtins.int
+    FAULTS_FIELD_NUMBER: _builtins.int
     season: _builtins.str
     """The season; "" is all."""
     bot: _builtins.str
@@ -1783,6 +1851,8 @@ class ListGamesRequest(_message.Message):
     """At most so many; 0 is 20. At most 500."""
     before: _builtins.int
     """Older than this sequence number; 0 is the newest."""
+    faults: _builtins.bool
+    """Those in which the bot had a fault; without a bot, any."""
     def __init__(
         self,
         *,
@@ -1792,10 +1862,11 @@ class ListGamesRequest(_message.Message):
         lost: _builtins.bool = ...,
         limit: _builtins.int = ...,
         before: _builtins.int = ...,
+        faults: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "before", b"before", "bot", b"bot", "limit", b"limit", "lost", b"lost", "season", b"season"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["against", b"against", "before", b"before", "bot", b"bot", "faults", b"faults", "limit", b"limit", "lost", b"lost", "season", b"season"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
