@@ -44,8 +44,8 @@ def submit(
     """
     names.checked("the author's name", author)
     store.bots.check_quota(author)
-    _check_packages(bundle, _seasons(store))
-    refusal = play_admission(bundle, _seasons(store), on_game)
+    check_packages(bundle, seasons_to_fit(store))
+    refusal = play_admission(bundle, seasons_to_fit(store), on_game)
     version = None if refusal else store.bots.submit(bundle.name, author, bundle)
     return SubmitResult(
         bot=version.bot if version else bundle.name,
@@ -56,7 +56,7 @@ def submit(
     )
 
 
-def _check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
+def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
     """Refuse a bot that needs packages that one of the seasons does not offer."""
     if bundle.facts.requirements is None:
         return
@@ -72,10 +72,10 @@ def _check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
 
 def admission_games(store: Store) -> int:
     """The largest number of admission games."""
-    return games_of(_seasons(store))
+    return games_of(seasons_to_fit(store))
 
 
-def _seasons(store: Store) -> list[Season]:
+def seasons_to_fit(store: Store) -> list[Season]:
     """The seasons that a bot has to be fit for; where none is open, one with default settings."""
     opened = [stored.season for stored in store.seasons.all() if stored.closed_at is None]
     return opened or [Season(name="none")]

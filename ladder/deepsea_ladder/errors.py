@@ -10,6 +10,8 @@
     ├── ChainBroken            an export that was changed, or from which something was dropped
     ├── NotAChain              a file that is no export
     ├── SubmissionError        somebody else's bot, files that play already, or too much of them
+    │   ├── LimitReached       a limit of submissions from afar; has when to come back
+    │   └── KeyReused          another archive under the key of a submission that is there
     ├── SeasonError            invalid settings of a season
     ├── PairingError           no games are possible with these bots
     ├── WorkerError            no worker can play; not a bot's fault
@@ -60,6 +62,18 @@ class NotAChain(LadderError):
 class SubmissionError(LadderError):
     """A version that is not stored: the name is somebody else's, its files play already, or its
     author has submitted enough."""
+
+
+class LimitReached(SubmissionError):
+    """A limit of submissions. `retry_after` is in seconds; None where waiting does not help."""
+
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class KeyReused(SubmissionError):
+    """The key is that of a submission of other bytes."""
 
 
 class SeasonError(LadderError):

@@ -89,6 +89,24 @@ class AuditKind(StrEnum):
     """A season was opened or closed."""
 
 
+class SubmissionState(StrEnum):
+    """The state of a submission from afar."""
+
+    QUEUED = "queued"
+    """Its archive is there, whole; it waits for a runner."""
+    CHECKING = "checking"
+    """A runner has a lease to check it."""
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    FAILED = "failed"
+    """The ladder could not check it, however often it tried."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it stays so."""
+        return self not in (SubmissionState.QUEUED, SubmissionState.CHECKING)
+
+
 @dataclass(frozen=True, slots=True)
 class BotVersion:
     """One version of a bot: what plays, under the name that records give it."""
@@ -139,6 +157,8 @@ class StoredSeason:
     """The tournament that it was opened for, as its JSON; None for rated games."""
     embargo_until: int | None = None
     """When strangers may see its games and results; None if they always may."""
+    submissions_until: int | None = None
+    """After it no bots are taken in; None if they always are."""
 
     @property
     def name(self) -> str:
@@ -172,6 +192,83 @@ class Job:
     owner: str
     void_seats: tuple[int, ...] = ()
     """The seats that were asked when an earlier attempt became void."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSubmission:
+    """What an author uploads."""
+
+    author_id: int
+    bot: str
+    """The bot's name; "" is that of its bot.toml."""
+    key: str
+    """Chosen by the client: the same one again is the same submission."""
+    size: int
+    """Of the archive, in bytes."""
+    sha256: str
+    """Of the archive, in hex."""
+    needs_sandbox: bool = True
+    """False if it can only come from the ladder's own machine: such a bot may play in a season
+    without a sandbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A submission from afar as it stands."""
+
+    id: int
+    author_id: int
+    author: str
+    key: str
+    bot: str
+    """The bot's name; "" as long as only its bot.toml says it."""
+    size: int
+    sha256: str
+    needs_sandbox: bool
+    state: SubmissionState
+    ahead: int
+    """Of one that waits: how many are checked before it."""
+    games: int
+    """Admission games that were played."""
+    of_games: int
+    version: int | None
+    """The bot's version, if it was accepted."""
+    digest: str
+    """Of its files; "" before they were read."""
+    found: str
+    """Why it was not accepted."""
+    remedy: str
+    error: str
+    """The author's part of a traceback."""
+    log: tuple[str, ...]
+    """The end of its output."""
+    created_at: int
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionLease:
+    """A submission that its owner is to check now."""
+
+    id: int
+    author_id: int
+    author: str
+    bot: str
+    needs_sandbox: bool
+    created_at: int
+    owner: str
+    attempt: int
+    """The number of the lease, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRefusal:
+    """Why a submission is not accepted; all of it is safe to print."""
+
+    found: str
+    remedy: str = ""
+    log: tuple[str, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

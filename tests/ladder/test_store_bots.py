@@ -71,7 +71,7 @@ def test_an_author_may_submit_so_many_versions_while_a_season_is_open(store: Sto
     for name in ("one", "two", "three"):
         store.bots.check_quota("ada")
         ladder.submit(store, name, author="Ada")
-    words = "ada has submitted 3 versions since the opening; season s1 takes at most 3 of an author"
+    words = "Ada has submitted 3 versions since the opening; season s1 takes at most 3 of an author"
     for refused in (
         lambda: store.bots.check_quota("ada"),
         lambda: ladder.submit(store, "two", "again", author="ada"),

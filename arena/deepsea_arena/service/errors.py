@@ -9,8 +9,11 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final
 
+from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import (
+    KeyReused,
     LadderError,
+    LimitReached,
     NotOnLadder,
     PairingError,
     SeasonClosed,
@@ -61,6 +64,10 @@ def refusal_of(error: Exception) -> ServiceError:
             return ServiceError(Kind.NOT_FOUND, text)
         case StoreUnavailable():
             return ServiceError(Kind.UNAVAILABLE, BUSY, 1)
+        case LimitReached():
+            return ServiceError(Kind.EXHAUSTED, text, error.retry_after)
+        case KeyReused() | BundleError():
+            return ServiceError(Kind.INVALID, text)
         case SubmissionError() | SeasonClosed() | PairingError():
             return ServiceError(Kind.NOT_NOW, text)
         case UserError() | SeasonError():

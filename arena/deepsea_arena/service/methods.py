@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from deepsea_arena.service.reads import READS
+from deepsea_arena.service.submissions import SUBMISSIONS_METHODS
 from deepsea_arena.service.table import Method
 
-METHODS: Final[Mapping[str, Method]] = {method.name: method for method in (*READS,)}
+METHODS: Final[Mapping[str, Method]] = {
+    method.name: method for method in (*READS, *SUBMISSIONS_METHODS)
+}
 """By the name of the call in deepsea.ladder.v1.LadderService."""

@@ -13,8 +13,10 @@ from typing import Any
 from deepsea_arena.service.caller import Caller
 from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
 from deepsea_arena.service.table import Method
+from deepsea_arena.service.upload import Uploads
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.store import Store
+from deepsea_referee.timing.clock import SystemClock
 
 
 class LadderService:
@@ -24,6 +26,7 @@ class LadderService:
     public   the same ladder as strangers may see it: read only, without what is under embargo
     methods  what can be called, by name
     entropy  32 unpredictable bytes at each call
+    uploads  what is taken in; None: with the usual limits, as strangers' uploads
     private  whether visitors may read nothing
     """
 
@@ -34,12 +37,14 @@ class LadderService:
         methods: Mapping[str, Method],
         *,
         entropy: Callable[[], bytes],
+        uploads: Uploads | None = None,
         private: bool = False,
     ) -> None:
         self.store = store
         self.public = public
         self.methods = methods
         self.entropy = entropy
+        self.uploads = uploads or Uploads(SystemClock())
         self.private = private
 
     def call(self, caller: Caller, name: str, /, **fields: object) -> Any:

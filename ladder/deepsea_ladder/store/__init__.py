@@ -28,6 +28,7 @@ from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.revision import Revision, read_revision
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.strikes import Strikes
+from deepsea_ladder.store.submissions import Submissions
 from deepsea_ladder.store.sums import Sums
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Seasons",
     "Store",
     "Strikes",
+    "Submissions",
     "Sums",
 ]
 
@@ -67,6 +69,7 @@ class Store:
         self.queue = Queue(database, public=public)
         self.games = Games(database, policy, public=public)
         self.strikes = Strikes(database, policy.strikes)
+        self.submissions = Submissions(database, policy)
         self.logs = Logs(database, public=public)
         self.ratings = Ratings(database)
         self.history = History(database, public=public)

@@ -21,7 +21,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import cancel_games_of
-from deepsea_ladder.store.quotas import check_quota
+from deepsea_ladder.store.quotas import check_deadline, check_quota
 from deepsea_ladder.store.versions import select_versions, version_of, versions_by_id
 from deepsea_rules.printable import printable
 
@@ -43,59 +43,18 @@ class Bots:
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
             at = now(connection)
+            check_deadline(connection, at)
             author_id = _author(connection, author, at)
-            row = connection.execute(_bots().where(schema.bots.c.name_key == names.key(name)))
-            bot = (found := row.first()) and _bot(found)
-            if bot and found and found.author_id != author_id:
-                raise SubmissionError(
-                    f"the bot {bot.name!r} is {bot.author}'s; choose another name"
-                )
-            if bot and bot.current.digest == bundle.digest:
-                hint = "" if bot.state is BotState.ACTIVE else f"; it is {bot.state}: enable it"
-                raise SubmissionError(
-                    f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
-                )
-            is_new = _keep(connection, bundle.digest, packed)
-            check_quota(connection, author_id, author, len(packed) if is_new else 0)
-            number = bot.current.number + 1 if bot else 1
-            state = {
-                "version": number,
-                "state": BotState.ACTIVE,
-                "reason": None,
-                "changed_at": at,
-            }
-            if found:
-                bot_id = found.bot_id
-                connection.execute(
-                    update(schema.bots).where(schema.bots.c.id == bot_id).values(state)
-                )
-            else:
-                bot_id = _added(
-                    connection,
-                    insert(schema.bots).values(
-                        author_id=author_id,
-                        name=name,
-                        name_key=names.key(name),
-                        created_at=at,
-                        **state,
-                    ),
-                )
-            connection.execute(
-                insert(schema.bot_versions).values(
-                    bot_id=bot_id, number=number, digest=bundle.digest, created_at=at
-                )
-            )
-            words = f"version {number} by {author}: {bundle.digest}"
-            note(connection, at, AuditKind.SUBMITTED, name, words)
-            return _get(connection, name).current
+            return add_version(connection, author_id, name, bundle.digest, packed, at)
 
     def check_quota(self, author: str) -> None:
         """Raise `SubmissionError` if an author may submit no more, before games are played."""
         key = schema.authors.c.name_key == names.key(author)
         with self._database.read() as connection:
-            author_id = connection.execute(select(schema.authors.c.id).where(key)).scalar()
-            if author_id is not None:
-                check_quota(connection, author_id, author)
+            check_deadline(connection, now(connection))
+            author_row = connection.execute(select(schema.authors).where(key)).first()
+            if author_row is not None:
+                check_quota(connection, author_row.id, author_row.name)
 
     def withdraw(self, name: str, reason: str = "withdrawn by its author") -> LadderBot:
         """Withdraw a bot, for its author."""
@@ -114,19 +73,7 @@ class Bots:
     def enable(self, name: str) -> LadderBot:
         """Schedule games for a bot again; its former games are no strikes."""
         with self._database.write() as connection:
-            row = _row(connection, name)
-            at = now(connection)
-            connection.execute(
-                update(schema.bots)
-                .where(schema.bots.c.id == row.bot_id)
-                .values(
-                    state=BotState.ACTIVE,
-                    reason=None,
-                    # Later than the game that disabled it, even within a millisecond.
-                    changed_at=max(at, row.changed_at + 1),
-                )
-            )
-            note(connection, at, AuditKind.ENABLED, row.name, f"was {row.state}: {row.reason}")
+            enable(connection, name, now(connection))
             return _get(connection, name)
 
     def get(self, name: str) -> LadderBot:
@@ -165,6 +112,76 @@ class Bots:
             return zlib.decompress(content)
         except zlib.error as error:
             raise StoreDamaged(f"the stored files of {digest} are damaged: {error}") from None
+
+
+def own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | None:
+    """The author's bot of that name; None if there is no bot of that name. `SubmissionError` if it
+    is somebody else's."""
+    query = _bots().where(schema.bots.c.name_key == names.key(name))
+    if (row := connection.execute(query).first()) is None:
+        return None
+    if row.author_id != author_id:
+        raise SubmissionError(f"the bot {row.name!r} is {row.author}'s; choose another name")
+    return _bot(row)
+
+
+def add_version(
+    connection: Connection, author_id: int, name: str, digest: str, packed: bytes, at: int
+) -> BotVersion:
+    """Store a new version in the running transaction, as `Bots.submit` does.
+
+    packed  zlib of the packed files
+    """
+    names.checked("the bot's name", name)
+    bot = own_bot(connection, author_id, name)
+    if bot and bot.current.digest == digest:
+        hint = "" if bot.state is BotState.ACTIVE else f"; it is {bot.state}: enable it"
+        raise SubmissionError(
+            f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
+        )
+    author = _author_name(connection, author_id)
+    is_new = _keep(connection, digest, packed)
+    check_quota(connection, author_id, author, len(packed) if is_new else 0)
+    number = bot.current.number + 1 if bot else 1
+    state = {"version": number, "state": BotState.ACTIVE, "reason": None, "changed_at": at}
+    if bot:
+        bot_id = _row(connection, name).bot_id
+        connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
+    else:
+        bot_id = _added(
+            connection,
+            insert(schema.bots).values(
+                author_id=author_id,
+                name=name,
+                name_key=names.key(name),
+                created_at=at,
+                **state,
+            ),
+        )
+    connection.execute(
+        insert(schema.bot_versions).values(
+            bot_id=bot_id, number=number, digest=digest, created_at=at
+        )
+    )
+    words = f"version {number} by {author}: {digest}"
+    note(connection, at, AuditKind.SUBMITTED, name, words)
+    return _get(connection, name).current
+
+
+def enable(connection: Connection, name: str, at: int) -> None:
+    """Schedule games for a bot again, in the running transaction."""
+    row = _row(connection, name)
+    connection.execute(
+        update(schema.bots)
+        .where(schema.bots.c.id == row.bot_id)
+        .values(
+            state=BotState.ACTIVE,
+            reason=None,
+            # Later than the game that disabled it, even within a millisecond.
+            changed_at=max(at, row.changed_at + 1),
+        )
+    )
+    note(connection, at, AuditKind.ENABLED, row.name, f"was {row.state}: {row.reason}")
 
 
 def take_out(
@@ -210,6 +227,12 @@ def _bot(row: Row[Any]) -> LadderBot:
         reason=row.reason,
         changed_at=row.changed_at,
     )
+
+
+def _author_name(connection: Connection, author_id: int) -> str:
+    table = schema.authors
+    query = select(table.c.name).where(table.c.id == author_id)
+    return str(connection.execute(query).scalar_one())
 
 
 def _author(connection: Connection, name: str, at: int) -> int:

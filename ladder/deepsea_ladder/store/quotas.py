@@ -1,11 +1,12 @@
 """How much an author has submitted, and whether there may be more.
 
-Invariant: each open season's limits hold, counted from its opening; without an open season the
-usual limits hold for everything.
+Invariants: each open season's limits hold, counted from its opening; without an open season the
+usual limits hold for everything; a tournament's season has no deadline of its own.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Connection, func, select
@@ -16,6 +17,20 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.upload_limits import UploadLimits
 
 _MIB: Final = 1 << 20
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def check_deadline(connection: Connection, at: int) -> None:
+    """Raise `SubmissionError` if an open season took in bots until a time before `at`."""
+    table = schema.seasons
+    over = table.c.submissions_until <= at
+    query = select(table).where(table.c.closed_at.is_(None), over).order_by(table.c.id).limit(1)
+    if (row := connection.execute(query).first()) is not None:
+        until = _EPOCH + timedelta(milliseconds=row.submissions_until)
+        raise SubmissionError(
+            f"season {row.name} has taken in bots until {until:%Y-%m-%d %H:%M} UTC, and that time "
+            "is over"
+        )
 
 
 def check_quota(connection: Connection, author_id: int, author: str, more_bytes: int = 0) -> None:
@@ -27,7 +42,7 @@ def check_quota(connection: Connection, author_id: int, author: str, more_bytes:
         for row in connection.execute(opened)
     ]
     for where, limits, since in seasons or [("a ladder without a season", UploadLimits(), 0)]:
-        versions, size = _submitted(connection, author_id, since)
+        versions, size = submitted(connection, author_id, since)
         if versions >= limits.versions:
             raise SubmissionError(
                 f"{author} has submitted {versions} versions since the opening; {where} takes at "
@@ -40,7 +55,7 @@ def check_quota(connection: Connection, author_id: int, author: str, more_bytes:
             )
 
 
-def _submitted(connection: Connection, author_id: int, since: int) -> tuple[int, int]:
+def submitted(connection: Connection, author_id: int, since: int) -> tuple[int, int]:
     """An author's versions since a time: how many, and the bytes of their files as stored."""
     versions, bots, archives = schema.bot_versions, schema.bots, schema.archives
     ours = (

@@ -17,5 +17,7 @@ class RetryPolicy:
 
     failures: int = 5
     """Failures after which a job is quarantined: void games, refused results, dead workers."""
+    checks: int = 3
+    """Checks without a verdict after which a submission has failed: void games, dead runners."""
     strikes: StrikeRules = field(default_factory=StrikeRules)
     """When a bot is disabled."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -100,6 +101,7 @@ seasons = Table(
     Column("closed_at", BigInteger),
     # Until then strangers see nothing of it; never changed.
     Column("embargo_until", BigInteger),
+    Column("submissions_until", BigInteger),  # after it no bots are taken in; never changed
     Column("place", Integer, nullable=False),  # the last one of its chain
     Column("head", _Digest, nullable=False),  # at that place
 )
@@ -228,6 +230,50 @@ ratings = Table(
     Column("forfeits", Integer, nullable=False),
     Column("last_seq", _Id, nullable=False),
     Column("last_at", BigInteger, nullable=False),
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),
+    Column("key", String(64), nullable=False),  # the client's; it makes a retry the same submission
+    Column("bot", _Name, nullable=False),  # as its author called it; "" is as bot.toml does
+    Column("size", BigInteger, nullable=False),  # of the archive
+    Column("sha256", _Digest, nullable=False),
+    Column("needs_sandbox", Boolean, nullable=False),  # whether it came from where strangers can
+    Column("state", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False),  # the number of leases until now
+    Column("failures", Integer, nullable=False),  # checks that ended without a verdict
+    Column("owner", Text),  # of the lease
+    Column("until", BigInteger),
+    Column("began_at", BigInteger),  # the last check
+    Column("games", Integer, nullable=False),  # admission games that were played
+    Column("of_games", Integer, nullable=False),
+    Column("cpu_ms", BigInteger, nullable=False),  # of all its checks
+    Column("version", Integer),  # of the bot, where it was accepted
+    Column("digest", _Digest),  # of the files, where they were read
+    Column("found", Text),
+    Column("remedy", Text),
+    Column("error", Text),
+    Column("log", Text),  # a list of lines, as JSON
+    Column("created_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),  # its state, not its games
+    UniqueConstraint("author_id", "key"),
+    Index(None, "state", "id"),
+    Index(None, "author_id", "created_at"),
+)
+
+# The archives of submissions that wait or are being checked, in pieces: the front must not hold a
+# whole one in memory.
+submission_parts = Table(
+    "submission_parts",
+    metadata,
+    Column(
+        "submission_id", _Id, ForeignKey("submissions.id"), primary_key=True, autoincrement=False
+    ),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("content", LargeBinary, nullable=False),
 )
 
 audit = Table(

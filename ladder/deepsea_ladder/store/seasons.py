@@ -42,11 +42,13 @@ class Seasons:
         seed: bytes,
         tournament: str | None = None,
         embargo_until: int | None = None,
+        submissions_until: int | None = None,
     ) -> StoredSeason:
         """Add a season; `seed` is 32 bytes of true randomness that nobody else knows.
 
-        tournament     what it is opened for, if not for rated games
-        embargo_until  when strangers may see its results, in milliseconds since 1970
+        tournament         what it is opened for, if not for rated games
+        embargo_until      when strangers may see its results, in milliseconds since 1970
+        submissions_until  after it the ladder takes in no bots while this season is open
         """
         if len(seed) != SEED_BYTES:
             raise StoreError(f"a season's seed has {SEED_BYTES} bytes, not {len(seed)}")
@@ -57,6 +59,8 @@ class Seasons:
             at = now(connection)
             if embargo_until is not None and embargo_until <= at:
                 raise StoreError("an embargo ends in the future: that time is over")
+            if submissions_until is not None and submissions_until <= at:
+                raise StoreError("submissions end in the future: that time is over")
             connection.execute(
                 insert(table).values(
                     name=season.name,
@@ -66,6 +70,7 @@ class Seasons:
                     method=METHOD,
                     created_at=at,
                     embargo_until=embargo_until,
+                    submissions_until=submissions_until,
                     place=0,
                     head=commitment(seed),
                 )
@@ -173,6 +178,7 @@ def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
         head=row.head,
         tournament=row.tournament,
         embargo_until=row.embargo_until,
+        submissions_until=row.submissions_until,
     )
 
 

@@ -72,6 +72,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("closed_at", sa.BigInteger),
         sa.Column("embargo_until", sa.BigInteger),
+        sa.Column("submissions_until", sa.BigInteger),
         sa.Column("place", sa.Integer, nullable=False),
         sa.Column("head", _DIGEST, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_seasons"),
@@ -220,6 +221,50 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("season_id", "version_id", name="pk_ratings"),
         sa.ForeignKeyConstraint(["season_id"], ["seasons.id"], name="fk_ratings_season_id"),
         sa.ForeignKeyConstraint(["version_id"], ["bot_versions.id"], name="fk_ratings_version_id"),
+    )
+    op.create_table(
+        "submissions",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("author_id", _ID, nullable=False),
+        sa.Column("key", sa.String(64), nullable=False),
+        sa.Column("bot", _NAME, nullable=False),
+        sa.Column("size", sa.BigInteger, nullable=False),
+        sa.Column("sha256", _DIGEST, nullable=False),
+        sa.Column("needs_sandbox", sa.Boolean, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("failures", sa.Integer, nullable=False),
+        sa.Column("owner", sa.Text),
+        sa.Column("until", sa.BigInteger),
+        sa.Column("began_at", sa.BigInteger),
+        sa.Column("games", sa.Integer, nullable=False),
+        sa.Column("of_games", sa.Integer, nullable=False),
+        sa.Column("cpu_ms", sa.BigInteger, nullable=False),
+        sa.Column("version", sa.Integer),
+        sa.Column("digest", _DIGEST),
+        sa.Column("found", sa.Text),
+        sa.Column("remedy", sa.Text),
+        sa.Column("error", sa.Text),
+        sa.Column("log", sa.Text),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("changed_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_submissions"),
+        sa.UniqueConstraint("author_id", "key", name="uq_submissions_author_id_key"),
+        sa.ForeignKeyConstraint(["author_id"], ["authors.id"], name="fk_submissions_author_id"),
+    )
+    op.create_index("ix_submissions_state_id", "submissions", ["state", "id"])
+    op.create_index(
+        "ix_submissions_author_id_created_at", "submissions", ["author_id", "created_at"]
+    )
+    op.create_table(
+        "submission_parts",
+        sa.Column("submission_id", _ID, autoincrement=False, nullable=False),
+        sa.Column("number", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("submission_id", "number", name="pk_submission_parts"),
+        sa.ForeignKeyConstraint(
+            ["submission_id"], ["submissions.id"], name="fk_submission_parts_submission_id"
+        ),
     )
     op.create_table(
         "audit",

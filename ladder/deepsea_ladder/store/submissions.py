@@ -1,0 +1,508 @@
+"""Submissions from afar: a queue of archives that a runner checks.
+
+Invariants: a row is there with its whole archive or not at all; one of an author has one key, and
+the same key is the same submission; a lease runs by the database's clock, and only its present
+owner writes progress or a verdict; the verdict and what it brings (a version, a bot's state) are
+one transaction, so that there is exactly one version or none; a verdict is never changed, and
+removes the archive.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+
+from deepsea_bundle import names
+from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged, SubmissionError
+from deepsea_ladder.model import (
+    BotState,
+    NewSubmission,
+    Submission,
+    SubmissionLease,
+    SubmissionRefusal,
+    SubmissionState,
+)
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.bots import add_version, enable, own_bot
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.quotas import check_deadline, check_quota, submitted
+from deepsea_ladder.store.retry_policy import RetryPolicy
+from deepsea_ladder.submission_limits import (
+    DAY_MS,
+    HOUR_MS,
+    SubmissionLimits,
+    Usage,
+    check_bots,
+    check_limits,
+    check_order,
+)
+from deepsea_rules.printable import printable
+
+LONGEST_ERROR: Final = 16 * 1024
+_rows, _parts, _bots = schema.submissions, schema.submission_parts, schema.bots
+_OPEN: Final = (SubmissionState.QUEUED, SubmissionState.CHECKING)
+_SELECT: Final[Select[Any]] = select(_rows, schema.authors.c.name.label("author")).join(
+    schema.authors, schema.authors.c.id == _rows.c.author_id
+)
+
+
+class Submissions:
+    """The submissions of a ladder."""
+
+    def __init__(self, database: Database, policy: RetryPolicy) -> None:
+        self._database = database
+        self._policy = policy
+
+    # The front
+
+    def check(self, new: NewSubmission, limits: SubmissionLimits) -> Submission | None:
+        """The submission that has this key already; else None if it may be added now.
+
+        Without a digest in `new` no key is looked for. Raises `KeyReused`, `LimitReached`, or
+        `SubmissionError` for a name that is somebody else's and after the end of submissions.
+        """
+        with self._database.read() as connection:
+            found = _with_key(connection, new) if new.sha256 else None
+            if found is None:
+                _check(connection, new, limits, now(connection))
+            return found
+
+    def add(
+        self, new: NewSubmission, parts: Iterable[bytes], limits: SubmissionLimits
+    ) -> Submission:
+        """Add a submission with the parts of its archive, or return the one that has its key.
+
+        Raises as `check` does, and `StoreError` if the parts are not of the announced size.
+        """
+        with self._database.write() as connection:
+            if (found := _with_key(connection, new)) is not None:
+                return found
+            at = now(connection)
+            _check(connection, new, limits, at)
+            row = insert(_rows).values(
+                author_id=new.author_id,
+                key=new.key,
+                bot=new.bot,
+                size=new.size,
+                sha256=new.sha256,
+                needs_sandbox=new.needs_sandbox,
+                state=SubmissionState.QUEUED,
+                attempt=0,
+                failures=0,
+                games=0,
+                of_games=0,
+                cpu_ms=0,
+                created_at=at,
+                changed_at=at,
+            )
+            key = connection.execute(row).inserted_primary_key
+            assert key is not None, "the statement inserts one row into a table with an id"
+            size = 0
+            for number, content in enumerate(parts):
+                size += len(content)
+                part = {"submission_id": key[0], "number": number, "content": content}
+                connection.execute(insert(_parts), part)
+            if size != new.size:
+                raise SubmissionError(f"an archive of {new.size} bytes came with {size}")
+            return _get(connection, int(key[0]))
+
+    def get(self, number: int, author_id: int | None = None) -> Submission:
+        """A submission; `NotOnLadder` if there is none, or none of that author."""
+        with self._database.read() as connection:
+            found = _get(connection, number)
+            if author_id is not None and found.author_id != author_id:
+                raise _unknown(number)
+            return found
+
+    def of_author(self, author_id: int, limit: int) -> list[Submission]:
+        """An author's submissions, the newest first."""
+        query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
+        with self._database.read() as connection:
+            rows = connection.execute(query.limit(limit)).all()
+            order = _order(connection)
+            return [_submission(row, order) for row in rows]
+
+    def queue(self) -> list[Submission]:
+        """What is being checked, then what waits, in the order in which it is checked."""
+        query = _SELECT.where(_rows.c.state.in_(_OPEN)).order_by(_rows.c.id)
+        with self._database.read() as connection:
+            order = _order(connection)
+            found = [_submission(row, order) for row in connection.execute(query)]
+        return sorted(found, key=lambda one: (one.state is SubmissionState.QUEUED, one.ahead))
+
+    # The runner
+
+    def waiting(self) -> int:
+        """The number of submissions that wait, or whose lease has expired."""
+        with self._database.read() as connection:
+            at = now(connection)
+            stale = (_rows.c.state == SubmissionState.CHECKING) & (_rows.c.until <= at)
+            query = select(func.count()).where((_rows.c.state == SubmissionState.QUEUED) | stale)
+            return int(connection.execute(query).scalar_one())
+
+    def claim(self, owner: str, seconds: float) -> SubmissionLease | None:
+        """Lease the next submission for `seconds` from now: round robin by author, one of each."""
+        with self._database.write() as connection:
+            at = now(connection)
+            late = (_rows.c.state == SubmissionState.CHECKING) & (_rows.c.until <= at)
+            for row in connection.execute(select(_rows).where(late)).all():
+                self._failed(connection, row, f"the runner {row.owner} was lost", at)
+            busy = _busy(connection)
+            waiting = _waiting(connection)
+            authors = dict(waiting)
+            free = (one for one in _order_of(connection, waiting) if authors[one] not in busy)
+            if (number := next(free, None)) is None:
+                return None
+            row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
+            lease = {
+                "state": SubmissionState.CHECKING,
+                "attempt": row.attempt + 1,
+                "owner": owner,
+                "until": at + round(seconds * 1000),
+                "began_at": at,
+                "changed_at": at,
+                "games": 0,
+            }
+            connection.execute(update(_rows).where(_rows.c.id == number).values(lease))
+            return SubmissionLease(
+                id=row.id,
+                author_id=row.author_id,
+                author=row.author,
+                bot=row.bot,
+                needs_sandbox=row.needs_sandbox,
+                created_at=row.created_at,
+                owner=owner,
+                attempt=row.attempt + 1,
+            )
+
+    def archive(self, lease: SubmissionLease) -> bytes:
+        """The archive of a submission, as it was uploaded."""
+        query = select(_parts.c.content).where(_parts.c.submission_id == lease.id)
+        with self._database.read() as connection:
+            parts = connection.execute(query.order_by(_parts.c.number)).scalars()
+            return b"".join(parts)
+
+    def owners(self) -> list[str]:
+        """The owners of leases."""
+        query = select(_rows.c.owner).where(_rows.c.state == SubmissionState.CHECKING).distinct()
+        with self._database.read() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    def progress(self, lease: SubmissionLease, seconds: float, games: int, of_games: int) -> bool:
+        """Renew the lease, and note the admission games that were played; whether it holds."""
+        with self._database.write() as connection:
+            until = now(connection) + round(seconds * 1000)
+            values = {"until": until, "games": games, "of_games": of_games}
+            held = update(_rows).where(*_held(lease)).values(values)
+            return connection.execute(held).rowcount > 0
+
+    def check_quota(self, lease: SubmissionLease) -> None:
+        """Raise `SubmissionError` if the author may have no more versions, before games."""
+        with self._database.read() as connection:
+            check_deadline(connection, lease.created_at)
+            check_quota(connection, lease.author_id, lease.author)
+
+    def accept_known(
+        self, lease: SubmissionLease, name: str, digest: str, limits: SubmissionLimits, cpu_ms: int
+    ) -> bool:
+        """Accept what is the bot's current version already; False if it is something else.
+
+        A bot that its author has withdrawn is active again. Raises `SubmissionError` for a bot that
+        is somebody else's or was disabled, and `LimitReached` for too many bots.
+        """
+        with self._database.write() as connection:
+            at = now(connection)
+            bot = own_bot(connection, lease.author_id, name)
+            if bot is None or bot.state is BotState.WITHDRAWN:
+                check_bots(limits, _bot_count(connection, lease.author_id))
+            if bot is None or bot.current.digest != digest:
+                return False
+            if bot.state is BotState.DISABLED:
+                raise SubmissionError(
+                    f"these files are version {bot.current.number} of {bot.name!r}, which is "
+                    f"disabled: {bot.reason}"
+                )
+            if (
+                _verdict(
+                    connection,
+                    lease,
+                    at,
+                    cpu_ms,
+                    state=SubmissionState.ACCEPTED,
+                    bot=bot.name,
+                    version=bot.current.number,
+                    digest=digest,
+                )
+                and bot.state is BotState.WITHDRAWN
+            ):
+                enable(connection, bot.name, at)
+            return True
+
+    def accept(
+        self,
+        lease: SubmissionLease,
+        bundle: BotBundle,
+        limits: SubmissionLimits,
+        cpu_ms: int,
+    ) -> bool:
+        """Store the bot as a new version, and accept the submission; False if the lease is lost.
+
+        Raises as `Bots.submit` does; then nothing has changed.
+        """
+        packed = zlib.compress(bundle.archive)
+        with self._database.write() as connection:
+            if not connection.execute(select(_rows.c.id).where(*_held(lease))).first():
+                return False
+            at = now(connection)
+            check_deadline(connection, lease.created_at)
+            bot = own_bot(connection, lease.author_id, bundle.name)
+            if bot is None or bot.state is BotState.WITHDRAWN:
+                check_bots(limits, _bot_count(connection, lease.author_id))
+            version = add_version(
+                connection, lease.author_id, bundle.name, bundle.digest, packed, at
+            )
+            return _verdict(
+                connection,
+                lease,
+                at,
+                cpu_ms,
+                state=SubmissionState.ACCEPTED,
+                bot=version.bot,
+                version=version.number,
+                digest=bundle.digest,
+            )
+
+    def refuse(
+        self,
+        lease: SubmissionLease,
+        refusal: SubmissionRefusal,
+        cpu_ms: int,
+        *,
+        bot: str = "",
+        digest: str = "",
+    ) -> bool:
+        """Refuse a submission; False if the lease is lost.
+
+        bot, digest  what its files say, if they were read
+        """
+        with self._database.write() as connection:
+            return _verdict(
+                connection,
+                lease,
+                now(connection),
+                cpu_ms,
+                state=SubmissionState.REFUSED,
+                bot=bot or lease.bot,
+                digest=digest or None,
+                found=printable(refusal.found, schema.LONGEST_NOTE),
+                remedy=printable(refusal.remedy, schema.LONGEST_NOTE),
+                error=refusal.error[-LONGEST_ERROR:],
+                log=json.dumps(refusal.log),
+            )
+
+    def fail(self, lease: SubmissionLease, reason: str, cpu_ms: int) -> SubmissionState | None:
+        """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
+
+        The author is not charged with it, unless `cpu_ms` says so.
+        """
+        with self._database.write() as connection:
+            row = connection.execute(select(_rows).where(*_held(lease))).first()
+            if row is None:
+                return None
+            return self._failed(connection, row, reason, now(connection), cpu_ms)
+
+    def hand_back(self, owner: str) -> int:
+        """Give up an owner's leases; the submissions wait again, and nothing counts as failed."""
+        held = (_rows.c.state == SubmissionState.CHECKING, _rows.c.owner == owner)
+        with self._database.write() as connection:
+            return connection.execute(
+                update(_rows).where(*held).values(_released(now(connection)))
+            ).rowcount
+
+    def lose(self, owner: str) -> int:
+        """End the leases of a runner that is gone, as if they had expired; how many there were."""
+        held = (_rows.c.state == SubmissionState.CHECKING, _rows.c.owner == owner)
+        with self._database.write() as connection:
+            at = now(connection)
+            rows = connection.execute(select(_rows).where(*held)).all()
+            for row in rows:
+                self._failed(connection, row, f"the runner {row.owner} was lost", at)
+            return len(rows)
+
+    def _failed(
+        self, connection: Connection, row: Row[Any], reason: str, at: int, cpu_ms: int = 0
+    ) -> SubmissionState:
+        failures = row.failures + 1
+        values = {**_released(at), "failures": failures, "cpu_ms": row.cpu_ms + cpu_ms}
+        if failures >= self._policy.checks:
+            values |= {
+                "state": SubmissionState.FAILED,
+                "found": printable(f"the ladder could not check it: {reason}", schema.LONGEST_NOTE),
+                "remedy": "submit it again later, or ask whoever runs the ladder",
+            }
+            connection.execute(delete(_parts).where(_parts.c.submission_id == row.id))
+        connection.execute(update(_rows).where(_rows.c.id == row.id).values(values))
+        return SubmissionState(values["state"])
+
+
+def _released(at: int) -> dict[str, Any]:
+    """What a submission has that waits again."""
+    return {
+        "state": SubmissionState.QUEUED,
+        "owner": None,
+        "until": None,
+        "games": 0,
+        "changed_at": at,
+    }
+
+
+def _held(lease: SubmissionLease) -> tuple[Any, ...]:
+    """Whether a lease holds, whatever the time: nobody has taken it over."""
+    return (
+        _rows.c.id == lease.id,
+        _rows.c.state == SubmissionState.CHECKING,
+        _rows.c.attempt == lease.attempt,
+        _rows.c.owner == lease.owner,
+    )
+
+
+def _verdict(
+    connection: Connection, lease: SubmissionLease, at: int, cpu_ms: int, **values: Any
+) -> bool:
+    """Write a verdict, and remove the archive; whether the lease held."""
+    ends = {"owner": None, "until": None, "changed_at": at, "cpu_ms": _rows.c.cpu_ms + cpu_ms}
+    written = connection.execute(update(_rows).where(*_held(lease)).values({**ends, **values}))
+    if not written.rowcount:
+        return False
+    connection.execute(delete(_parts).where(_parts.c.submission_id == lease.id))
+    return True
+
+
+def _check(connection: Connection, new: NewSubmission, limits: SubmissionLimits, at: int) -> None:
+    """Refuse what may not be added now."""
+    check_deadline(connection, at)
+    check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
+    if new.bot:
+        names.checked("the bot's name", new.bot)
+        bot = own_bot(connection, new.author_id, new.bot)
+        if bot is None or bot.state is BotState.WITHDRAWN:
+            check_bots(limits, _bot_count(connection, new.author_id))
+
+
+def _usage(connection: Connection, author_id: int, at: int) -> Usage:
+    ours = _rows.c.author_id == author_id
+    is_open = _rows.c.state.in_(_OPEN)
+    number, size = connection.execute(
+        select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).where(ours, is_open)
+    ).one()
+    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
+    checks = select(_rows.c.changed_at, _rows.c.cpu_ms).where(
+        ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.cpu_ms > 0
+    )
+    waits = select(func.count()).where(_rows.c.state == SubmissionState.QUEUED)
+    _, stored = submitted(connection, author_id, 0)
+    return Usage(
+        open=number,
+        times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
+        archives=stored + int(size),
+        waiting=connection.execute(waits).scalar_one(),
+        checks=[
+            (row.changed_at, row.cpu_ms)
+            for row in connection.execute(checks.order_by(_rows.c.changed_at))
+        ],
+    )
+
+
+def _bot_count(connection: Connection, author_id: int) -> int:
+    """The bots of an author that are not withdrawn."""
+    there = (_bots.c.author_id == author_id, _bots.c.state != BotState.WITHDRAWN)
+    return int(connection.execute(select(func.count()).where(*there)).scalar_one())
+
+
+def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
+    ours = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
+    row = connection.execute(_SELECT.where(*ours)).first()
+    if row is None:
+        return None
+    if (row.sha256, row.size) != (new.sha256, new.size):
+        raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
+    return _submission(row, _order(connection))
+
+
+def _waiting(connection: Connection) -> list[tuple[int, int]]:
+    """Ids and authors of what waits, the oldest first."""
+    query = select(_rows.c.id, _rows.c.author_id).where(_rows.c.state == SubmissionState.QUEUED)
+    return [(row.id, row.author_id) for row in connection.execute(query.order_by(_rows.c.id))]
+
+
+def _busy(connection: Connection) -> Sequence[int]:
+    """The authors of what is being checked."""
+    query = select(_rows.c.author_id).where(_rows.c.state == SubmissionState.CHECKING)
+    return connection.execute(query).scalars().all()
+
+
+def _order_of(connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
+    authors = sorted({author for _, author in waiting})
+    last = (
+        select(_rows.c.author_id, func.max(_rows.c.began_at).label("began_at"))
+        .where(_rows.c.author_id.in_(authors), _rows.c.began_at.is_not(None))
+        .group_by(_rows.c.author_id)
+    )
+    begun = {row.author_id: row.began_at for row in connection.execute(last)}
+    return check_order(waiting, begun, _busy(connection))
+
+
+def _order(connection: Connection) -> dict[int, int]:
+    """Of each submission that waits, how many are checked before it."""
+    waiting = _waiting(connection)
+    if not waiting:
+        return {}
+    first = len(_busy(connection))
+    return {one: place for place, one in enumerate(_order_of(connection, waiting), first)}
+
+
+def _unknown(number: int) -> NotOnLadder:
+    return NotOnLadder(f"there is no submission {number} of yours")
+
+
+def _get(connection: Connection, number: int) -> Submission:
+    row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
+    if row is None:
+        raise _unknown(number)
+    order = _order(connection) if row.state == SubmissionState.QUEUED else {}
+    return _submission(row, order)
+
+
+def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
+    try:
+        log = tuple(str(line) for line in json.loads(row.log or "[]"))
+        state = SubmissionState(row.state)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreDamaged(f"submission {row.id} is damaged: {error}") from None
+    return Submission(
+        id=row.id,
+        author_id=row.author_id,
+        author=row.author,
+        key=row.key,
+        bot=row.bot,
+        size=row.size,
+        sha256=row.sha256,
+        needs_sandbox=row.needs_sandbox,
+        state=state,
+        ahead=order.get(row.id, 0),
+        games=row.games,
+        of_games=row.of_games,
+        version=row.version,
+        digest=row.digest or "",
+        found=row.found or "",
+        remedy=row.remedy or "",
+        error=row.error or "",
+        log=log,
+        created_at=row.created_at,
+        changed_at=row.changed_at,
+    )

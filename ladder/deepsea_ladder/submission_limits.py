@@ -1,0 +1,139 @@
+"""What an author may submit from afar, and which submission is checked next.
+
+Invariants: pure; the order of checks goes round robin by author, so that nobody waits longer
+because somebody else submits much; a refusal that waiting helps against says for how many seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from deepsea_ladder.errors import LimitReached
+
+_MIB: Final = 1 << 20
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+SOON_S: Final = 30
+"""When to come back if something has to be checked first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionLimits:
+    """Limits of submissions from afar."""
+
+    archive_bytes: int = 16 * _MIB
+    """Of one upload."""
+    upload_seconds: int = 120
+    upload_bytes_per_second: int = 8 * 1024
+    """The least speed."""
+    open_submissions: int = 3
+    """Of an author: one that is being checked and two that wait."""
+    submissions_per_hour: int = 10
+    """Of an author."""
+    submissions_per_day: int = 40
+    """Of an author."""
+    bots: int = 5
+    """Of an author, without those that are withdrawn."""
+    author_bytes: int = 200 * _MIB
+    """The archives of an author: those of all versions, as the ladder keeps them, and uploads."""
+    queue: int = 100
+    """Submissions that wait, of everybody."""
+    cpu_seconds_per_hour: int = 600
+    """CPU time of the checks of an author in an hour."""
+
+
+class Usage(NamedTuple):
+    """What an author and everybody have submitted; times in milliseconds since 1970."""
+
+    open: int
+    """The author's submissions that wait or are being checked."""
+    times: Sequence[int]
+    """When the author's submissions of the last day came, in order."""
+    archives: int
+    """Bytes of the author's archives."""
+    waiting: int
+    """Submissions of everybody that wait."""
+    checks: Sequence[tuple[int, int]]
+    """The ends of the author's checks of the last hour, in order, and their CPU time in
+    milliseconds."""
+
+
+def check_limits(limits: SubmissionLimits, used: Usage, size: int, at: int) -> None:
+    """Raise `LimitReached` if an author may not submit another archive of `size` bytes now."""
+    if size > limits.archive_bytes:
+        raise LimitReached(
+            f"the archive has {size} bytes; at most {limits.archive_bytes} are taken"
+        )
+    if used.open >= limits.open_submissions:
+        raise LimitReached(
+            f"{used.open} submissions of yours wait or are being checked; no more at a time", SOON_S
+        )
+    hourly, daily = limits.submissions_per_hour, limits.submissions_per_day
+    for name, most, period in (("an hour", hourly, HOUR_MS), ("a day", daily, DAY_MS)):
+        lately = [time for time in used.times if time > at - period]
+        if len(lately) >= most:
+            raise LimitReached(
+                f"you have submitted {len(lately)} times within {name}; {most} are the most",
+                _seconds(lately[-most] + period - at),
+            )
+    if used.archives + size > limits.author_bytes:
+        raise LimitReached(
+            f"with this archive yours take {(used.archives + size) / _MIB:.1f} MiB; an author has "
+            f"{limits.author_bytes // _MIB} MiB"
+        )
+    _check_cpu(limits, used.checks, at)
+    if used.waiting >= limits.queue:
+        raise LimitReached(f"{used.waiting} submissions wait already; no more are taken", SOON_S)
+
+
+def check_bots(limits: SubmissionLimits, bots: int) -> None:
+    """Raise `LimitReached` if an author who has so many bots may not have another."""
+    if bots >= limits.bots:
+        raise LimitReached(
+            f"you have {bots} bots, and an author has at most {limits.bots}; withdraw one, or "
+            "submit a new version"
+        )
+
+
+def _check_cpu(limits: SubmissionLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
+    lately = [(time, cpu) for time, cpu in checks if time > at - HOUR_MS]
+    over = sum(cpu for _, cpu in lately) - limits.cpu_seconds_per_hour * 1000
+    if over < 0:
+        return
+    back = at
+    for time, cpu in lately:  # the oldest leave the hour first
+        over -= cpu
+        back = time + HOUR_MS
+        if over < 0:
+            break
+    raise LimitReached(
+        f"the checks of your bots have taken {limits.cpu_seconds_per_hour} s of CPU time within "
+        "an hour",
+        _seconds(back - at),
+    )
+
+
+def _seconds(ms: int) -> int:
+    return max(1, -(-ms // 1000))
+
+
+def check_order(
+    waiting: Iterable[tuple[int, int]], begun: Mapping[int, int], busy: Collection[int] = ()
+) -> list[int]:
+    """The order in which submissions are checked, by their ids.
+
+    waiting  ids and authors, the oldest first
+    begun    for each author, when the last check of one of theirs began; missing before the first
+    busy     authors of whom one is being checked: theirs come after those of the others' first ones
+    """
+    queues: dict[int, list[int]] = {}
+    for number, author in waiting:
+        queues.setdefault(author, []).append(number)
+    rank = {author: (author in busy, begun.get(author, -1), queues[author][0]) for author in queues}
+    authors = sorted(queues, key=lambda author: rank[author])
+    longest = max(map(len, queues.values()), default=0)
+    return [
+        queues[one][turn] for turn in range(longest) for one in authors if turn < len(queues[one])
+    ]

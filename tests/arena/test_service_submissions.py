@@ -1,0 +1,228 @@
+"""What an author does from afar with own bots; nothing of another's in any way."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from deepsea_arena.service.caller import Caller
+from deepsea_arena.service.errors import Kind, ServiceError
+from deepsea_arena.service.methods import METHODS
+from deepsea_arena.service.service import LadderService
+from deepsea_arena.service.submissions import Submission, begin_upload
+from deepsea_arena.service.upload import Uploads
+from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.model import BotState, SeatLog, SubmissionRefusal
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store
+from deepsea_referee.timing.clock import ManualClock
+from helpers import ladder
+from helpers.submissions import LIMITS, an_author, zipped
+
+KEY = "a-key-of-mine"
+
+
+@pytest.fixture
+def service(played: Store) -> Iterator[LadderService]:
+    """A ladder with four bots and eight games; strangers can reach it."""
+    assert played.database.path is not None
+    with Store.open(played.database.path, read_only=True, public=True) as public:
+        uploads = Uploads(ManualClock())
+        yield LadderService(played, public, METHODS, entropy=lambda: b"", uploads=uploads)
+
+
+def author(service: LadderService, name: str, *scopes: Scope) -> Caller:
+    """An author with the usual token."""
+    return Caller(
+        author=name,
+        author_id=an_author(service.store, name),
+        role=Role.AUTHOR,
+        scopes=frozenset(scopes or (Scope.READ, Scope.SUBMIT)),
+    )
+
+
+@pytest.fixture
+def anna(service: LadderService) -> Caller:
+    """The author of anna."""
+    return author(service, "anna-senior")
+
+
+@pytest.fixture
+def ben(service: LadderService) -> Caller:
+    """The author of ben, who crashed in two games."""
+    return author(service, "ben-senior")
+
+
+def upload(
+    service: LadderService, caller: Caller, content: bytes, key: str = KEY, bot: str = ""
+) -> Iterator[Any]:
+    """Upload an archive; what Submit answers."""
+    with begin_upload(service, caller) as coming:
+        digest = hashlib.sha256(content).hexdigest()
+        coming.header(bot=bot, size=len(content), sha256=digest, key=key)
+        coming.chunk(content)
+        answers: Iterator[Any] = service.call(caller, "Submit", upload=coming)
+        return answers
+
+
+def states(answers: Iterator[Any]) -> Iterator[tuple[str, int, int] | None]:
+    for answer in answers:
+        found: Submission | None = answer and answer.submission
+        yield None if found is None else (found.state, found.ahead, found.games)
+
+
+def refused(kind: Kind, call: Callable[[], object]) -> str:
+    with pytest.raises(ServiceError) as error:
+        call()
+    assert error.value.kind is kind
+    return str(error.value)
+
+
+def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: Caller) -> None:
+    seen = states(upload(service, anna, zipped("one"), bot="mine"))
+    assert list(islice(seen, 3)) == [("queued", 0, 0), None, None]
+    submissions = service.store.submissions
+    lease = submissions.claim("runner", 60)
+    assert lease is not None
+    assert next(seen) == ("checking", 0, 0)
+    submissions.progress(lease, 60, 2, 3)
+    assert next(seen) == ("checking", 0, 2)
+    assert next(seen) is None
+    submissions.accept(lease, replace(ladder.a_bundle("one"), name="mine"), LIMITS, 1)
+    assert list(seen) == [("accepted", 0, 2)]
+    (again,) = upload(service, anna, zipped("one"), bot="mine")
+    assert (again.submission.version, again.submission.bot) == (1, "mine")
+    watched = service.call(anna, "WatchSubmission", id=again.submission.id)
+    assert [step.submission for step in watched] == [again.submission]
+
+
+def test_a_refusal_says_what_was_found_and_what_to_do(service: LadderService, anna: Caller) -> None:
+    answers = upload(service, anna, zipped("one"))
+    lease = service.store.submissions.claim("runner", 60)
+    assert lease is not None
+    why = SubmissionRefusal("it crashed", "mend it", ("line",), "Traceback")
+    service.store.submissions.refuse(lease, why, 1)
+    last = [step.submission for step in answers if step][-1]
+    assert (last.state, last.found, last.remedy) == ("refused", "it crashed", "mend it")
+    assert (last.log, last.error, last.version) == (("line",), "Traceback", None)
+
+
+def test_a_broken_upload_leaves_nothing_and_goes_on_with_its_key(
+    service: LadderService, anna: Caller
+) -> None:
+    content = zipped("one")
+    with begin_upload(service, anna) as coming:
+        digest = hashlib.sha256(content).hexdigest()
+        coming.header(size=len(content), sha256=digest, key=KEY)
+        coming.chunk(content[:50])
+        said = refused(Kind.INVALID, lambda: service.call(anna, "Submit", upload=coming))
+    assert f"ended after 50 of {len(content)} bytes" in said
+    assert service.call(anna, "ListSubmissions").submissions == ()
+    first = next(upload(service, anna, content)).submission
+    second = next(upload(service, anna, content)).submission
+    assert first == second
+    assert service.call(anna, "ListSubmissions").submissions == (first,)
+    words = refused(Kind.INVALID, lambda: upload(service, anna, zipped("two")))
+    assert words == f"the key {KEY!r} is that of another upload; choose a new one"
+
+
+def test_limits_are_refused_at_the_header_with_when_to_come_back(
+    service: LadderService, anna: Caller
+) -> None:
+    for text in ("one", "two", "three"):
+        upload(service, anna, zipped(text), key=f"key-of-{text}")
+    with begin_upload(service, anna) as coming, pytest.raises(ServiceError) as error:
+        coming.header(size=5, sha256="0" * 64, key=KEY)
+    assert (error.value.kind, error.value.retry_after) == (Kind.EXHAUSTED, 30)
+
+
+def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
+    service: LadderService, anna: Caller
+) -> None:
+    season = Season(name="open", isolation="process")
+    service.store.seasons.open(season, ladder.SEED)
+    words = refused(Kind.NOT_NOW, lambda: upload(service, anna, zipped("one")))
+    assert words == "season open plays bots without a sandbox, so none are taken from afar"
+    assert service.call(anna, "ListSubmissions").submissions == ()
+    service.uploads.local = True
+    number = next(upload(service, anna, zipped("one"))).submission.id
+    assert not service.store.submissions.get(number).needs_sandbox
+    service.store.seasons.close("open")
+    service.uploads.local = False
+    number = next(upload(service, anna, zipped("two"), key="another-key")).submission.id
+    assert service.store.submissions.get(number).needs_sandbox
+
+
+def test_an_author_withdraws_own_bots_and_no_others(
+    service: LadderService, anna: Caller, ben: Caller
+) -> None:
+    words = refused(Kind.NOT_FOUND, lambda: service.call(ben, "Withdraw", bot="anna"))
+    assert words == "you have no bot 'anna'"
+    nobodys = refused(Kind.NOT_FOUND, lambda: service.call(ben, "Withdraw", bot="nobody"))
+    assert nobodys == words.replace("anna", "nobody")
+    for _ in range(2):
+        place = service.call(anna, "Withdraw", bot="Anna").bot
+        assert (place.bot, place.author, place.version) == ("anna", "anna-senior", 1)
+        assert place.state is BotState.WITHDRAWN
+    service.store.bots.disable("ben", "it crashed")
+    words = refused(Kind.NOT_NOW, lambda: service.call(ben, "Withdraw", bot="ben"))
+    assert words == "ben is disabled: it crashed"
+
+
+def test_an_author_downloads_own_bots_and_no_others(
+    service: LadderService, anna: Caller, ben: Caller
+) -> None:
+    ladder.submit(service.store, "anna", "x" * 100_000, "anna-senior")
+
+    def download(**fields: object) -> str:
+        parts = [part.chunk for part in service.call(anna, "DownloadBot", **fields)]
+        assert max(map(len, parts)) <= 32 * 1024
+        with zipfile.ZipFile(io.BytesIO(b"".join(parts))) as archive:
+            return archive.read("bot.py").decode()
+
+    assert download(bot="anna", version=1) == "# anna\n"
+    assert download(bot="anna") == "# " + "x" * 100_000 + "\n"
+    refused(Kind.NOT_FOUND, lambda: service.call(ben, "DownloadBot", bot="anna"))
+    refused(Kind.NOT_FOUND, lambda: service.call(anna, "DownloadBot", bot="anna", version=3))
+
+
+def test_an_author_reads_what_own_bots_left_of_a_game(
+    service: LadderService, anna: Caller, ben: Caller
+) -> None:
+    game = service.store.history.get("s1-2")
+    seat = next(i for i, one in enumerate(game.seats) if one.version.bot == "ben")
+    service.store.logs.add(game.seq, [SeatLog(seat, "a bug", "hello")])
+    (log,) = service.call(ben, "GetLog", game_id="s1-2").logs
+    assert (log.seat, log.bot, log.error, log.output) == (seat, "ben v1", "a bug", "hello")
+    assert service.call(anna, "GetLog", game_id="s1-2").logs == ()
+    stranger = author(service, "stranger")
+    words = refused(Kind.NOT_FOUND, lambda: service.call(stranger, "GetLog", game_id="s1-2"))
+    nobodys = refused(Kind.NOT_FOUND, lambda: service.call(stranger, "GetLog", game_id="s9-2"))
+    assert words.replace("s1-2", "s9-2") == nobodys
+
+
+def test_a_submission_of_another_is_not_there(
+    service: LadderService, anna: Caller, ben: Caller
+) -> None:
+    number = next(upload(service, anna, zipped("one"))).submission.id
+    words = refused(Kind.NOT_FOUND, lambda: service.call(ben, "WatchSubmission", id=number))
+    assert words == f"there is no submission {number} of yours"
+    assert service.call(ben, "ListSubmissions").submissions == ()
+    refused(Kind.DENIED, lambda: service.call(ben, "ListQueue"))
+    admin = Caller(role=Role.ADMIN, scopes=frozenset(Scope))
+    (waiting,) = service.call(admin, "ListQueue").submissions
+    assert waiting.id == number
+
+
+def test_a_token_that_only_reads_submits_nothing(service: LadderService) -> None:
+    reader = author(service, "anna-senior", Scope.READ)
+    refused(Kind.DENIED, lambda: begin_upload(service, reader))
+    refused(Kind.UNAUTHENTICATED, lambda: begin_upload(service, Caller()))
+    refused(Kind.DENIED, lambda: service.call(reader, "Withdraw", bot="anna"))

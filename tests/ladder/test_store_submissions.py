@@ -1,0 +1,394 @@
+"""Submissions in the store: whole or not at all, one verdict, exactly one version or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select, update
+
+from deepsea_ladder.errors import KeyReused, LimitReached, NotOnLadder, SubmissionError
+from deepsea_ladder.model import BotState, SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.store import Store, schema
+from deepsea_ladder.submission_limits import HOUR_MS
+from helpers import ladder
+from helpers.killing import NEVER, killed_at
+from helpers.submissions import LIMITS, add, an_author, new, zipped
+
+QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """Two authors, each with a bot."""
+    return two_authors
+
+
+def two_authors(store: Store) -> None:
+    """Ada and Bob, each with a bot."""
+    for name in ("Ada", "Bob"):
+        an_author(store, name)
+
+
+@pytest.fixture
+def ada(store: Store) -> int:
+    """The id of an author."""
+    return an_author(store, "Ada")
+
+
+@pytest.fixture
+def bob(store: Store) -> int:
+    """The id of another."""
+    return an_author(store, "Bob")
+
+
+def claim(store: Store, owner: str = "runner", seconds: float = 60) -> SubmissionLease:
+    """Lease the next submission, of which there has to be one."""
+    lease = store.submissions.claim(owner, seconds)
+    assert lease is not None
+    return lease
+
+
+def accept(store: Store, lease: SubmissionLease, text: str) -> bool:
+    """Accept a submission as a bot of that text."""
+    bundle = replace(ladder.a_bundle(text), name=lease.bot)
+    return store.submissions.accept(lease, bundle, LIMITS, 5)
+
+
+def rows(store: Store) -> tuple[int, int]:
+    """The numbers of submissions, and of pieces of archives."""
+    tables = (schema.submissions, schema.submission_parts)
+    with store.database.read() as connection:
+        one, two = (
+            connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in tables
+        )
+    return one, two
+
+
+def test_a_submission_waits_with_its_archive_until_it_is_accepted(
+    store: Store, ada: int, another: Callable[[], Store]
+) -> None:
+    added = add(store, ada, "one")
+    assert (added.state, added.author, added.bot, added.ahead) == (QUEUED, "Ada", "mine", 0)
+    assert another().submissions.get(added.id, ada) == added
+    lease = claim(store)
+    assert (lease.id, lease.author, lease.bot, lease.attempt) == (added.id, "Ada", "mine", 1)
+    assert store.submissions.archive(lease) == zipped("one")
+    assert store.submissions.progress(lease, 60, 2, 3)
+    shown = store.submissions.get(added.id)
+    assert (shown.state, shown.games, shown.of_games) == (CHECKING, 2, 3)
+    assert accept(store, lease, "one")
+    done = another().submissions.get(added.id)
+    assert (done.state, done.version, done.digest) == (ACCEPTED, 1, ladder.a_bundle("one").digest)
+    assert store.bots.get("mine").author == "Ada"
+    assert rows(store) == (1, 0)
+
+
+def test_a_refusal_is_kept_and_adds_no_version(store: Store, ada: int) -> None:
+    added = add(store, ada, "one")
+    refusal = SubmissionRefusal("it\x1b[2J crashed", "mend it", ("a", "b"), "Traceback")
+    assert store.submissions.refuse(claim(store), refusal, 5, digest="d" * 64)
+    done = store.submissions.get(added.id)
+    assert done.state is REFUSED
+    assert "\x1b" not in done.found
+    assert (done.remedy, done.log, done.error, done.version) == (
+        "mend it",
+        ("a", "b"),
+        "Traceback",
+        None,
+    )
+    assert [bot.name for bot in store.bots.all()] == ["bot-of-Ada", "bot-of-Bob"]
+    assert rows(store) == (1, 0)
+
+
+def test_the_same_key_is_the_same_submission_in_every_state(store: Store, ada: int) -> None:
+    content = zipped("one")
+    wanted = new(ada, content, bot="mine")
+    assert store.submissions.check(wanted, LIMITS) is None
+    added = store.submissions.add(wanted, [content], LIMITS)
+    no_limits = replace(LIMITS, open_submissions=0)  # which do not count for what is there
+
+    def again() -> int:
+        assert store.submissions.check(wanted, no_limits) == store.submissions.get(added.id)
+        return store.submissions.add(wanted, [], no_limits).id
+
+    assert again() == added.id
+    lease = claim(store)
+    assert again() == added.id
+    assert accept(store, lease, "one")
+    assert again() == added.id
+    assert rows(store) == (1, 0)
+
+
+def test_the_same_key_with_another_archive_is_refused(store: Store, ada: int, bob: int) -> None:
+    add(store, ada, "one", key="a-key-of-mine")
+    with pytest.raises(KeyReused, match="the key 'a-key-of-mine' is that of another upload"):
+        add(store, ada, "two", key="a-key-of-mine")
+    assert add(store, bob, "two", "bobs", key="a-key-of-mine").author == "Bob"
+
+
+def test_an_archive_that_is_too_short_leaves_nothing(store: Store, ada: int) -> None:
+    wanted = new(ada, b"0123456789")
+    with pytest.raises(SubmissionError, match="an archive of 10 bytes came with 4"):
+        store.submissions.add(wanted, [b"01", b"23"], LIMITS)
+    assert rows(store) == (0, 0)
+
+
+def test_an_archive_that_breaks_off_leaves_nothing(store: Store, ada: int) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"01"
+        raise OSError("a disk is gone")
+
+    with pytest.raises(OSError, match="a disk is gone"):
+        store.submissions.add(new(ada, b"0123456789"), broken(), LIMITS)
+    assert rows(store) == (0, 0)
+
+
+def test_checks_go_round_robin_by_author_and_one_of_each_at_a_time(
+    store: Store, ada: int, bob: int
+) -> None:
+    first, second = add(store, ada, "a1"), add(store, ada, "a2")
+    third = add(store, bob, "b1", "bobs")
+    assert [one.id for one in store.submissions.queue()] == [first.id, third.id, second.id]
+    assert [one.ahead for one in store.submissions.queue()] == [0, 1, 2]
+    one, two = claim(store, "r1"), claim(store, "r2")
+    assert (one.id, two.id) == (first.id, third.id)
+    assert store.submissions.claim("r3", 60) is None  # the third is of who is being checked
+    assert [entry.state for entry in store.submissions.queue()] == [CHECKING, CHECKING, QUEUED]
+    assert store.submissions.get(second.id).ahead == 2
+    assert accept(store, one, "a1")
+    assert claim(store, "r3").id == second.id
+
+
+def test_a_lease_that_expired_is_taken_over_and_the_former_owner_changes_nothing(
+    store: Store, ada: int
+) -> None:
+    added = add(store, ada, "one")
+    late = claim(store, "r1", seconds=-1)
+    assert store.submissions.waiting() == 1
+    present = claim(store, "r2")
+    assert (present.id, present.attempt) == (late.id, 2)
+    assert not store.submissions.progress(late, 60, 3, 3)
+    assert not accept(store, late, "one")
+    assert not store.submissions.refuse(late, SubmissionRefusal("no"), 0)
+    assert store.submissions.fail(late, "no", 0) is None
+    assert store.submissions.get(added.id).state is CHECKING
+    assert accept(store, present, "one")
+    assert not accept(store, present, "one")
+    assert len(store.bots.versions("mine")) == 1
+
+
+def test_what_cannot_be_checked_three_times_has_failed(store: Store, ada: int) -> None:
+    added = add(store, ada, "one")
+    assert store.submissions.fail(claim(store), "the game is void", 7) is QUEUED
+    claim(store, "r2")
+    assert store.submissions.lose("r2") == 1
+    claim(store, "r3", seconds=-1)
+    assert store.submissions.claim("r4", 60) is None
+    done = store.submissions.get(added.id)
+    assert done.state is FAILED
+    assert done.found == "the ladder could not check it: the runner r3 was lost"
+    assert "again later" in done.remedy
+    assert rows(store) == (1, 0)
+
+
+def test_a_runner_that_stops_gives_its_lease_back_and_nothing_counts(
+    store: Store, ada: int
+) -> None:
+    added = add(store, ada, "one")
+    for _ in range(5):
+        claim(store)
+        assert store.submissions.owners() == ["runner"]
+        assert store.submissions.hand_back("runner") == 1
+    assert store.submissions.get(added.id).state is QUEUED
+    assert store.submissions.owners() == []
+
+
+def test_the_files_of_the_present_version_make_no_new_one(store: Store, ada: int) -> None:
+    ladder.submit(store, "mine", "one", "Ada")
+    added = add(store, ada, "one")
+    digest = ladder.a_bundle("one").digest
+    assert store.submissions.accept_known(claim(store), "Mine", digest, LIMITS, 1)
+    done = store.submissions.get(added.id)
+    assert (done.state, done.bot, done.version) == (ACCEPTED, "mine", 1)
+    assert len(store.bots.versions("mine")) == 1
+
+
+def test_a_withdrawn_bot_comes_back_with_its_files_and_a_disabled_one_does_not(
+    store: Store, ada: int
+) -> None:
+    ladder.submit(store, "mine", "one", "Ada")
+    digest = ladder.a_bundle("one").digest
+    store.bots.withdraw("mine")
+    add(store, ada, "one", key="first-key")
+    assert store.submissions.accept_known(claim(store), "mine", digest, LIMITS, 1)
+    assert store.bots.get("mine").state is BotState.ACTIVE
+    store.bots.disable("mine", "it crashed")
+    add(store, ada, "one", key="second-key")
+    with pytest.raises(SubmissionError, match="which is disabled: it crashed"):
+        store.submissions.accept_known(claim(store), "mine", digest, LIMITS, 1)
+    assert store.bots.get("mine").state is BotState.DISABLED
+
+
+def test_other_files_are_not_known(store: Store, ada: int) -> None:
+    added = add(store, ada, "one")
+    assert not store.submissions.accept_known(claim(store), "mine", "d" * 64, LIMITS, 1)
+    assert store.submissions.get(added.id).state is CHECKING
+
+
+def test_a_name_that_is_somebody_elses_is_refused_before_and_after_the_upload(
+    store: Store, ada: int
+) -> None:
+    with pytest.raises(SubmissionError, match="the bot 'bot-of-Bob' is Bob's"):
+        add(store, ada, "one", "Bot-of-bob")
+    added = add(store, ada, "one", "")
+    lease = claim(store)
+    with pytest.raises(SubmissionError, match="the bot 'bot-of-Bob' is Bob's"):
+        store.submissions.accept_known(lease, "bot-of-Bob", "d" * 64, LIMITS, 1)
+    bundle = replace(ladder.a_bundle("one"), name="bot-of-Bob")
+    with pytest.raises(SubmissionError, match="the bot 'bot-of-Bob' is Bob's"):
+        store.submissions.accept(lease, bundle, LIMITS, 1)
+    assert store.submissions.get(added.id).state is CHECKING
+
+
+def test_an_author_has_so_many_bots_without_those_that_are_withdrawn(
+    store: Store, ada: int
+) -> None:
+    limits = replace(LIMITS, bots=1)
+    with pytest.raises(LimitReached, match="you have 1 bots"):
+        add(store, ada, "one", "mine", limits)
+    add(store, ada, "one", "", limits)
+    with pytest.raises(LimitReached, match="you have 1 bots"):
+        store.submissions.accept_known(claim(store), "mine", "d" * 64, limits, 1)
+    store.bots.withdraw("bot-of-Ada")
+    assert add(store, ada, "two", "mine", limits).state is QUEUED
+
+
+def test_limits_count_what_the_store_has(store: Store, ada: int, bob: int) -> None:
+    for text in ("one", "two", "three"):
+        add(store, ada, text)
+    with pytest.raises(LimitReached, match="3 submissions of yours wait"):
+        add(store, ada, "four")
+    add(store, bob, "four", "bobs")
+    with pytest.raises(LimitReached, match="4 submissions wait already"):
+        add(store, bob, "five", "bobs", replace(LIMITS, queue=4))
+    busy = replace(LIMITS, open_submissions=10)
+    with pytest.raises(LimitReached, match="3 times within an hour"):
+        add(store, ada, "four", limits=replace(busy, submissions_per_hour=3))
+    with pytest.raises(LimitReached, match="MiB; an author has 0 MiB"):
+        add(store, ada, "four", limits=replace(busy, author_bytes=1000))
+    assert store.submissions.fail(claim(store), "void", 700_000) is QUEUED
+    with pytest.raises(LimitReached, match="600 s of CPU time") as refused:
+        add(store, ada, "four", limits=busy)
+    assert refused.value.retry_after is not None
+    with store.database.write() as connection:
+        table = schema.submissions
+        earlier = {"changed_at": table.c.changed_at - HOUR_MS}
+        connection.execute(update(table).values(earlier))
+    assert add(store, ada, "four", limits=busy).state is QUEUED
+
+
+def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> None:
+    early = add(store, ada, "early")
+    store.seasons.open(ladder.a_season(), ladder.SEED, submissions_until=early.created_at + 10**9)
+    assert add(store, ada, "in time").state is QUEUED
+    with store.database.write() as connection:
+        values = {"submissions_until": early.created_at + 1}
+        connection.execute(update(schema.seasons).values(values))
+    words = (
+        r"season s1 has taken in bots until \d{4}-\d\d-\d\d \d\d:\d\d UTC, and that time is over"
+    )
+    for refused in (
+        lambda: add(store, ada, "late"),
+        lambda: ladder.submit(store, "late", author="Ada"),
+        lambda: store.bots.check_quota("Ada"),
+    ):
+        with pytest.raises(SubmissionError, match=words):
+            refused()
+    # What came in time is checked.
+    lease = claim(store)
+    assert lease.id == early.id
+    store.submissions.check_quota(lease)
+    assert accept(store, lease, "early")
+    store.seasons.close("s1")
+    assert add(store, ada, "later").state is QUEUED
+
+
+def test_a_submission_is_nobody_elses(store: Store, ada: int, bob: int) -> None:
+    added = add(store, ada, "one")
+    with pytest.raises(NotOnLadder) as of_another:
+        store.submissions.get(added.id, bob)
+    with pytest.raises(NotOnLadder) as of_nobody:
+        store.submissions.get(added.id + 1, bob)
+    assert str(of_another.value).replace(str(added.id), "N") == str(of_nobody.value).replace(
+        str(added.id + 1), "N"
+    )
+    assert store.submissions.of_author(bob, 10) == []
+    two = add(store, ada, "two")
+    assert [one.id for one in store.submissions.of_author(ada, 10)] == [two.id, added.id]
+    assert [one.id for one in store.submissions.of_author(ada, 1)] == [two.id]
+
+
+def submit_one(store: Store) -> None:
+    """Submit a bot, as the front does."""
+    add(store, an_author(store, "Ada"), "one")
+
+
+def check_one(store: Store) -> None:
+    """Accept a bot, as a runner does."""
+    lease = claim(store)
+    store.submissions.progress(lease, 60, 1, 3)
+    accept(store, lease, "one")
+
+
+@pytest.mark.slow
+def test_a_front_killed_at_any_moment_leaves_a_whole_submission_or_none(
+    store: Store, target: str
+) -> None:
+    ada, number = an_author(store, "Ada"), 0
+    while True:
+        number += 1
+        ended = killed_at(number, submit_one, target)
+        assert rows(store) in ((0, 0), (1, 2))
+        if rows(store) == (1, 2):
+            assert add(store, ada, "one").state is QUEUED
+            assert rows(store) == (1, 2)  # the same key: the same submission
+            break
+        assert ended is None
+    assert number > 5
+
+
+@pytest.mark.slow
+def test_a_runner_killed_at_any_moment_leaves_one_version_or_none(
+    store: Store, target: str
+) -> None:
+    submit_one(store)
+    steps = killed_at(NEVER, check_one, target)
+    assert steps is not None
+    assert len(store.bots.versions("mine")) == 1
+    for number in range(1, steps + 1):
+        text = f"text {number}"
+        before = len(store.bots.versions("mine"))
+        added = add(
+            store,
+            an_author(store, "Ada"),
+            text,
+            limits=replace(LIMITS, submissions_per_hour=999, submissions_per_day=999),
+        )
+        killed_at(number, check_one_of, target, text)
+        done = store.submissions.get(added.id)
+        new_versions = len(store.bots.versions("mine")) - before
+        assert new_versions == (done.state is ACCEPTED)
+        store.submissions.lose("runner")
+        if done.state is not ACCEPTED:
+            assert accept(store, claim(store), text)
+        assert len(store.bots.versions("mine")) == before + 1
+
+
+def check_one_of(store: Store, text: str) -> None:
+    """Accept a bot of that text."""
+    lease = claim(store)
+    store.submissions.progress(lease, 60, 1, 3)
+    accept(store, lease, text)

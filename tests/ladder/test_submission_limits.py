@@ -1,0 +1,126 @@
+"""Limits of submissions, and the order in which they are checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepsea_ladder.errors import LimitReached
+from deepsea_ladder.submission_limits import (
+    DAY_MS,
+    HOUR_MS,
+    SubmissionLimits,
+    Usage,
+    check_bots,
+    check_limits,
+    check_order,
+)
+
+LIMITS = SubmissionLimits()
+NOTHING = Usage(open=0, times=(), archives=0, waiting=0, checks=())
+NOW = 10 * DAY_MS
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("used", "size"),
+    [
+        (NOTHING, 16 * MIB),
+        (NOTHING._replace(open=2), 1),
+        (NOTHING._replace(times=[NOW - 1] * 9), 1),
+        (NOTHING._replace(times=[NOW - HOUR_MS] * 39), 1),
+        (NOTHING._replace(times=[NOW - DAY_MS] * 100), 1),
+        (NOTHING._replace(archives=184 * MIB), 16 * MIB),
+        (NOTHING._replace(waiting=99), 1),
+        (NOTHING._replace(checks=[(NOW - 1, 599_999)]), 1),
+        (NOTHING._replace(checks=[(NOW - HOUR_MS, 900_000)]), 1),
+    ],
+)
+def test_what_is_within_the_limits_is_taken(used: Usage, size: int) -> None:
+    check_limits(LIMITS, used, size, NOW)
+
+
+@pytest.mark.parametrize(
+    ("used", "size", "words", "back"),
+    [
+        (NOTHING, 16 * MIB + 1, "at most 16777216 are taken", None),
+        (NOTHING._replace(open=3), 1, "3 submissions of yours wait", 30),
+        (NOTHING._replace(times=[NOW - HOUR_MS + 5000, *[NOW - 1] * 9]), 1, "10 times", 5),
+        (NOTHING._replace(times=[NOW - DAY_MS + 60_001, *[NOW - HOUR_MS] * 39]), 1, "a day", 61),
+        (NOTHING._replace(archives=184 * MIB + 1), 16 * MIB, "an author has 200 MiB", None),
+        (NOTHING._replace(waiting=100), 1, "100 submissions wait already", 30),
+        (NOTHING._replace(checks=[(NOW - 10_000, 600_000)]), 1, "600 s of CPU time", 3590),
+        # When the first of three has left the hour, the others still take it all.
+        (
+            NOTHING._replace(checks=[(NOW - 9000, 1), (NOW - 5000, 300_000), (NOW, 300_000)]),
+            1,
+            "within an hour",
+            3595,
+        ),
+    ],
+)
+def test_each_limit_says_what_it_is_and_when_to_come_back(
+    used: Usage, size: int, words: str, back: int | None
+) -> None:
+    with pytest.raises(LimitReached, match=words) as refused:
+        check_limits(LIMITS, used, size, NOW)
+    assert refused.value.retry_after == back
+
+
+def test_coming_back_when_told_is_soon_enough() -> None:
+    used = NOTHING._replace(times=[NOW - 3000 * i for i in range(12, 0, -1)])
+    with pytest.raises(LimitReached) as refused:
+        check_limits(LIMITS, used, 1, NOW)
+    assert refused.value.retry_after is not None
+    check_limits(LIMITS, used, 1, NOW + 1000 * refused.value.retry_after)
+
+
+def test_an_author_has_so_many_bots() -> None:
+    check_bots(LIMITS, 4)
+    with pytest.raises(LimitReached, match="at most 5"):
+        check_bots(LIMITS, 5)
+    check_bots(replace(LIMITS, bots=6), 5)
+
+
+A, B, C = 1, 2, 3
+
+
+@pytest.mark.parametrize(
+    ("waiting", "begun", "busy", "order"),
+    [
+        ([], {}, [], []),
+        ([(10, A)], {}, [], [10]),
+        # One of each author in turn, however many one has.
+        ([(10, A), (11, A), (12, A), (13, B), (14, C)], {}, [], [10, 13, 14, 11, 12]),
+        # Who was checked last waits longest.
+        ([(10, A), (11, B)], {A: 500}, [], [11, 10]),
+        ([(10, A), (11, B), (12, C)], {A: 500, B: 400}, [], [12, 11, 10]),
+        # Whose submission is being checked comes after the others.
+        ([(10, A), (11, B)], {A: 500, B: 600}, [A], [11, 10]),
+        # Of two who were never checked, who came first.
+        ([(10, B), (11, A)], {}, [], [10, 11]),
+    ],
+)
+def test_the_order_is_round_robin_by_author(
+    waiting: list[tuple[int, int]], begun: dict[int, int], busy: list[int], order: list[int]
+) -> None:
+    assert check_order(waiting, begun, busy) == order
+
+
+@given(st.lists(st.integers(1, 5), max_size=30), st.dictionaries(st.integers(1, 5), st.integers(0)))
+def test_nobody_is_left_out_and_nobody_is_passed_twice(
+    authors: list[int], begun: dict[int, int]
+) -> None:
+    waiting = list(enumerate(authors))
+    order = check_order(waiting, begun)
+    assert sorted(order) == [number for number, _ in waiting]
+    for author in set(authors):
+        own = [place for place, number in enumerate(order) if authors[number] == author]
+        assert [order[place] for place in own] == sorted(order[place] for place in own)
+        for first, second in pairwise(own):
+            between = [authors[order[place]] for place in range(first + 1, second)]
+            assert len(between) == len(set(between))
