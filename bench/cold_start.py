@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,16 +39,17 @@ def measure(scale: Scale) -> list[Row]:
     isolation = choose("auto").name
     return [
         beside("isolation of the match that is started", isolation),
-        *(_row(start, RUNS[scale]) for start in STARTS),
+        *(against_import(start, RUNS[scale]) for start in STARTS),
     ]
 
 
-def _row(start: Start, runs: int) -> Row:
+def against_import(start: Start, runs: int, **environment: str) -> Row:
+    """The row of a command line, with these variables besides those of the environment."""
     command = [*_program(), *start.words]
     bare = [sys.executable, "-c", f"import {start.library}"]
-    _seconds(command)
-    _seconds(bare)
-    times = [(_seconds(command), _seconds(bare)) for _ in range(runs)]
+    _seconds(command, environment)
+    _seconds(bare, environment)
+    times = [(_seconds(command, environment), _seconds(bare, environment)) for _ in range(runs)]
     ours, theirs = (median(column) for column in zip(*times, strict=True))
     return at_most(
         f"deepsea-referee {' '.join(start.words)}, against `import {start.library}`",
@@ -65,10 +67,9 @@ def _program() -> list[str]:
     return [str(installed)] if installed.exists() else [sys.executable, "-m", "deepsea_cli"]
 
 
-def _seconds(command: list[str]) -> float:
-    environment = {
-        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-    }
+def _seconds(command: list[str], more: Mapping[str, str]) -> float:
+    environment = {**os.environ, **more}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
     return time.perf_counter() - began

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 import cold_start
+import ladder_commands
 import many_games
 import memory
 import one_game
@@ -29,6 +30,7 @@ TOPICS: Final[dict[str, Callable[[Scale], list[Row]]]] = {
     "many-games": many_games.measure,
     "tables": tables.measure,
     "cold-start": cold_start.measure,
+    "ladder": ladder_commands.measure,
     "memory": memory.rows,
     "workers": worker_processes.measure,
 }

@@ -121,9 +121,9 @@ def standing_of(
         return None
     others = listed(store, season, list(entries.values()))
     if entry not in others:
-        (line,) = standing_lines(store, season, [entry])
+        (line,) = standing_lines(store, season, [entry], version.id)
         return replace(line, rank=None)
-    lines = standing_lines(store, season, others)
+    lines = standing_lines(store, season, others, version.id)
     return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
 
 

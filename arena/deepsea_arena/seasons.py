@@ -22,7 +22,6 @@ from deepsea_ladder.season import Isolation, Season
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.entropy import fresh_seed
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
@@ -194,8 +193,12 @@ def seat_a_begins(rules: RuleSet) -> RuleSet:
     return replace(rules, name=name, first_player="seat_a")
 
 
-def open_season(store: Store, settings: Season, fresh: FreshSeed = fresh_seed) -> SeasonInfo:
-    """Open another season."""
+def open_season(store: Store, settings: Season, fresh: FreshSeed | None = None) -> SeasonInfo:
+    """Open another season; its seed is a random one, or a given one."""
+    if fresh is None:
+        from deepsea_sdk.entropy import fresh_seed  # the whole SDK comes with it
+
+        fresh = fresh_seed
     return season_info(store.seasons.open(settings, fresh()))
 
 

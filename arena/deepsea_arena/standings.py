@@ -133,10 +133,16 @@ def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:
 
 
 def standing_lines(
-    store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
+    store: Store,
+    season: StoredSeason,
+    entries: Sequence[RatedVersion],
+    recent_of: int | None = None,
 ) -> list[StandingLine]:
-    """The lines of these versions, the best first."""
-    recent = store.ratings.recent(season, RECENT_GAMES)
+    """The lines of these versions, the best first.
+
+    recent_of  the one version whose last games, and with them its trend, are wanted; by default all
+    """
+    recent = store.ratings.recent(season, RECENT_GAMES, recent_of)
     known = {(entry.version.bot, entry.version.number): entry for entry in entries}
     rows = (
         StandingRow(

@@ -43,19 +43,19 @@ def grid(columns: Sequence[Column]) -> None:
 
 def table(columns: Sequence[Column], room: int) -> list[str]:
     """The lines of the table that fits, the head first."""
-    kept = list(columns)
-    while _needed(kept, READABLE) > room and (spare := max(kept, key=lambda c: c.spare)).spare:
+    kept = [(column, _size(column)) for column in columns]
+    while _needed(kept) > room and (spare := max(kept, key=lambda c: c[0].spare))[0].spare:
         kept.remove(spare)
-    sizes = [_size(column) for column in kept]
+    sizes = [size for _, size in kept]
     # The widest name gives way first.
     while sum(sizes) + GAP * (len(kept) - 1) > room:
-        texts = [i for i, column in enumerate(kept) if column.text and sizes[i] > SHORTEST]
+        texts = [i for i, (column, _) in enumerate(kept) if column.text and sizes[i] > SHORTEST]
         if not texts:
             break
         sizes[max(texts, key=lambda i: sizes[i])] -= 1
     cells = [
         _aligned([column.head, *column.cells], size if column.text else None)
-        for column, size in zip(kept, sizes, strict=True)
+        for (column, _), size in zip(kept, sizes, strict=True)
     ]
     return [(" " * GAP).join(row).rstrip() for row in zip(*cells, strict=True)]
 
@@ -72,9 +72,9 @@ def _aligned(cells: Sequence[str], most: int | None) -> list[str]:
 
 
 def _size(column: Column) -> int:
-    return max(cell_len(printable(cell)) for cell in (column.head, *column.cells))
+    return max([cell_len(printable(cell)) for cell in (column.head, *column.cells)])
 
 
-def _needed(columns: Sequence[Column], readable: int) -> int:
-    sizes = [min(_size(c), readable) if c.text else _size(c) for c in columns]
-    return sum(sizes) + GAP * (len(columns) - 1)
+def _needed(sized: Sequence[tuple[Column, int]]) -> int:
+    sizes = [min(size, READABLE) if column.text else size for column, size in sized]
+    return sum(sizes) + GAP * (len(sized) - 1)

@@ -12,9 +12,14 @@ def printable(text: str, longest: int | None = None, *, keep: str = "") -> str:
 
     keep   characters that stay, such as line ends
     """
-    escaped = "".join(
-        [c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text]
-    )
+    escaped = text
+    if not text.isprintable():
+        escaped = "".join(
+            [
+                c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+                for c in text
+            ]
+        )
     return escaped if longest is None or len(escaped) <= longest else escaped[: longest - 3] + "..."
 
 

@@ -29,6 +29,10 @@ TOPICS = {
         "deepsea-referee match greedy cautious --games 1, against `import grpc`",
         "deepsea-referee --help, against `import click`",
     ],
+    "ladder": [
+        f"deepsea-referee ladder {words}, against `import sqlalchemy`"
+        for words in ("standings", "bot veteran", "games")
+    ],
     "memory": [
         "peak memory of 4 games (out), against 2",
         "peak memory of 4 games (processes), against 2",

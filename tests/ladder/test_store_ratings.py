@@ -178,6 +178,7 @@ def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeas
     assert recent[anna] == [rating.mu for _, rating in course[-3:]]
     assert store.ratings.recent(season, 99)[anna] == [rating.mu for _, rating in course]
     assert set(recent) == set(ladder.ids(store))
+    assert store.ratings.recent(season, 3, anna) == {anna: recent[anna]}
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
 
 from deepsea_bundle import names
-from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model import AuditKind, BotState, BotVersion, LadderBot
 from deepsea_ladder.store import schema
@@ -24,6 +23,9 @@ from deepsea_ladder.store.job_transitions import cancel_games_of
 from deepsea_ladder.store.quotas import check_deadline, check_quota
 from deepsea_ladder.store.versions import select_versions, version_of, versions_by_id
 from deepsea_rules.printable import printable
+
+if TYPE_CHECKING:
+    from deepsea_bundle.reader import BotBundle
 
 
 class Bots:

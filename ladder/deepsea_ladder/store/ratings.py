@@ -122,8 +122,13 @@ class Ratings:
             ).all()
         return [(row.number, row.seq, Rating.from_hex(row.mu, row.sigma)) for row in rows]
 
-    def recent(self, season: StoredSeason, games: int) -> dict[int, list[float]]:
-        """Each version's mu after the last of its games, at most so many, the oldest first."""
+    def recent(
+        self, season: StoredSeason, games: int, version_id: int | None = None
+    ) -> dict[int, list[float]]:
+        """Each version's mu after the last of its games, at most so many, the oldest first.
+
+        version_id  only that version's
+        """
         table, ratings = schema.game_seats, schema.ratings
         last = (
             select(table.c.seq, table.c.mu)
@@ -140,6 +145,8 @@ class Ratings:
         query = select(ratings.c.version_id, text.label("words")).where(
             ratings.c.season_id == season.id
         )
+        if version_id is not None:
+            query = query.where(ratings.c.version_id == version_id)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         return {row.version_id: _in_order(row.words) for row in rows}
@@ -216,8 +223,10 @@ class Ratings:
 
 
 def _in_order(words: str) -> list[float]:
-    pairs = (word.split(" ") for word in words.split(","))
-    return [float.fromhex(mu) for _, mu in sorted((int(seq), mu) for seq, mu in pairs)]
+    pairs = words.replace(",", " ").split(" ")
+    seqs = [*map(int, pairs[::2])]
+    means = [*map(float.fromhex, pairs[1::2])]
+    return [mean for _, mean in sorted(zip(seqs, means, strict=True))]
 
 
 def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedGame]:
