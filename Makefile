@@ -71,7 +71,7 @@ bench: .venv-dev/installed
 check: .venv-dev/installed
 	$(DEV) ruff check
 	$(DEV) ruff format --check
-	$(DEV) mypy
+	.venv-dev/bin/python tools/check_types.py --linux
 	.venv-dev/bin/lint-imports --no-logo
 	.venv-dev/bin/python tools/gen_proto.py --check
 	.venv-dev/bin/buf lint

@@ -34,7 +34,8 @@ ARROWS = {
     "deepsea_ladder": {"deepsea_bundle", "deepsea_rules", "alembic", "sqlalchemy", "trueskill"},
     "deepsea_referee": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk"),
-        *("google", "grpc", "grpc_health", "grpc_reflection", "packaging"),
+        # psutil: where there is no /proc.
+        *("google", "grpc", "grpc_health", "grpc_reflection", "packaging", "psutil"),
     },
     "deepsea_arena": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),

@@ -24,7 +24,6 @@ from deepsea_bundle.errors import BundleError
 from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.model import BotVersion, Job, SeatLog
 from deepsea_ladder.season import Season
-from deepsea_referee.bots.gauge import BotGauge, WallGauge
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import unpacked_bot
@@ -35,6 +34,7 @@ from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.freezing import Freezer
 from deepsea_rules.faults import FaultReport

@@ -6,33 +6,20 @@ passes only while waiting for one.
 
 from __future__ import annotations
 
-import os
-import select
 import shutil
-import signal
-import sys
-import termios
-import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from rich.live import Live
 from rich.text import Text
 
 from deepsea_cli.board import draw_board
+from deepsea_cli.keys import keys
 from deepsea_cli.output import console, fit, width
 from deepsea_rules import narration
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
 
-Wait = Callable[[float | None], str]
-"""Waits that many seconds, or for ever, for a key; "" if none came."""
-
-ESCAPE: Final = b"\x1b"
-"""Begins what an arrow key sends, three bytes; alone it is the key of that name."""
-KEY_SECONDS: Final = 0.05
-"""How long the rest of a key may take."""
 NEXT: Final = frozenset({" ", "\n", "\r", "n", "\x1b[C", "\x1b[B"})
 BACK: Final = frozenset({"b", "\x1b[D", "\x1b[A"})
 PLAY: Final = "p"
@@ -46,7 +33,7 @@ def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise
     scenes = list(_scenes(record, game))
     # A turn that searches has two scenes, most turns do.
     pause = 0.5 / turns_per_second
-    with _keys() as wait, Live(console=console(), auto_refresh=False) as live:
+    with keys() as wait, Live(console=console(), auto_refresh=False) as live:
         index = 0
         while True:
             live.update(scenes[index](stepwise), refresh=True)
@@ -98,45 +85,8 @@ def _scene(
         room = max(FEWEST_LINES, min(MOST_LINES, free))
         recent = [*captions[-room:], *[""] * (room - len(captions))]
         lines += [Text(fit(text, columns)) for text in recent]
-        keys = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
-        lines.append(Text(keys, "dim"))
+        hint = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
+        lines.append(Text(hint, "dim"))
         return Text("\n").join(lines)
 
     return draw
-
-
-@contextmanager
-def _keys() -> Iterator[Wait]:
-    """Read single keys from the terminal, without echo."""
-    stdin = sys.stdin.fileno()
-    before = termios.tcgetattr(stdin)
-    # A Ctrl-C just before `select` begins would not end it: the pipe does.
-    signalled, signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    former = signal.set_wakeup_fd(signal_pipe, warn_on_full_buffer=False)
-
-    def wait(seconds: float | None) -> str:
-        key = b""
-        while True:
-            timeout = KEY_SECONDS if key else seconds
-            ready, _, _ = select.select([stdin, signalled], [], [], timeout)
-            if not ready:
-                break
-            if stdin not in ready:
-                os.read(signalled, 4096)  # a handler that raises has done so
-                continue
-            byte = os.read(stdin, 1)
-            if not byte:
-                return "q"  # the terminal has gone
-            key += byte
-            if not key.startswith(ESCAPE) or len(key) == 3:
-                break
-        return key.decode(errors="replace")
-
-    try:
-        tty.setcbreak(stdin, termios.TCSADRAIN)
-        yield wait
-    finally:
-        termios.tcsetattr(stdin, termios.TCSADRAIN, before)
-        signal.set_wakeup_fd(former)
-        os.close(signalled)
-        os.close(signal_pipe)

@@ -17,7 +17,7 @@ from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
-    from deepsea_referee.sandbox.probe import IsolationLevel
+    from deepsea_referee.sandbox.interface import IsolationLevel
 
 GAMES = 63
 
@@ -38,12 +38,12 @@ def command(
     """
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.sandbox.probe import choose
+    from deepsea_referee.system import SYSTEM
     from deepsea_referee.workbench.checks import examine
     from deepsea_rules.time_control import TimeControl
 
     spec, control = resolve(bot), TimeControl.parse(clock)
-    hosting = Hosting(isolation=choose(isolation), grace_us=5_000_000)
+    hosting = Hosting(isolation=SYSTEM.choose(isolation), grace_us=5_000_000)
     with Progress(GAMES) as progress:
         report = asyncio.run(examine(spec, hosting, control, on_game=progress.advance))
     if as_json:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.summary import GameResult
-    from deepsea_referee.sandbox.probe import IsolationLevel
+    from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.paired_blocks import BlockSettings, PlayedBlock
     from deepsea_rules.record import GameRecord
@@ -143,7 +143,7 @@ def command(
     from deepsea_cli.compare_report import document, facts, live_standing, report
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve, split_list, with_unique_names
-    from deepsea_referee.sandbox.probe import choose
+    from deepsea_referee.system import SYSTEM
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.comparison_folder import ComparisonFolder, kept_seed
     from deepsea_referee.workbench.paired_blocks import BlockSettings, play_blocks, seated
@@ -160,9 +160,9 @@ def command(
     most = blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS)
     settings = BlockSettings(
         bots=bots,
-        hosting=Hosting(choose("process" if in_process else isolation), freeze=freeze).for_one_of(
-            workers
-        ),
+        hosting=Hosting(
+            SYSTEM.choose("process" if in_process else isolation), freeze=freeze
+        ).for_one_of(workers),
         games=most * len(line_ups),
         rules=rules,
         time_control=TimeControl.parse(clock),

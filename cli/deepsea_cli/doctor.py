@@ -21,6 +21,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
     Exit status: 0 the sandbox is complete, 1 it is not.
     """
+    from deepsea_referee.system import SYSTEM
+
+    if not SYSTEM.confines:
+        SYSTEM.choose("sandbox")  # says in one line what it needs
     from deepsea_referee.sandbox import doctor_checks
 
     found = doctor_checks.checks()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.summary import GameResult, VoidGame
-    from deepsea_referee.sandbox.probe import IsolationLevel
+    from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_rules.record import GameRecord
 
 
@@ -138,11 +138,11 @@ def command(
     workers = workers or 1
     level = _level("process" if in_process else isolation, tcp)
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.sandbox import probe
+    from deepsea_referee.system import SYSTEM
 
     specs = [resolve(bot) for bot in bots]
     # A child process tests the sandbox while this one imports gRPC.
-    with probe.look(level) as begun:
+    with SYSTEM.begin_test(level) as begun:
         from deepsea_referee.bots.bot_output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
@@ -152,7 +152,7 @@ def command(
         from deepsea_rules.time_control import TimeControl
         from deepsea_sdk.entropy import fresh_seed
 
-        chosen = probe.choose(level, begun)
+        chosen = SYSTEM.choose(level, begun)
 
     # A seed as text even if none is given, so that the match can be repeated.
     seed_text = fresh_seed().hex()[:16] if seed is None else seed
@@ -161,7 +161,7 @@ def command(
         hosting=Hosting(
             isolation=chosen,
             freeze=freeze,
-            tcp_host="127.0.0.1" if tcp else None,
+            tcp_host="127.0.0.1" if tcp else SYSTEM.tcp_host,
         ).for_one_of(workers),
         games=games,
         rules=rules,

@@ -6,14 +6,14 @@ names it.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import click
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.sandbox import bot_users
+from deepsea_referee.sandbox.interface import BOT_USERS
+from deepsea_referee.system import SYSTEM
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
@@ -29,7 +29,7 @@ def warn_of_workers(
     _ctx: click.Context, _param: click.Parameter, workers: int | None
 ) -> int | None:
     """Warn of more workers than CPUs: a callback of `--workers`."""
-    cpus = len(os.sched_getaffinity(0))
+    cpus = SYSTEM.cpus()
     if workers is not None and workers > cpus:
         click.echo(
             f"warning: {workers} workers on a machine with {cpus} CPUs: games may become void, "
@@ -76,7 +76,7 @@ isolation_option = click.option(
 def _use_bot_uids(_ctx: click.Context, option: click.Parameter, text: str | None) -> None:
     if text is not None:
         try:
-            bot_users.choose(text)
+            SYSTEM.choose_bot_users(text)
         except ValueError as error:
             raise click.BadParameter(str(error), param=option) from None
 
@@ -87,7 +87,7 @@ bot_uids_option = click.option(
     expose_value=False,
     callback=_use_bot_uids,
     help="Where this runs as root: users of this machine, one for each bot in a sandbox.  "
-    f"[default: {bot_users.DEFAULT}]",
+    f"[default: {BOT_USERS[0]}-{BOT_USERS[1]}]",
 )
 freeze_option = click.option(
     "--freeze/--no-freeze",
@@ -104,10 +104,16 @@ browser_option = click.option(
 )
 
 
+def needs_linux(what: str) -> None:
+    """Raise UserError, elsewhere than on Linux."""
+    if not SYSTEM.confines:
+        raise UserError(f"{what} needs Linux: its games are played in sandboxes; see the docs")
+
+
 def load_rules(text: str) -> RuleSet:
     """Load a rule set by a preset's name or the path of a TOML file."""
     path = Path(text)
-    if path.suffix.lower() != ".toml" and "/" not in text:
+    if path.suffix.lower() != ".toml" and path.name == text:
         return preset(text)
     try:
         return RuleSet.from_toml(read_text(path))

@@ -8,13 +8,13 @@ there; a bot that catches even that ends the process.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import traceback
 from types import FrameType, TracebackType
 from typing import Final, Self
 
+from deepsea_referee.system import SYSTEM
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 
@@ -52,9 +52,8 @@ class HangWatch:
 
     def __enter__(self) -> Self:
         if self._works:
-            self._former = signal.signal(signal.SIGALRM, self._tick)
-            interval_s = self.limit_s / _TICKS
-            signal.setitimer(signal.ITIMER_REAL, interval_s, interval_s)
+            self._ticking = SYSTEM.ticking(self.limit_s / _TICKS, self._tick)
+            self._ticking.__enter__()
         return self
 
     def __exit__(
@@ -64,10 +63,9 @@ class HangWatch:
         trace: TracebackType | None,
     ) -> None:
         if self._works:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self._former)
+            self._ticking.__exit__(kind, error, trace)
 
-    def _tick(self, _number: int, frame: FrameType | None) -> None:
+    def _tick(self, frame: FrameType | None) -> None:
         seen = (self.game, len(self.game.decisions)) if self.game is not None else None
         self._ticks = self._ticks + 1 if seen is not None and seen == self._seen else 0
         self._seen = seen

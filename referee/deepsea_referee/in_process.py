@@ -29,6 +29,7 @@ from deepsea_rules.record import GameRecord
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.table import play_to_end
 
+_PACKAGE: Final = __name__.partition(".")[0]
 ISOLATION: Final = "in-process"
 """What results say where others name the level of isolation."""
 
@@ -119,8 +120,11 @@ def _hangs(
     """Write the bot's stack to stderr; returns the error that ends the run."""
     # Every bot's file is imported under a name of its own.
     bots = {player.__module__: bot for bot, player in enumerate(players)}
-    frames = [*traceback.walk_tb(hanging.__traceback__)][:-1]  # the last one is of the watch
+    frames = [*traceback.walk_tb(hanging.__traceback__)]
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+    while modules and modules[-1].startswith(f"{_PACKAGE}."):  # the last ones are of the watch
+        modules.pop()
+    frames = frames[: len(modules)]
     first = next((i for i, module in enumerate(modules) if module in bots), None)
     named = with_unique_names(settings.bots)
     who = "a bot" if first is None else f"bot {named[bots[modules[first]]].name!r}"

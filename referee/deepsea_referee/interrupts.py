@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol, cast
 
 
 @contextmanager
@@ -22,8 +23,10 @@ def on_signals(
     Only in the main thread. They may be called between any two steps of its code; wake an event
     loop with its `call_soon_threadsafe`.
     """
-    calls = ((signal.SIGINT, interrupt), (signal.SIGTERM, terminate or interrupt))
-    former = {number: signal.signal(number, _handler(call)) for number, call in calls}
+    calls = {signal.SIGINT: interrupt, signal.SIGTERM: terminate or interrupt}
+    if (pause_key := getattr(signal, "SIGBREAK", None)) is not None:  # Ctrl-Break on Windows
+        calls[pause_key] = calls[signal.SIGTERM]
+    former = {number: signal.signal(number, _handler(call)) for number, call in calls.items()}
     try:
         yield
     finally:
@@ -69,6 +72,23 @@ class WakePipe:
 
 def pause(seconds: float | None, *wakers: WakePipe) -> None:
     """Wait that long, or until one of them rings; all are cleared."""
-    wait([waker.fileno() for waker in wakers], seconds)
+    first_ready(wakers, seconds)
     for waker in wakers:
         waker.clear()
+
+
+class HasFileno(Protocol):
+    """Something to wait for: a socket, on Linux and macOS any descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+
+
+def first_ready(
+    sources: Sequence[HasFileno | Connection], seconds: float | None
+) -> Sequence[object]:
+    """Wait until one is readable; returns those that are, none if time passed or at Ctrl-C."""
+    try:
+        return wait(cast(Any, [*sources]), seconds)
+    except InterruptedError:  # on Windows; elsewhere the handler has run and waiting goes on
+        return []

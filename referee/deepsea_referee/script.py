@@ -15,7 +15,8 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import MatchResult
-from deepsea_referee.sandbox.probe import IsolationLevel, choose
+from deepsea_referee.sandbox.interface import IsolationLevel
+from deepsea_referee.system import SYSTEM
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_referee.workbench.paired_blocks import (
     BlockSettings,
@@ -115,7 +116,7 @@ def run_comparison(
 
 
 def _hosting(isolation: IsolationLevel, in_process: bool) -> Hosting:
-    return Hosting(isolation=choose("process" if in_process else isolation))
+    return Hosting(isolation=SYSTEM.choose("process" if in_process else isolation))
 
 
 def _rules(rules: RuleSet | str) -> RuleSet:

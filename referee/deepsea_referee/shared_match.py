@@ -28,6 +28,7 @@ from deepsea_referee.interrupts import WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.results.write_behind import WriteBehind
+from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_referee.worker import GRACE_S, Link, Perform
@@ -276,7 +277,7 @@ async def _play(link: Link, share: MatchSettings) -> MatchResult:
 
 
 def _play_in_process(link: Link, share: MatchSettings) -> ShareResult:
-    main, over, stopping = threading.get_ident(), threading.Event(), threading.Event()
+    over, stopping = threading.Event(), threading.Event()
 
     def on_signal(*_: object) -> None:
         if stopping.is_set():
@@ -285,7 +286,7 @@ def _play_in_process(link: Link, share: MatchSettings) -> ShareResult:
     def interrupt() -> None:
         # Repeatedly: a signal that comes just before a bot begins to wait does not wake it.
         for _ in range(int(GRACE_S / _AGAIN_S)):
-            signal.pthread_kill(main, signal.SIGINT)
+            SYSTEM.interrupt_main()
             if over.wait(_AGAIN_S):
                 return
         os._exit(1)

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.system import SYSTEM
 
 GRACE_S: Final = 10.0
 """The time in which a worker must end its task and clean up."""
@@ -123,7 +124,7 @@ def main(connection: Connection) -> None:
     # The pool says when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: link.stop())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    SYSTEM.accept_interrupts()
     link.run(connection.recv_bytes())
 
 

@@ -7,26 +7,23 @@ worker that ended is replaced; no worker outlives this process; Ctrl-C leaves wo
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.interrupts import WakePipe, first_ready
+from deepsea_referee.system import SYSTEM
+from deepsea_referee.system.interface import ExitSignal
 from deepsea_referee.worker import GRACE_S, Setup
 
 _MAIN: Final = """
 import sys
-from multiprocessing.connection import Connection
-connection = Connection(int(sys.argv[1]))
 sys.path[:] = connection.recv()
 from deepsea_referee.worker import main
 main(connection)
@@ -103,8 +100,7 @@ def no_files(digest: str) -> bytes:
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: subprocess.Popen[bytes]
-    sentinel: int
-    """A descriptor that is readable when the process has exited."""
+    exit: ExitSignal
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
     files: set[str] = field(default_factory=set)
@@ -157,18 +153,17 @@ class LocalWorkers:
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
         """Receive the workers' messages, one of each."""
         # The process too, because a child of it may hold the connection open.
-        sources: dict[Connection | int, _Worker] = {
+        sources: dict[Connection | ExitSignal, _Worker] = {
             source: worker
             for worker in self._workers
             if worker is not None and worker.tasks
-            for source in (worker.connection, worker.sentinel)
+            for source in (worker.connection, worker.exit)
         }
-        rings = {waker.fileno(): waker for waker in wakers}
-        ready = wait([*sources, *rings], 0 if self._events else seconds)
-        for source in ready:
-            if source in rings:
-                rings[source].clear()
-        heard = dict.fromkeys(sources[source] for source in ready if source in sources)
+        ready = first_ready([*sources, *wakers], 0 if self._events else seconds)
+        for waker in wakers:
+            if waker in ready:
+                waker.clear()
+        heard = dict.fromkeys(sources[source] for source in sources if source in ready)
         events = [event for worker in heard for event in self._receive(worker)]
         events += self._events
         self._events.clear()
@@ -236,24 +231,14 @@ class LocalWorkers:
             worker.connection.send((pickle.dumps(task.argument), files))
 
     def _hire(self, number: int) -> _Worker:
-        ours, theirs = Pipe()
-        # Ctrl-C reaches workers too, even before they have set their handler.
-        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            # A program of its own: forking a process with threads or gRPC in it is not safe, and
-            # multiprocessing runs the main module again, and forbids Dask's workers any children.
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, former)
-            theirs.close()
-        worker = self._workers[number] = _Worker(process, os.pidfd_open(process.pid), ours)
+        # A program of its own: forking a process with threads or gRPC in it is not safe, and
+        # multiprocessing runs the main module again, and forbids Dask's workers any children.
+        process, connection = SYSTEM.start_worker(_MAIN)
+        worker = _Worker(process, SYSTEM.exit_signal(process), connection)
+        self._workers[number] = worker
         with suppress(OSError):
-            ours.send(sys.path)
-            ours.send_bytes(self._setup)
+            connection.send(sys.path)
+            connection.send_bytes(self._setup)
         return worker
 
     def _dismiss(self, worker: _Worker) -> str:
@@ -264,5 +249,5 @@ class LocalWorkers:
             worker.process.wait(GRACE_S)
         worker.process.kill()
         code = worker.process.wait()
-        os.close(worker.sentinel)
+        worker.exit.close()
         return f"signal {-code}" if code < 0 else f"exit status {code}"

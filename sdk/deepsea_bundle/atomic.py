@@ -21,7 +21,8 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
                 file.writelines((text,) if isinstance(text, str) else text)
-                os.fchmod(file.fileno(), 0o644)
+                if hasattr(os, "fchmod"):  # not on Windows, where the folder says who may read
+                    os.fchmod(file.fileno(), 0o644)
             put_in_place(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -39,7 +40,13 @@ def put_in_place(written: Path, target: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    flags = os.O_RDONLY
+    if not hasattr(os, "O_DIRECTORY"):
+        # Windows opens no folder, whose entries it looks after, and syncs what may be written.
+        if path.is_dir():
+            return
+        flags = os.O_RDWR
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

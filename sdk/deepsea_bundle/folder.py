@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from deepsea_bundle.archive import LIMITS, BundleLimits, Collected, FileCollector, skipped_part
 from deepsea_bundle.errors import BundleError
-
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from deepsea_bundle.no_links import names_in, opened
 
 
 def read_folder(folder: Path, limits: BundleLimits = LIMITS) -> Collected:
@@ -40,8 +36,7 @@ class _FolderReader:
         """Read a folder; `inside` has the places of the folders around it."""
         if place in inside:
             raise BundleError(f"{path!a} is a link that leads back to a folder that it is in")
-        with self._opened(place) as descriptor:
-            names = sorted(entry.name for entry in os.scandir(descriptor))
+        names = names_in(self._root, place)
         for name in names:
             child = f"{path}/{name}" if path else name
             if skipped_part(child) is not None:
@@ -62,7 +57,7 @@ class _FolderReader:
             self._file(path, place)
 
     def _file(self, path: str, place: str) -> None:
-        with self._opened(place) as descriptor:
+        with opened(self._root, place) as descriptor:
             state = os.fstat(descriptor)
             _check_kind(path, state)
             self.collector.announce(path, state.st_size)
@@ -90,19 +85,6 @@ class _FolderReader:
         self.collector.links.append(path)
         found = target.relative_to(self._root).as_posix()
         return "" if found == "." else found
-
-    @contextmanager
-    def _opened(self, place: str) -> Iterator[int]:
-        """A descriptor, opened part by part, so that no link on the way is followed."""
-        descriptor = os.open(self._root, _FLAGS | os.O_DIRECTORY)
-        try:
-            for part in place.split("/") if place else ():
-                outer = descriptor
-                descriptor = os.open(part, _FLAGS, dir_fd=outer)
-                os.close(outer)
-            yield descriptor
-        finally:
-            os.close(descriptor)
 
 
 def _check_kind(path: str, state: os.stat_result) -> None:

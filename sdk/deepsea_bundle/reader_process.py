@@ -17,6 +17,7 @@ from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, BundleLimits, check_path, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.reader import BotBundle, BundleFacts, read_bot
+from deepsea_bundle.resource_limits import set_limits
 
 OUT_OF_MEMORY: Final = 3
 """The exit status of a reader that had not enough memory."""
@@ -30,16 +31,8 @@ def request(path: Path, name: str | None, memory_bytes: int, cpu_seconds: int) -
 
 def main(stdin: IO[bytes] = sys.stdin.buffer, stdout: IO[bytes] = sys.stdout.buffer) -> int:
     """Read the bot that stdin names, and write the answer; returns the exit status."""
-    import resource
-
     path, name, memory_bytes, cpu_seconds = json.loads(stdin.read())
-    for limit, value in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(limit, (value, value))
+    set_limits({"AS": memory_bytes, "CPU": cpu_seconds, "FSIZE": 0, "CORE": 0})
     try:
         return _answer(Path(path), name, stdout)
     except MemoryError:

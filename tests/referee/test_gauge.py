@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from deepsea_referee.bots.gauge import BotGauge, WallGauge
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import IsolatedProcess, ThreadTimes
+from deepsea_referee.system.gauge import BotGauge, WallGauge
 
 
 class FakeProcess:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cleanup, leftovers
+from deepsea_referee.sandbox import cleanup, cleanup_entries, leftovers
 from deepsea_referee.sandbox.cleanup_process import start_time
 
 NOBODY = 2**22 + 1
@@ -56,7 +56,7 @@ def test_a_folder_is_registered_before_it_is_made(
     there: list[bool] = []
     real = cleanup.register
 
-    def register(kind: cleanup.Kind, value: str | Path, extra: int = 0) -> None:
+    def register(kind: cleanup_entries.Kind, value: str | Path, extra: int = 0) -> None:
         there.append(Path(value).exists())
         real(kind, value, extra)
 

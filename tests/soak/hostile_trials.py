@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 from attacks.duels import CHILDREN, HONEST, HOSTILE, SHORT, Duel, burner, duel, honest, hosting_in
 from attacks.harness import Arena
 from attacks.matches import hostile
-from deepsea_referee.bots.gauge import BotGauge, WallGauge
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import HostTooBusy
@@ -37,6 +36,7 @@ from deepsea_referee.sandbox import probe, root_staging
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits
 from deepsea_referee.sandbox.sandbox_start import Sandbox
+from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl

@@ -20,7 +20,7 @@ from deepsea_referee.bots.bot_output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, HostTooBusy, RefereeError
-from deepsea_referee.sandbox import cleanup
+from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Clock
 from deepsea_referee.timing.freezing import Freezer
 from deepsea_referee.timing.off_turn import OffTurn
@@ -55,7 +55,7 @@ class BotPool:
         self._hosting = hosting
         self._clock = clock
         self._starts = starts or asyncio.Semaphore(hosting.starts_at_once)
-        self._folder = cleanup.private_folder()
+        self._folder = SYSTEM.private_folder()
         self._freezer = freezer or Freezer(clock)
         self._sources = [bot.source for bot in bots]
         self._places = [_Place(number, self._alone(number, bot)) for number, bot in enumerate(bots)]
@@ -215,7 +215,7 @@ class BotPool:
 
     async def _stop_all(self) -> None:
         await asyncio.gather(*(self._end(place) for place in self._places))
-        cleanup.remove_folder(self._folder)
+        SYSTEM.remove_folder(self._folder)
 
 
 class _Place:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,6 @@ from typing import Final
 
 from deepsea_referee.bots.author_error import author_error, last_words
 from deepsea_referee.bots.bot_output import BotOutput
-from deepsea_referee.bots.gauge import BotGauge
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.bots.pauses import BotPauses
 from deepsea_referee.bots.resolve import BotSpec
@@ -32,6 +30,7 @@ from deepsea_referee.sandbox.interface import (
     LaunchSpec,
     ResourceLimits,
 )
+from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Alarm, Clock, time_limit
 from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, Starved, TimedOut
 from deepsea_referee.timing.freezing import BotTurns, Freezer
@@ -63,15 +62,15 @@ class Hosting:
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     start_limit_us: int = 10_000_000
     """Start-up timeout: from the start until Hello."""
-    starts_at_once: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    starts_at_once: int = field(default_factory=SYSTEM.cpus)
     """Bots of a process that start at the same time; the others wait, and their clocks too."""
     grace_us: int = 1_000_000
     """Time to exit after Goodbye before the bot is killed."""
-    gauge: Callable[[IsolatedProcess], Gauge] | None = BotGauge
+    gauge: Callable[[IsolatedProcess], Gauge] | None = SYSTEM.gauge
     """What reads the host, so that its time is not charged; None for a clock that is not its."""
     freeze: bool = True
     """Freeze bots in a sandbox outside of their turns: they cannot compute on another's time."""
-    tcp_host: str | None = None
+    tcp_host: str | None = SYSTEM.tcp_host
     """Listen on a free TCP port of this host instead of on Unix sockets."""
 
     def for_one_of(self, workers: int) -> Hosting:
@@ -87,7 +86,9 @@ class Hosting:
     def isolation_text(self) -> str:
         """The level of isolation, for headers and results."""
         name = self.isolation.name
-        return f"{name}, bots not frozen" if name == "sandbox" and not self.freeze else name
+        if name == "sandbox":
+            return name if self.freeze else f"{name}, bots not frozen"
+        return name if SYSTEM.tells_delays else f"{name}, wall clock"
 
 
 class EarlyEnd(Exception):
@@ -138,7 +139,7 @@ class BotProcess:
         self._stderr = OutputCapture(to_stderr)
         self._contained: IsolatedProcess | None = None
         self._pauses: BotPauses | None = None
-        self._pidfd: int | None = None
+        self._unwatch: Callable[[], object] | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self.session.explain_end = self._limit_passed
         self.session.ended.add_done_callback(lambda _: self._let_it_end(EXIT_US))
@@ -200,12 +201,12 @@ class BotProcess:
                         await asyncio.wait((self._exited,))
             self._kill()
             self._leave_turns()
-            if self._pidfd is not None:  # else it has exited, or nobody would hear of it
+            if self._unwatch is not None:  # else it has exited, or nobody would hear of it
                 with contextlib.suppress(TimeoutError):
                     async with time_limit(self._clock, _KILL_LIMIT_US):
                         await asyncio.wait((self._exited,))
         await self._server.stop()
-        self._forget_pidfd()
+        self._watch_no_more()
         self._stdout.finish()
         self._stderr.finish()
         self.output.close()
@@ -270,14 +271,13 @@ class BotProcess:
         )
         try:
             contained = self._contained = self._hosting.isolation.spawn(launch)
-            self._pidfd = os.pidfd_open(contained.pid)
+            self._unwatch = contained.on_exit(self._on_exit)
         except OSError as error:
             why = f"{self.bot.command[0]!r} cannot be started: {error.strerror or error}"
             raise (EarlyEnd if error.errno in _THE_PROGRAMS else RefereeError)(why) from None
         finally:
             self._stdout.close_writing()
             self._stderr.close_writing()
-        self._loop.add_reader(self._pidfd, self._on_exit)
         measured = self._hosting.gauge is not None
         if self._hosting.gauge is not None:
             self.session.timer.gauge = self._hosting.gauge(contained)
@@ -296,7 +296,7 @@ class BotProcess:
 
     def _on_exit(self) -> None:
         assert self._contained is not None
-        self._forget_pidfd()
+        self._watch_no_more()
         self._leave_turns()
         self._contained.kill()  # the rest of its tree, while its process group still exists
         self._contained.poll()
@@ -324,11 +324,10 @@ class BotProcess:
         if self._turns is not None:
             self._turns.leave()
 
-    def _forget_pidfd(self) -> None:
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
+    def _watch_no_more(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
 
     def _limit_passed(self) -> BotFault | None:
         limit = self._contained.over_limit() if self._contained is not None else None

@@ -184,9 +184,9 @@ def _in_folder(bundle: BotBundle, folder: Path) -> BotSpec:
 def _unpacked_zip(bundle: BotBundle) -> BotSpec:
     # Seldom needed, and they take a while.
     from deepsea_bundle.bot_cache import unpack
-    from deepsea_referee.sandbox import cleanup
+    from deepsea_referee.system import SYSTEM
 
-    folder = cleanup.private_folder() / "bot"
+    folder = SYSTEM.private_folder() / "bot"
     unpack(bundle.archive, bundle.digest, folder)
     return _in_folder(bundle, folder)
 

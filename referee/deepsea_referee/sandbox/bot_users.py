@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from deepsea_referee.sandbox.interface import BOT_USERS
+
 NOBODY = 65534
 # Inherited by worker processes.
 VARIABLE = "DEEPSEA_BOT_UIDS"
@@ -72,7 +74,7 @@ class UserRange(NamedTuple):
 
 
 # Free by systemd's conventions (below the 61184 of DynamicUser) and above what adduser gives.
-DEFAULT = UserRange(60600, 61099)
+DEFAULT = UserRange(*BOT_USERS)
 
 
 def _entries(file: Path) -> Iterator[tuple[str, int, int]]:

@@ -5,18 +5,23 @@ Invariants: a bot is started from a `LaunchSpec` and controlled only through its
 No call waits for the bot: only `close` may take a moment (ended processes, folders, cgroups).
 
 Call `spawn` from a thread that outlives the bot, normally the main thread: the kernel kills the
-bot when the thread that started it ends. Wait for the exit with `os.pidfd_open(process.pid)`
-in the event loop, then call `poll`. For folders that must be removed even when this process is
-killed (for sockets, say) use `cleanup.private_folder`.
+bot when the thread that started it ends. Wait for the exit with `on_exit`, then call `poll`. For
+folders that must be removed even when this process is killed (for sockets, say) use
+`System.private_folder`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 MIB = 1024 * 1024
+
+IsolationLevel: TypeAlias = Literal["auto", "sandbox", "process"]
+
+# The users that bots in a sandbox run as where the referee is root, if nothing else is said.
+BOT_USERS = (60600, 61099)
 
 # Where a bot reads how to reach the referee; every level sets it from `Launch.socket`.
 ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
@@ -73,6 +78,12 @@ class IsolatedProcess(Protocol):
     @property
     def returncode(self) -> int | None:
         """None while it runs (as of the last `poll`); negative or 128 + n: killed by signal n."""
+
+    def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
+        """Call from the running event loop once its first process has exited.
+
+        Returns what cancels that. Raises OSError if its exit cannot be waited for.
+        """
 
     def poll(self) -> int | None:
         """Refresh and return `returncode`."""

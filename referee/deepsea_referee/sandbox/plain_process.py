@@ -14,8 +14,16 @@ import resource
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 
-from deepsea_referee.sandbox import cleanup, cleanup_process, process_tree, stop_signals, watchdog
+from deepsea_referee.sandbox import (
+    cleanup,
+    cleanup_process,
+    exit_watch,
+    process_tree,
+    stop_signals,
+    watchdog,
+)
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
     MIB,
@@ -91,6 +99,9 @@ class PlainContained:
     @property
     def returncode(self) -> int | None:
         return self._process.returncode
+
+    def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
+        return exit_watch.on_exit(self.pid, call)
 
     def poll(self) -> int | None:
         self.cpu_us()  # the last chance to read it

@@ -15,15 +15,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from deepsea_referee.sandbox import probe_inside, root_staging, run_once, seccomp
 from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import Isolation, ResourceLimits
+from deepsea_referee.sandbox.interface import IsolationLevel as IsolationLevel
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
-
-IsolationLevel = Literal["auto", "sandbox", "process"]
 
 INSTALL = "install it: `apt-get install bubblewrap` (Debian, Ubuntu) or your system's package"
 NAMESPACES_BLOCKED = (

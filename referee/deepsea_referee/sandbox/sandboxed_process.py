@@ -17,11 +17,13 @@ import select
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from deepsea_referee.sandbox import (
     cgroup,
     cleanup,
+    exit_watch,
     process_tree,
     root_staging,
     stop_signals,
@@ -71,6 +73,9 @@ class SandboxedProcess:
     @property
     def returncode(self) -> int | None:
         return self._process.returncode
+
+    def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
+        return exit_watch.on_exit(self.pid, call)
 
     def poll(self) -> int | None:
         self.cpu_us()  # the last chance to read it

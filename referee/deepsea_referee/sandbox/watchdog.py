@@ -19,7 +19,8 @@ Look = Callable[[], None]
 class Watchdog:
     """Calls every registered check periodically."""
 
-    def __init__(self) -> None:
+    def __init__(self, gap_s: float = GAP_S) -> None:
+        self._gap_s = gap_s
         self._lock = threading.Lock()
         self._looks: list[Look] = []
         self._changed = threading.Event()
@@ -48,7 +49,7 @@ class Watchdog:
 
     def _run(self) -> None:
         ended = self._changed
-        while not ended.wait(GAP_S):
+        while not ended.wait(self._gap_s):
             with self._lock:
                 looks = list(self._looks)
             for look in looks:

@@ -123,11 +123,12 @@ class ThreadClock:
 
     def _thread_waits(self) -> Callable[[], int]:
         try:
-            file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
         except OSError:
             return lambda: time.monotonic_ns() - time.thread_time_ns()
         weakref.finalize(self, os.close, file)
-        return lambda: int(os.pread(file, 100, 0).split()[1])
+        read_at: Callable[[int, int, int], bytes] = getattr(os, "pread")  # noqa: B009  (Linux's)
+        return lambda: int(read_at(file, 100, 0).split()[1])
 
 
 class ManualClock:

@@ -2,8 +2,10 @@
 
 import os
 
-os.nice(10)  # before the imports: they take the most of its time, and the match goes first
+if hasattr(os, "nice"):  # not on Windows
+    # Before the imports: they take the most of its time, and the match goes first.
+    os.nice(10)
 
-from deepsea_web.live.serve import main  # noqa: E402
+from deepsea_web.live.serve import main
 
 main()

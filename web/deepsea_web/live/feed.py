@@ -18,6 +18,7 @@ from queue import Full, Queue
 from types import TracebackType
 from typing import Final, Self
 
+from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import one_line
@@ -48,6 +49,7 @@ class LivePage:
             stdout=subprocess.PIPE,
             # Ctrl-C ends the match, and the page stays.
             start_new_session=True,
+            creationflags=OWN_GROUP_FLAGS,
         )
         self._queue: Queue[Callable[[], object] | None] = Queue(_WAITING)
         self._writer = threading.Thread(target=self._write, name="live page", daemon=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import sys
 from collections.abc import Callable
 from typing import Final
 
 import uvicorn
 
+from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Alarm, Clock, SystemClock
 from deepsea_web.live.app import live_app
 from deepsea_web.live.news import News
@@ -37,8 +37,7 @@ def main() -> None:
 
 async def _main(announce: Callable[[int], object]) -> None:
     reader = asyncio.StreamReader(_LONGEST)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await SYSTEM.read_stdin(reader)
     await serve(reader, announce, SystemClock())
 
 

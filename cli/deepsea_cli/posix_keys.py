@@ -1,0 +1,59 @@
+"""Single keys from a terminal of Linux or macOS."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+assert sys.platform != "win32"
+
+ESCAPE: Final = b"\x1b"
+"""Begins what an arrow key sends, three bytes; alone it is the key of that name."""
+KEY_SECONDS: Final = 0.05
+"""How long the rest of a key may take."""
+
+
+@contextmanager
+def keys() -> Iterator[Callable[[float | None], str]]:
+    """Read single keys from the terminal, without echo; see keys.py."""
+    stdin = sys.stdin.fileno()
+    before = termios.tcgetattr(stdin)
+    # A Ctrl-C just before `select` begins would not end it: the pipe does.
+    signalled, signal_pipe = os.pipe()
+    os.set_blocking(signalled, False)
+    os.set_blocking(signal_pipe, False)
+    former = signal.set_wakeup_fd(signal_pipe, warn_on_full_buffer=False)
+
+    def wait(seconds: float | None) -> str:
+        key = b""
+        while True:
+            timeout = KEY_SECONDS if key else seconds
+            ready, _, _ = select.select([stdin, signalled], [], [], timeout)
+            if not ready:
+                break
+            if stdin not in ready:
+                os.read(signalled, 4096)  # a handler that raises has done so
+                continue
+            byte = os.read(stdin, 1)
+            if not byte:
+                return "q"  # the terminal has gone
+            key += byte
+            if not key.startswith(ESCAPE) or len(key) == 3:
+                break
+        return key.decode(errors="replace")
+
+    try:
+        tty.setcbreak(stdin, termios.TCSADRAIN)
+        yield wait
+    finally:
+        termios.tcsetattr(stdin, termios.TCSADRAIN, before)
+        signal.set_wakeup_fd(former)
+        os.close(signalled)
+        os.close(signal_pipe)

@@ -1,0 +1,68 @@
+"""Process groups and trees with psutil: which processes a bot has, and how all of them end.
+
+Invariants: psutil compares the time of a process's start before it kills it, so a reused number is
+never hit; what vanishes meanwhile counts as gone. A process belongs to a bot if it descends from
+the bot's first process, is in its process group, or has the bot's mark in its first environment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time  # noqa: TID251  (gives killed processes a moment to vanish)
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+import psutil
+
+MARK_VARIABLE: Final = "DEEPSEA_TREE"
+LONGEST_S: Final = 2.0
+"""How long killed processes may take to vanish."""
+_PAUSE_S: Final = 0.01
+_GONE: Final = (psutil.Error, OSError)
+
+
+def tree(first: psutil.Process) -> list[psutil.Process]:
+    """A process and all its descendants, as far as they can be seen now."""
+    with suppress(*_GONE):
+        return [first, *first.children(recursive=True)]
+    return []
+
+
+def marked(marks: Iterable[str]) -> list[psutil.Process]:
+    """The living processes of this user that have one of these marks."""
+    wanted, me, found = frozenset(marks), os.getpid(), []
+    if not wanted:
+        return []
+    for process in psutil.process_iter():
+        with suppress(*_GONE):
+            is_marked = process.pid != me and process.environ().get(MARK_VARIABLE) in wanted
+            if is_marked and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """Kill each of these processes; those that are gone are skipped."""
+    for process in processes:
+        with suppress(*_GONE):
+            process.kill()
+
+
+def kill_group(leader: int) -> None:
+    """Kill the process group of a leader, where there are process groups."""
+    if hasattr(os, "killpg") and hasattr(signal, "SIGKILL"):
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def end_marked(marks: Iterable[str], now_s: Callable[[], float] = time.monotonic) -> bool:
+    """Kill the processes with these marks until none is left; False after LONGEST_S."""
+    marks, deadline_s = list(marks), now_s() + LONGEST_S
+    while found := marked(marks):
+        kill(found)
+        if now_s() > deadline_s:
+            return False
+        time.sleep(_PAUSE_S)
+    return True

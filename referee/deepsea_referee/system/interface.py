@@ -1,0 +1,120 @@
+"""The interface of an operating system: what the referee and its commands need of it.
+
+Invariants: no method waits for a bot; what is started here ends with this process, however this
+process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
+from deepsea_referee.timing.host_load import Gauge
+
+
+class ExitSignal(Protocol):
+    """A signal that a process has exited."""
+
+    def fileno(self) -> int:
+        """Readable once the process has exited; for `multiprocessing.connection.wait`."""
+
+    def close(self) -> None:
+        """Free it."""
+
+
+class PipeReader(Protocol):
+    """Reads a pipe for an event loop."""
+
+    def take(self) -> bytes | None:
+        """What has come, b"" at the end of the pipe, or None if there is nothing now."""
+
+    def pause(self, seconds: float) -> None:
+        """Read on in a while, so that the writer has to wait."""
+
+    def settle(self) -> None:
+        """Wait shortly for what an ended process has written, where that is still on its way."""
+
+    def close(self) -> None:
+        """Read no more, and close the pipe."""
+
+
+class System(Protocol):
+    """An operating system."""
+
+    @property
+    def confines(self) -> bool:
+        """Whether there are sandboxes, and ladders that play games: on Linux."""
+
+    @property
+    def tells_delays(self) -> bool:
+        """Whether the kernel tells for how long a process had no CPU; else the wall clock counts"""
+
+    @property
+    def tcp_host(self) -> str | None:
+        """Where bots connect to if there are no Unix sockets; None if there are."""
+
+    def cpus(self) -> int:
+        """The number of CPUs that this process may use."""
+
+    def late_share(self) -> float:
+        """The part of the time in which this process was late, since bots run; 0 if not measured.
+
+        Where the kernel does not tell delays it is the only sign of a machine that is too busy.
+        """
+
+    # Bots
+
+    def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
+        """Start the test of a sandbox early, beside other work; `choose` takes what it gives."""
+
+    def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
+        """Select the isolation for a level; raises SandboxUnavailable with the remedy."""
+
+    def choose_bot_users(self, text: str) -> None:
+        """Set the users that bots in a sandbox run as; raises ValueError with a line to print"""
+
+    def gauge(self, process: IsolatedProcess) -> Gauge:
+        """What attributes elapsed time to a bot or to its host."""
+
+    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> PipeReader:
+        """Read a pipe; `ready` is called in the running event loop when something has come."""
+
+    def private_folder(self) -> Path:
+        """Make a folder for this user alone; removed at the latest when this process has ended."""
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove a private folder with all that is in it."""
+
+    # Workers
+
+    def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
+        """Start Python with the program `main`, whose variable `connection` leads here.
+
+        Ctrl-C does not reach it before it has called `accept_interrupts`, if at all.
+        """
+
+    def accept_interrupts(self) -> None:
+        """In a worker that has set its handlers: signals may come now."""
+
+    def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
+        """A signal of the exit of a process that was started here."""
+
+    # This process
+
+    def interrupt_main(self) -> None:
+        """Deliver SIGINT to the main thread of this process, also if it sleeps."""
+
+    def ticking(
+        self, seconds: float, tick: Callable[[FrameType | None], object]
+    ) -> AbstractContextManager[None]:
+        """Call `tick` in the main thread every few seconds, between two steps of what it runs."""
+
+    async def read_stdin(self, reader: asyncio.StreamReader) -> None:
+        """Feed the reader with what comes on stdin, from now on."""

@@ -1,0 +1,162 @@
+"""Linux: process handles, control groups, signal masks and what /proc tells.
+
+Invariant: what a method needs is imported in it, because most commands need little of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from deepsea_referee.system.alarm_ticks import alarm_ticks
+
+if TYPE_CHECKING:
+    from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
+    from deepsea_referee.system.interface import ExitSignal, PipeReader
+    from deepsea_referee.timing.host_load import Gauge
+
+_BEFORE_MAIN: Final = """
+import sys
+from multiprocessing.connection import Connection
+connection = Connection(int(sys.argv[1]))
+"""
+
+
+class LinuxSystem:
+    """Linux; see `interface.System`."""
+
+    confines = True
+    tells_delays = True
+    tcp_host = None
+
+    def cpus(self) -> int:
+        return len(os.sched_getaffinity(0))
+
+    def late_share(self) -> float:
+        return 0.0
+
+    def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
+        from deepsea_referee.sandbox import probe
+
+        return probe.look(level)
+
+    def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
+        from deepsea_referee.sandbox import probe
+
+        return probe.choose(level, begun)
+
+    def choose_bot_users(self, text: str) -> None:
+        from deepsea_referee.sandbox import bot_users
+
+        bot_users.choose(text)
+
+    def gauge(self, process: IsolatedProcess) -> Gauge:
+        from deepsea_referee.system.gauge import BotGauge
+
+        return BotGauge(process)
+
+    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> PipeReader:
+        return _LoopReader(descriptor, ready)
+
+    def private_folder(self) -> Path:
+        from deepsea_referee.sandbox import cleanup
+
+        return cleanup.private_folder()
+
+    def remove_folder(self, folder: Path) -> None:
+        from deepsea_referee.sandbox import cleanup
+
+        cleanup.remove_folder(folder)
+
+    def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
+        ours, theirs = Pipe()
+        # Ctrl-C reaches workers too, even before they have set their handler.
+        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _BEFORE_MAIN + main, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
+            theirs.close()
+        return process, ours
+
+    def accept_interrupts(self) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
+        return _ProcessHandle(process.pid)
+
+    def interrupt_main(self) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
+
+    def ticking(
+        self, seconds: float, tick: Callable[[FrameType | None], object]
+    ) -> AbstractContextManager[None]:
+        return alarm_ticks(seconds, tick)
+
+    async def read_stdin(self, reader: asyncio.StreamReader) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+
+
+class _ProcessHandle:
+    def __init__(self, pid: int) -> None:
+        self._handle = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        return self._handle
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+class _LoopReader:
+    """Reads in the event loop itself; see `interface.PipeReader`."""
+
+    CHUNK: Final = 16 * 1024
+
+    def __init__(self, descriptor: int, ready: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = descriptor
+        self._ready = ready
+        self._resuming: asyncio.TimerHandle | None = None
+        os.set_blocking(descriptor, False)
+        self._resume()
+
+    def take(self) -> bytes | None:
+        try:
+            return os.read(self._descriptor, self.CHUNK)
+        except BlockingIOError:
+            return None
+
+    def pause(self, seconds: float) -> None:
+        self._loop.remove_reader(self._descriptor)
+        self._resuming = self._loop.call_later(seconds, self._resume)
+
+    def settle(self) -> None:
+        """Do nothing: the pipe has it."""
+
+    def close(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._descriptor, self._ready)

@@ -1,0 +1,64 @@
+"""Runs mypy for macOS and Windows over everything but what is Linux's own.
+
+The files that are left out stand in pyproject.toml, [tool.deepsea.platforms]. A file that is left
+out without need is an error too: the list gets no longer than it has to be. With `--linux` it is
+checked for Linux as well, at the same time. Each system has a cache of its own.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ELSEWHERE = ("darwin", "win32")
+
+
+def main() -> int:
+    """Run it; returns the exit status."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        left_out: list[str] = tomllib.load(file)["tool"]["deepsea"]["platforms"]["linux_only"]
+    systems = ("linux", *ELSEWHERE) if "--linux" in sys.argv[1:] else ELSEWHERE
+    running = {system: _start(system) for system in systems}
+    failed = False
+    needed: set[str] = set()
+    for system, process in running.items():
+        output, _ = process.communicate()
+        wrong = []
+        for line in output.splitlines():
+            file_name = line.partition(":")[0]
+            patterns = [one for one in left_out if fnmatch.fnmatch(file_name, one)]
+            if system == "linux" or not patterns:
+                wrong.append(line)
+            elif ": error:" in line:
+                needed.update(patterns)
+        errors = [line for line in wrong if ": error:" in line]
+        # 1: there are errors, maybe only where they are allowed; more: it could not run.
+        if errors or process.returncode > 1 or (system == "linux" and process.returncode):
+            failed = True
+            print(*wrong, sep="\n")
+        print(f"mypy for {system}: {len(errors)} errors")
+    for pattern in left_out:
+        if pattern not in needed:
+            failed = True
+            print(f"pyproject.toml: {pattern!r} need not be left out")
+    return int(failed)
+
+
+def _start(system: str) -> subprocess.Popen[str]:
+    # That of Linux is where a plain `mypy` has it.
+    cache = [] if system == "linux" else ["--cache-dir", f".mypy_cache/{system}"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "mypy", "--platform", system, "--no-error-summary", *cache],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
