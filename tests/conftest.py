@@ -25,7 +25,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the surroundings of the tests must not change."""
     monkeypatch.setenv("COLUMNS", "80")
-    for name in ("NO_COLOR", "FORCE_COLOR"):
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")  # no logins
+    for name in ("NO_COLOR", "FORCE_COLOR", "DEEPSEA_LADDER_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -51,7 +51,7 @@ ARROWS = {
     },
     "deepsea_cli": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
-        *("deepsea_arena", "deepsea_web", "click", "rich"),
+        *("deepsea_arena", "deepsea_web", "click", "grpc", "rich"),
     },
 }
 

@@ -62,8 +62,7 @@ def table(columns: Sequence[Column], room: int) -> list[str]:
 
 def _aligned(cells: Sequence[str], most: int | None) -> list[str]:
     """The cells of a column, all of one width: texts of at most this many columns, or numbers."""
-    if most is not None:
-        cells = [fit(cell, most) for cell in cells]
+    cells = [printable(cell) if most is None else fit(cell, most) for cell in cells]
     size = max(map(cell_len, cells))
     rooms = [" " * (size - cell_len(cell)) for cell in cells]
     if most is None:

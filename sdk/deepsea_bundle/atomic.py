@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Write a text, or pieces of it, to a file; an OSError names it."""
+def write_atomically(path: Path, text: str | Iterable[str], mode: int = 0o644) -> None:
+    """Write a text, or pieces of it, to a file with that mode; an OSError names it."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
@@ -22,7 +22,7 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
                 file.writelines((text,) if isinstance(text, str) else text)
                 if hasattr(os, "fchmod"):  # not on Windows, where the folder says who may read
-                    os.fchmod(file.fileno(), 0o644)
+                    os.fchmod(file.fileno(), mode)
             put_in_place(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):

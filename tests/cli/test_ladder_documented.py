@@ -42,10 +42,20 @@ def test_every_option_is_described_and_no_other(name: str) -> None:
         if isinstance(parameter, click.Option)
         for option in parameter.opts
     }
-    # The one that all have is described once.
-    assert "--store" in real
+    # These are described once.
+    assert real & {"--store", "--remote"} or name in ("login", "logout")
+    common = {"--store", "--remote", "--verbose", "-v"}
+    assert common <= set(re.findall(r"`(-[\w-]+)", PAGE))
     described = set(re.findall(r"^\| `(--[\w-]+)", SECTIONS[name], re.M))
-    assert described == real - {"--store"}
+    assert described == real - common
+
+
+def test_commands_from_afar_are_those_that_the_page_names() -> None:
+    line = re.search(r"^(`.*) are also for ladders on other machines", PAGE, re.M)
+    assert line is not None
+    options = {name: {o for one in command(name).params for o in one.opts} for name in COMMANDS}
+    real = {name for name, found in options.items() if {"--remote", "--store"} <= found}
+    assert set(re.findall(r"`(\w+)`", line[1])) == real
 
 
 @pytest.mark.parametrize("name", COMMANDS)

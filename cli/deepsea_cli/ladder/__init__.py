@@ -33,6 +33,9 @@ COMMANDS: Final = {
     "status": ("status", "Show the queue, running games and problems."),
     "requeue": ("status", "Retry games that were set aside."),
     "release": ("status", "Give up the leases of a run that has ended."),
+    "login": ("login", "Log in to a ladder on another machine."),
+    "logout": ("login", "End a login."),
+    "whoami": ("login", "Say who you are at a ladder on another machine."),
     "backup": ("backup_commands", "Copy the ladder while it runs."),
     "restore": ("backup_commands", "Create a ladder from a backup."),
     "upgrade": ("backup_commands", "Migrate a ladder of an older program."),
@@ -54,7 +57,7 @@ def command(ctx: click.Context) -> None:
     """Run a ladder: submit bots, play rated games, show standings.
 
     A ladder is one file, or a PostgreSQL database. Every command takes --store, or the variable
-    DEEPSEA_LADDER.
+    DEEPSEA_LADDER; after `login` some take --remote for a ladder on another machine.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from deepsea_cli.ladder.options import open_store, season_option, store_option
+from deepsea_cli.ladder.options import season_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.ladder.tables import count, minute, number, percent, standing_columns
 from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_cli.plot_file import refuse_plot, write_plot
@@ -39,10 +40,10 @@ FAULTY: Final = 10
     help="Draw the rating's course, of all versions, to this file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
+@place_option
 def bot(
     *,
-    store_text: str,
+    place: Place,
     name: str,
     version_number: int | None,
     season_name: str | None,
@@ -50,15 +51,12 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    from deepsea_arena.bot_profiles import bot_profile
     from deepsea_arena.wire.json import to_json
 
     if plot is not None:
         refuse_plot(plot)
-    with open_store(store_text) as store:
-        page = bot_profile(
-            store, name, version=version_number, season_name=season_name, errors=True
-        )
+    with place.opened() as ladder:
+        page = ladder.bot(name, version_number, season_name)
     if plot is not None:
         _draw(page, plot)
     if as_json:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.output import echo
 
 
 @click.command("withdraw")
 @click.argument("name", metavar="NAME")
-@click.option(
-    "--reason", metavar="TEXT", default="withdrawn by its author", help="The reason that is shown."
-)
-@store_option
-def withdraw(*, store_text: str, name: str, reason: str) -> None:
+@click.option("--reason", metavar="TEXT", help="The reason that is shown.")
+@place_option
+def withdraw(*, place: Place, name: str, reason: str | None) -> None:
     """Schedule no more games for the bot NAME, for its author.
 
     Its games and rating stay. Games that are being played are finished.
     """
-    with open_store(store_text) as store:
-        bot = store.bots.withdraw(name, reason)
+    place.refuse_options(reason=reason)
+    if place.remote is not None:
+        from deepsea_cli.remote.source import RemoteSource
+
+        with place.remote.authorised().client(place.note) as client:
+            gone = RemoteSource(client).withdraw(name)
+        echo(f"{gone.bot} is {gone.state}: {gone.reason}")
+        return
+    with open_store(place.store_text) as store:
+        bot = store.bots.withdraw(name, reason or "withdrawn by its author")
     echo(f"{bot.name} is withdrawn: {bot.reason}")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.output import print_json
 from deepsea_cli.text_table import Column, grid
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     help="Number of games.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
+@place_option
 def games(
     *,
-    store_text: str,
+    place: Place,
     season_name: str | None,
     bot: str | None,
     against: str | None,
@@ -45,13 +46,12 @@ def games(
     as_json: bool,
 ) -> None:
     """List the newest games, newest first, with placements and points."""
-    from deepsea_arena.games import newest_games
     from deepsea_arena.wire.json import to_json
     from deepsea_ladder.model import GameFilter
 
     wanted = GameFilter(bot=bot, against=against, faults=faults, lost=lost)
-    with open_store(store_text) as store:
-        page = newest_games(store, limit, season_name, wanted)
+    with place.opened() as ladder:
+        page = ladder.games(limit, season_name, wanted)
     if as_json:
         print_json(to_json(page))
         return
@@ -77,11 +77,11 @@ def _result(game: GameLine) -> str:
 
 @click.command("record")
 @click.argument("game_id", metavar="GAME")
-@store_option
-def record(*, store_text: str, game_id: str) -> None:
+@place_option
+def record(*, place: Place, game_id: str) -> None:
     """Print the record of GAME, to be shown and verified like any other."""
-    with open_store(store_text) as store:
-        text = store.games.record(game_id)
+    with place.opened() as ladder:
+        text = ladder.record(game_id)
     click.echo(text, nl=False)
 
 

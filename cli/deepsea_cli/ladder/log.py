@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.options import SEAT
 from deepsea_cli.output import echo, echo_lines
 from deepsea_rules.constants import SEAT_LETTERS
@@ -14,19 +14,17 @@ from deepsea_rules.constants import SEAT_LETTERS
 @click.command("log")
 @click.argument("game_id", metavar="GAME")
 @click.option("--seat", metavar="A", type=SEAT, help="One seat only.")
-@store_option
+@place_option
 @click.pass_context
-def log(ctx: click.Context, *, store_text: str, game_id: str, seat: str | None) -> None:
+def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None) -> None:
     """Print the faults and the last output of the bots that were at fault in GAME.
 
     The logs of the newest 20 such games of each bot are kept.
 
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
-    from deepsea_arena.games import game_logs
-
-    with open_store(store_text) as store:
-        logs = game_logs(store, game_id)
+    with place.opened() as ladder:
+        logs = ladder.logs(game_id)
     shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
     if not shown:
         where = f" for seat {seat}" if seat else ""

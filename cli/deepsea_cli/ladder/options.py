@@ -202,6 +202,8 @@ def _words(text: str) -> tuple[str, ...]:
 
 def open_store(text: str) -> Store:
     """Open the ladder; raises `StoreError` if there is none."""
+    if text.startswith(("http://", "https://")):
+        raise UserError(f"{text} is a ladder on another machine: name it with --remote")
     from deepsea_ladder.store import Store
 
     return Store.open(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from deepsea_cli.ladder.options import open_store, season_option, store_option
+from deepsea_cli.ladder.options import open_store, season_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.ladder.tables import print_table
 from deepsea_cli.output import print_json
 from deepsea_referee.errors import UserError
@@ -19,10 +20,10 @@ from deepsea_referee.errors import UserError
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--check", is_flag=True, help="Compare with all games rated at once, in no order.")
 @click.option("--matrix", is_flag=True, help="Show how probably each bot is more skilled.")
-@store_option
+@place_option
 def standings(
     *,
-    store_text: str,
+    place: Place,
     season_name: str | None,
     everybody: bool,
     as_json: bool,
@@ -35,16 +36,18 @@ def standings(
         raise UserError("--json and --csv exclude each other")
     if as_csv and (check or matrix):
         raise UserError("--csv has the standings only; use --json with --check or --matrix")
-    from deepsea_arena.standings import CSV_COLUMNS, csv_rows, show_standings
+    place.refuse_options(check=check, matrix=matrix)
+    from deepsea_arena.standings import CSV_COLUMNS, csv_rows
     from deepsea_arena.wire.csv import csv_lines
     from deepsea_arena.wire.json import to_object
 
     found = None
-    with open_store(store_text) as store:
-        page = show_standings(store, season_name, everybody=everybody)
-        if check or matrix:
-            from deepsea_arena.season_check import check_season
+    with place.opened() as ladder:
+        page = ladder.standings(season_name, everybody=everybody)
+    if check or matrix:
+        from deepsea_arena.season_check import check_season
 
+        with open_store(place.store_text) as store:
             found = check_season(store, page)
     if as_json:
         document = to_object(page)

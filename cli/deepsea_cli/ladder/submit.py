@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import click
+from click.core import ParameterSource
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.options import open_store
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.options import bot_uids_option
 from deepsea_cli.output import echo, echo_lines
 from deepsea_cli.progress import Progress
+from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
-    from deepsea_arena.admission import AdmissionRefusal
+    from deepsea_bundle.reader import BotBundle
+
+
+class Refusal(Protocol):
+    """Why a bot is refused."""
+
+    @property
+    def found(self) -> str:
+        """What was found."""
+
+    @property
+    def remedy(self) -> str:
+        """What its author can do."""
+
+    @property
+    def error(self) -> str:
+        """The author's part of a traceback."""
+
+    @property
+    def log(self) -> Sequence[str]:
+        """The end of its output."""
 
 
 @click.command("submit")
@@ -23,12 +47,14 @@ if TYPE_CHECKING:
 @click.option(
     "--name", metavar="NAME", help="The bot's name.  [default: bot.toml's, or the file's]"
 )
-@click.option("--author", metavar="NAME", required=True, help="The bot's author.")
+@click.option(
+    "--author", metavar="NAME", help="The bot's author; from afar the token says who that is."
+)
 @bot_uids_option
-@store_option
+@place_option
 @click.pass_context
 def submit(
-    ctx: click.Context, *, path: str, name: str | None, author: str, store_text: str
+    ctx: click.Context, *, path: str, name: str | None, author: str | None, place: Place
 ) -> None:
     """Submit the bot at PATH: a folder or zip with bot.toml, a Python file, or a sample's name.
 
@@ -37,24 +63,63 @@ def submit(
 
     Exit status: 0 accepted, 1 it failed in a game, 2 it is not a valid bot.
     """
+    from deepsea_referee.bots.resolve import bundle_for_ladder
+
+    if place.remote is not None:
+        if author is not None:
+            raise UserError(f"--author: at {place.remote.address.url} your token says who you are")
+        place.refuse_options(
+            bot_uids=ctx.get_parameter_source("bot_uids") is ParameterSource.COMMANDLINE
+        )
+        accepted = _from_afar(place, bundle_for_ladder(path, name), path)
+    elif author is None:
+        raise click.UsageError("Missing option '--author'.", ctx)
+    else:
+        accepted = _here(place, bundle_for_ladder(path, name), author, path)
+    if not accepted:
+        ctx.exit(NEGATIVE)
+
+
+def _here(place: Place, bundle: BotBundle, author: str, path: str) -> bool:
     from deepsea_arena.submit import admission_games
     from deepsea_arena.submit import submit as submitted
-    from deepsea_referee.bots.resolve import bundle_for_ladder
-    from deepsea_referee.workbench.file_checks import files
 
-    with open_store(store_text) as store:
-        bundle = bundle_for_ladder(path, name)
-        with Progress(admission_games(store)) as progress:
-            result = submitted(store, author, bundle, progress.advance)
+    with open_store(place.store_text) as store, Progress(admission_games(store)) as progress:
+        result = submitted(store, author, bundle, progress.advance)
     if result.refusal is not None:
         _print_refusal(result.refusal, bundle.name, path)
-        ctx.exit(NEGATIVE)
-    echo(f"{result.bot} version {result.version} by {result.author} is on the ladder")
-    echo(f"digest {result.digest}")
+        return False
+    _print_accepted(bundle, result.bot, result.version, result.author, result.digest)
+    return True
+
+
+def _from_afar(place: Place, bundle: BotBundle, path: str) -> bool:
+    from deepsea_cli.ladder.submit_remote import submit_bot
+
+    assert place.remote is not None
+    result = submit_bot(place.remote.authorised(), bundle, place.note)
+    if result.state == "accepted":
+        _print_accepted(bundle, result.bot, result.version, result.author, result.digest)
+        return True
+    if result.state == "failed":
+        echo(f"the ladder could not check {bundle.name}: {result.found}")
+        echo(f"to do: {result.remedy}")
+        return False
+    _print_refusal(result, bundle.name, path)
+    return False
+
+
+def _print_accepted(
+    bundle: BotBundle, bot: str, version: int | None, author: str, digest: str
+) -> None:
+    from deepsea_referee.workbench.file_checks import files
+
+    echo(f"{bot} version {version} by {author} is on the ladder")
+    echo(f"digest {digest}")
     echo(f"files {files(bundle.facts).found}")
 
 
-def _print_refusal(refusal: AdmissionRefusal, name: str, path: str) -> None:
+def _print_refusal(refusal: Refusal, name: str, path: str) -> None:
     echo(f"{name} is refused: {refusal.found}")
     echo_lines(refusal.error, "  ")
     echo(f"to do: {refusal.remedy}")

@@ -1,0 +1,223 @@
+"""`ladder login`, `logout` and `whoami`: who one is at a ladder on another machine.
+
+Invariant: a code or a token is typed without being shown, or read from stdin; it is no argument.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from deepsea_cli.ladder.tables import minute
+from deepsea_cli.output import echo, print_json
+from deepsea_referee.errors import UserError
+from deepsea_rules.printable import printable
+
+if TYPE_CHECKING:
+    from deepsea_cli.remote.address import Address
+    from deepsea_cli.remote.answers import Account
+    from deepsea_cli.remote.client import Client
+
+FROM_STDIN: Final = "-"
+_LONGEST_SECRET: Final = 1000
+_LONGEST_LABEL: Final = 40
+
+
+@click.command("login")
+@click.argument("url", metavar="URL")
+@click.option(
+    "--code", metavar="-", help="Redeem an invite code, asked for or read from stdin; `-` says so."
+)
+@click.option("--author", metavar="NAME", help="With --code: the name that you choose.")
+@click.option(
+    "--label", metavar="TEXT", help="With --code: what the token is for.  [default: this machine]"
+)
+@click.option(
+    "--fingerprint",
+    metavar="SHA256",
+    help="Of the ladder's own certificate: accept this one, and no other, without asking.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say how the ladder is reached.")
+def login(
+    *,
+    url: str,
+    code: str | None,
+    author: str | None,
+    label: str | None,
+    fingerprint: str | None,
+    verbose: bool,
+) -> None:
+    """Log in to the ladder at URL, with an invite code or with a token.
+
+    Without --code a token is asked for, or read from stdin. It is kept in a file that nobody else
+    can read; the ladder of the last login is meant where no other one is named.
+    """
+    if code not in (None, FROM_STDIN):
+        raise UserError("a code in an argument is seen by others: write `--code -`, then type it")
+    if code is None and (author is not None or label is not None):
+        raise UserError("--author and --label belong to --code")
+    from deepsea_cli.remote.address import read_address
+    from deepsea_cli.remote.client import Client
+    from deepsea_cli.remote.credentials import CredentialsFile, Login, checked_token
+
+    file = CredentialsFile()
+    logins = file.read()
+    address = read_address(url)
+    pinned = _certificate(address, fingerprint)
+    note = (lambda line: click.echo(line, err=True)) if verbose else (lambda _line: None)
+    with Client(address, pinned=pinned, note=note) as client:
+        client.server()  # before a secret is typed in vain
+        file.write(logins)  # and before a code is spent whose token could not be kept
+        secret = _secret("invite code" if code else "token")
+        if code is not None:
+            token, account = _redeem(client, secret, author or "", label)
+        else:
+            token = checked_token(secret, "what was typed")
+            account = _who(address, token, pinned)
+    file.write(
+        logins.with_login(
+            address.url, Login(token=token, author=account.author, certificate=pinned)
+        )
+    )
+    echo(f"logged in at {address.url} as {_described(account)}")
+    echo(f"the token is in {file.path}")
+
+
+@click.command("logout")
+@click.argument("url", metavar="[URL]", required=False)
+@click.pass_context
+def logout(ctx: click.Context, *, url: str | None) -> None:
+    """End the token of a login, at the ladder and here.
+
+    URL is that of the login or its name, by default the last login's.
+
+    Exit status: 0 done, 1 forgotten here, but the ladder could not be asked to end the token.
+    """
+    from deepsea_cli.errors import NEGATIVE
+    from deepsea_cli.remote.client import Client
+    from deepsea_cli.remote.credentials import CredentialsFile
+    from deepsea_cli.remote.errors import Refused, RemoteError
+    from deepsea_cli.remote.logins import default_target, find_target
+
+    target = default_target() if url is None else find_target(url)
+    if target is None or target.login is None:
+        raise UserError("you are not logged in there" if url else "you are not logged in anywhere")
+    address, known = target.address, target.login
+    trouble = ""
+    try:
+        with Client(address, known.token, known.certificate) as client:
+            _end_token(client)
+    except Refused as error:
+        # A token that the ladder does not take has ended already.
+        trouble = "" if error.name == "UNAUTHENTICATED" else str(error)
+    except (RemoteError, UserError) as error:
+        trouble = str(error)
+    file = CredentialsFile()
+    file.write(file.read().without(address.url))
+    echo(f"logged out of {address.url}")
+    if trouble:
+        echo(f"its token could not be ended, and is valid until you revoke it: {trouble}")
+        ctx.exit(NEGATIVE)
+
+
+@click.command("whoami")
+@click.option("--remote", metavar="NAME|URL", help="The ladder.  [default: the last login's]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("-v", "--verbose", is_flag=True, help="Say how the ladder is reached.")
+def whoami(*, remote: str | None, as_json: bool, verbose: bool) -> None:
+    """Say who you are at a ladder on another machine, and until when."""
+    from deepsea_arena.wire.json import to_json
+    from deepsea_cli.remote.answers import Who
+    from deepsea_cli.remote.logins import default_target, find_target
+
+    target = default_target() if remote is None else find_target(remote)
+    if target is None:
+        raise UserError("you are not logged in anywhere: run `deepsea-referee ladder login URL`")
+    note = (lambda line: click.echo(line, err=True)) if verbose else (lambda _line: None)
+    with target.authorised().client(note) as client:
+        found = client.ask("WhoAmI", Who)
+    if as_json:
+        print_json(to_json(found))
+    else:
+        echo(f"{_described(found.account)} at {target.address.url}")
+
+
+def _certificate(address: Address, wanted: str | None) -> str | None:
+    """The certificate to pin, if the system does not trust it; asks the user."""
+    from deepsea_cli.remote import tls
+
+    if not address.secure:
+        if wanted is not None:
+            raise UserError(f"--fingerprint: {address.url} has no certificate")
+        return None
+    if wanted is None:
+        try:
+            tls.connect(address, None).close()
+        except tls.UnknownCertificate as error:
+            why = error.why
+        else:
+            return None
+    else:
+        why = ""
+    offered = tls.offered_certificate(address)
+    found = tls.fingerprint(offered)
+    if wanted is not None:
+        if not tls.same_fingerprint(wanted, found):
+            raise UserError(
+                f"the certificate of {address.url} has another fingerprint, {found}: "
+                "do not log in, and ask who runs it"
+            )
+        return offered
+    click.echo(f"The certificate of {address.url} is not known to this machine: {printable(why)}.")
+    click.echo(f"Its fingerprint is {found}")
+    if not sys.stdin.isatty():
+        raise UserError("ask who runs the ladder for it, compare, and give it with --fingerprint")
+    if not click.confirm("Is this the one that you got from who runs the ladder?"):
+        raise UserError("nothing was sent: ask who runs the ladder for its fingerprint")
+    return offered
+
+
+def _secret(what: str) -> str:
+    """A secret, typed without being shown, or the first line of stdin."""
+    if sys.stdin.isatty():
+        text = click.prompt(
+            what[0].upper() + what[1:], hide_input=True, default="", show_default=False
+        )
+    else:
+        text = sys.stdin.readline(_LONGEST_SECRET)
+    if not text.strip():
+        raise UserError(f"there is no {what}: type it, or give it on stdin")
+    return str(text).strip()
+
+
+def _redeem(client: Client, code: str, author: str, label: str | None) -> tuple[str, Account]:
+    from deepsea_cli.remote.answers import Redeemed
+    from deepsea_cli.remote.credentials import checked_token
+
+    used_for = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
+    found = client.ask("Redeem", Redeemed, code=code, author=author, label=used_for)
+    return checked_token(found.token, f"what {client.address.url} gave"), found.account
+
+
+def _who(address: Address, token: str, pinned: str | None) -> Account:
+    from deepsea_cli.remote.answers import Who
+    from deepsea_cli.remote.client import Client
+
+    with Client(address, token, pinned) as client:
+        return client.ask("WhoAmI", Who).account
+
+
+def _end_token(client: Client) -> None:
+    from deepsea_cli.remote.answers import Nothing, Who
+
+    account = client.ask("WhoAmI", Who).account
+    client.ask("RevokeToken", Nothing, id=int(account.token_id))
+
+
+def _described(account: Account) -> str:
+    may = ", ".join(account.scopes) or "nothing"
+    until = f", until {minute(account.expires_at)} UTC" if account.expires_at else ""
+    return f"{account.author} ({account.role}), who may {may}{until}"

@@ -1,0 +1,363 @@
+"""A hostile server: whatever it sends costs one line and an exit status, and gets no token."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deepsea_arena.bot_profiles import bot_profile
+from deepsea_arena.games import newest_games
+from deepsea_arena.standings import show_standings
+from deepsea_arena.wire.json import to_object
+from deepsea_cli.remote.address import Address
+from deepsea_cli.remote.errors import Unreachable
+from deepsea_cli.remote.http_api import HttpApi
+from deepsea_cli.remote.transport import LARGEST, LARGEST_PART
+from deepsea_ladder.store import Store
+from deepsea_rules.printable import printable
+from helpers import ladder
+from helpers.answering import Answering, Asked, Reply, Scripted, answer, begun, refusal, text
+from helpers.commands import Run, one_line
+
+TOKEN = "dsl_" + "a" * 49
+ANSI = "\x1b[2J\x1b]0;owned\x07"
+
+
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store.create(tmp_path_factory.mktemp("ladder") / "ladder.db") as made:
+        season = ladder.stocked(made)
+        made.jobs.add(season, ladder.rotations(ladder.ids(made), 4))
+        ladder.play_all(made, season)
+        yield made
+
+
+@pytest.fixture
+def scripted() -> Scripted:
+    return Scripted()
+
+
+@pytest.fixture
+def server(scripted: Scripted) -> Iterator[Answering]:
+    with Answering(scripted) as answering:
+        yield answering
+
+
+def endless(part: bytes, head: bytes | None = None) -> Callable[[Asked], Reply]:
+    """A reply without end, unless the client hangs up."""
+
+    def reply(_asked: Asked) -> Iterator[bytes]:
+        yield begun() if head is None else head
+        while True:
+            yield part
+
+    return reply
+
+
+def refused(run: Run, server: Answering, *words: object, status: int = 1) -> str:
+    """The line that a command ends with."""
+    done = run("ladder", *words, "--remote", server.url)
+    assert (done.status, done.out) == (status, ""), done
+    line = one_line(done.err)
+    assert line == printable(line)
+    assert len(line) < 700
+    return line
+
+
+# ------------------------------------------------------------------------------- too much of it
+
+
+@pytest.mark.parametrize("size", [{}, {"Content-Length": str(1 << 30)}])
+def test_a_gigabyte_of_standings_is_not_read(
+    run: Run, scripted: Scripted, server: Answering, size: dict[str, str]
+) -> None:
+    scripted.documents["/standings"] = endless(b" " * (1 << 16), begun(size))
+    assert "answers with more than 16 MiB" in refused(run, server, "standings")
+    assert server.sent < 2 * LARGEST
+
+
+def test_a_line_without_end_is_not_read(
+    run: Run, scripted: Scripted, server: Answering, tmp_path: Path
+) -> None:
+    scripted.documents["/bots/greedy"] = endless(b"x" * (1 << 16))
+    assert "sends a line without end" in refused(run, server, "submit", "greedy")
+    assert server.sent < 16 * LARGEST_PART
+
+
+def submission(**changed: Any) -> dict[str, Any]:
+    document = {"id": "7", "bot": "greedy", "author": "anna", "state": "checking", "of_games": 3}
+    return {"submission": {**document, **changed}}
+
+
+def test_a_check_without_end_is_given_up(run: Run, scripted: Scripted, server: Answering) -> None:
+    line = json.dumps(submission(games=1)).encode() + b"\n"
+    scripted.documents["/bots/greedy"] = endless(line * 100)
+    assert "does not come to an end with Submit" in refused(run, server, "submit", "greedy")
+
+
+def test_pages_of_games_without_end_are_given_up(
+    run: Run, scripted: Scripted, server: Answering, store: Store
+) -> None:
+    page: dict[str, Any] = to_object(newest_games(store, 1))
+    scripted.documents["/games"] = {**page, "older": "5"}
+    line = refused(run, server, "games", "--limit", 100_000)
+    assert "gives the same games again" in line
+    scripted.documents["/games"] = {"games": [], "older": "5"}
+    assert "gives the same games again" in refused(run, server, "games")
+    scripted.documents["/games"] = {"games": page["games"] * 21}
+    assert "gives 21 games where 20 were asked for" in refused(run, server, "games")
+
+
+@pytest.mark.parametrize(
+    ("head", "drips"),
+    [
+        (b"", b""),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+        (begun({"Content-Length": "100000000"}), b" "),
+    ],
+)
+def test_an_answer_that_never_comes_is_given_up(head: bytes, drips: bytes) -> None:
+    given_up = threading.Event()
+
+    def reply(_asked: Asked) -> Iterator[bytes]:
+        yield head
+        while not given_up.wait(0.01):
+            yield drips
+
+    with Answering(reply) as server:
+        api = HttpApi(Address("http", "127.0.0.1", server.port), TOKEN, deadline=0.3)
+        try:
+            with pytest.raises(Unreachable, match="does not answer in time"):
+                api.ask("GetServer", {})
+        finally:
+            given_up.set()
+
+
+# -------------------------------------------------------------------------- what makes no sense
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (text(b""), "is no ladder"),
+        (text(b"<html>"), "is no ladder"),
+        (text(b"[1, 2]"), "is no ladder"),
+        (text(b"[" * 100_000), "is no ladder"),
+        (text(b'{"a":' * 100_000), "is no ladder"),
+        (text(b"\xff\xfe\x00"), "is no ladder"),
+        (text(b"what is this?", 404), "is no ladder (HTTP 404)"),
+        (answer({"error": "no"}, 500), "is no ladder (HTTP 500)"),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "is no ladder"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "is no ladder"),
+        (b"", "broke"),
+        (begun({"Content-Length": "100"}) + b"{}", "broke"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n{}", "is no ladder"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, "is no ladder"),
+        (answer({"season": 7}), "standings"),
+        (answer({"season": {"opened_at": "now"}}), "Standings.season.opened_at is no time"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_costs_a_line(
+    run: Run, scripted: Scripted, server: Answering, reply: bytes, said: str
+) -> None:
+    scripted.documents["/standings"] = lambda _asked: reply
+    assert said.lower() in refused(run, server, "standings").lower()
+
+
+def test_wrong_types_are_refused_wherever_they_are(
+    run: Run, scripted: Scripted, server: Answering, store: Store
+) -> None:
+    for path, page, words in (
+        ("/standings", show_standings(store), ["standings"]),
+        ("/games", newest_games(store, 9), ["games"]),
+        ("/bots/ben", bot_profile(store, "ben"), ["bot", "ben"]),
+    ):
+        good = to_object(page)
+        scripted.documents[path] = good
+        assert run("ladder", *words, "--remote", server.url).status == 0
+        places = list(leaves(good))
+        assert len(places) > 10
+        for place in places:
+            for wrong in ({"x": "y"}, [["y"]], 1e400, 10**30, "\ud800"):
+                scripted.documents[path] = changed(good, place, wrong)
+                done = run("ladder", *words, "--remote", server.url)
+                assert done.status in (0, 1), (place, wrong, done)
+                if done.status:
+                    assert "makes no sense" in one_line(done.err)
+                if not isinstance(wrong, str):
+                    assert done.status, (place, wrong)
+
+
+def leaves(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of a few values: of each list the first item."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield from leaves(value, (*place, name))
+    elif isinstance(document, list) and document:
+        yield from leaves(document[0], (*place, 0))
+    elif document is not None:
+        yield place
+
+
+def changed(document: Any, place: tuple[Any, ...], wrong: object) -> Any:
+    """A copy with another value at that place."""
+    if not place:
+        return wrong
+    copy = document.copy()
+    copy[place[0]] = changed(document[place[0]], place[1:], wrong)
+    return copy
+
+
+def test_a_record_is_written_anew(
+    run: Run, scripted: Scripted, server: Answering, store: Store
+) -> None:
+    game = newest_games(store, 1).games[0].game_id
+    record = store.games.record(game)
+    scripted.documents[f"/games/{game}/record"] = {"record": record}
+    assert run("ladder", "record", game, "--remote", server.url).out == record
+    hostile = record.replace('"name": "anna', '"name": "\u202e\x9b2Janna', 1)
+    scripted.documents[f"/games/{game}/record"] = {"record": hostile}
+    out = run("ladder", "record", game, "--remote", server.url).out
+    assert out.isascii()
+    assert json.loads(out) == json.loads(hostile)
+    for wrong in ("", "{}", ANSI, "[" * 10_000, record.replace(game, "s9-1")):
+        scripted.documents[f"/games/{game}/record"] = {"record": wrong}
+        assert "gives no record" in refused(run, server, "record", game)
+
+
+# ------------------------------------------------------------------------- what a terminal obeys
+
+
+def test_nothing_that_a_terminal_obeys_gets_through(
+    run: Run, scripted: Scripted, server: Answering, store: Store
+) -> None:
+    for path, page, words in (
+        ("/standings", show_standings(store), ["standings"]),
+        ("/games", newest_games(store, 9), ["games"]),
+        ("/bots/ben", bot_profile(store, "ben"), ["bot", "ben"]),
+        (
+            "/games/g/log",
+            {"logs": [{"seat": 0, "bot": "b", "error": "e", "output": "o"}]},
+            ["log", "g"],
+        ),
+    ):
+        good = page if isinstance(page, dict) else to_object(page)
+        for place in leaves(good):
+            for hostile in (ANSI, "\u202eevil", "a\nb\r\x9b2J"):
+                scripted.documents[path] = changed(good, place, hostile)
+                done = run("ladder", *words, "--remote", server.url)
+                shown = (done.out + done.err).replace("\n", "").replace("\t", "")
+                assert shown == printable(shown), (place, shown)
+                assert done.status in (0, 1)
+
+
+def test_a_refusal_is_one_line_whatever_is_in_it(
+    run: Run, scripted: Scripted, server: Answering
+) -> None:
+    for message in (ANSI, "a\nb\r\n" * 1000, "\u202e" + "x" * 10**6):
+        scripted.documents["/standings"] = refusal("NOT_FOUND", message, 404)
+        refused(run, server, "standings", status=2)
+    scripted.documents["/standings"] = refusal("RESOURCE_EXHAUSTED", "too many calls", 429, 90)
+    assert refused(run, server, "standings", status=2).endswith("too many calls; try again in 90 s")
+    for wait in (-1, 10**12, "soon", True):
+        error = {"code": "RESOURCE_EXHAUSTED", "message": "slow", "retry_after": wait}
+        scripted.documents["/standings"] = answer({"error": error}, 429)
+        assert refused(run, server, "standings", status=2).endswith("slow")
+    for code, status in (("INTERNAL", 500), ("UNAVAILABLE", 503), (ANSI, 400), (7, 400)):
+        error = {"code": code, "message": ["x"]}  # type: ignore[dict-item]
+        scripted.documents["/standings"] = answer({"error": error}, status)
+        refused(run, server, "standings", status=1 if status >= 500 else 2)
+
+
+# ------------------------------------------------------------------------ where the token goes
+
+
+def test_nobody_is_followed_elsewhere(run: Run, scripted: Scripted, server: Answering) -> None:
+    with Answering(Scripted()) as elsewhere:
+        for status in (301, 302, 303, 307, 308):
+            to = {"Location": f"{elsewhere.url}/api/v1/standings"}
+            scripted.documents["/standings"] = text(b"", status, to)
+            assert f"elsewhere (HTTP {status})" in refused(run, server, "standings")
+        assert elsewhere.asked == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "evil.example:443",
+        "10.0.0.1:8081",
+        "127.0.0.1",
+        "127.0.0.1:0",
+        "127.0.0.1:99999",
+        "127.0.0.1:" + "9" * 5000,
+        "unix:/tmp/x",
+        ANSI,
+        ":8081",
+        "127.0.0.1:8081:1",
+    ],
+)
+def test_grpc_is_used_on_the_ladders_own_host_alone(
+    run: Run, scripted: Scripted, server: Answering, store: Store, where: str
+) -> None:
+    scripted.server["grpc_address"] = where
+    scripted.documents["/standings"] = to_object(show_standings(store))
+    done = run("ladder", "standings", "-v", "--remote", server.url)
+    assert done.status == 0
+    assert one_line(done.err).startswith(f"HTTP API at {server.url}: ")
+    assert one_line(done.err) == printable(one_line(done.err))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://ladder.example",
+        "http://192.168.0.7:8080",
+        "http://127.0.0.1.evil.example",
+        "http://localhost.evil.example:80",
+    ],
+)
+def test_without_tls_no_token_leaves_this_machine(run: Run, url: str) -> None:
+    for words in (("standings", "--remote", url), ("login", url)):
+        done = run("ladder", *words)
+        assert (done.status, done.out) == (2, "")
+        assert "without TLS everybody on the way could read the token" in one_line(done.err)
+        assert TOKEN not in done.err
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ladder.example",
+        "ftp://x",
+        "https://",
+        "https://user:pass@x",
+        "https://x?y=1",
+        "https://x/#CODE",
+        "https://x:0",
+        "https://x:port",
+        "https://x/../y",
+        "https://[::1",
+        "https://x y",
+        "https://x\r\nHost: y",
+        f"https://{ANSI}",
+    ],
+)
+def test_what_is_no_address_is_refused_in_a_line(run: Run, url: str) -> None:
+    done = run("ladder", "login", url)
+    assert (done.status, done.out) == (2, "")
+    line = one_line(done.err)
+    assert line == printable(line)
+    assert "pass" not in re.sub("password", "", line)

@@ -1,0 +1,44 @@
+"""Certificates of their own making, for servers on loopback."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+
+class Made(NamedTuple):
+    """The files of a certificate."""
+
+    certificate: Path
+    key: Path
+
+    def server(self) -> ssl.SSLContext:
+        """The settings of a server that shows it."""
+        settings = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        settings.load_cert_chain(self.certificate, self.key)
+        return settings
+
+
+def make(folder: Path, name: str = "own", *, days: int = 2, names: str = "IP:127.0.0.1") -> Made:
+    """A certificate that nobody has signed; of a negative number of days it has ended."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate (apt-get install openssl)")
+    made = Made(folder / f"{name}.crt", folder / f"{name}.key")
+    wanted = folder / f"{name}.csr"
+    request = (
+        f"req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} "
+        f"-addext subjectAltName={names} -keyout {made.key} -out {wanted}"
+    )
+    signed = (
+        f"x509 -req -in {wanted} -signkey {made.key} -copy_extensions copyall -days {days} "
+        f"-out {made.certificate}"
+    )
+    for line in (request, signed):
+        subprocess.run([openssl, *line.split()], check=True, capture_output=True)
+    return made
