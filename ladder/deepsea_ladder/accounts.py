@@ -1,8 +1,45 @@
-"""Accounts: who may do what."""
+"""Accounts: roles, scopes, and the form of secrets.
+
+Invariants: pure; random bytes are parameters; a secret is stored as its SHA-256 only, and one that
+has not the form of a secret has no digest, so that the store is not asked about it; whatever is
+logged of an address is the first part of it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
+import re
+import zlib
+from base64 import b32encode
+from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
+from typing import Final, NamedTuple
+
+TOKEN_START: Final = "dsl_"
+SHOWN: Final = len(TOKEN_START) + 4
+"""Characters of a token that are kept and shown, to tell it from others."""
+FIRST_ADMIN: Final = "admin"
+"""The author that `ladder admin-token` makes."""
+RESERVED: Final = frozenset({FIRST_ADMIN, "machine"})
+"""Names that nobody may choose."""
+ANONYMOUS: Final = "anonymous-"
+"""The beginning of the names of authors who were anonymised."""
+HOUR: Final = 3600.0
+
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_SECRET: Final = 43
+"""Digits of 256 bits in base 62."""
+_CHECKSUM: Final = 6
+_TOKEN: Final = re.compile(rf"{TOKEN_START}[0-9A-Za-z]{{{_SECRET + _CHECKSUM}}}")
+_SESSION: Final = re.compile(r"[0-9a-f]{64}")
+_CODE_BYTES: Final = 10
+_CODE: Final = re.compile(r"[A-Z2-7]{16}")
+_LONGEST_CODE: Final = 64
+_MISREAD: Final = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
+"""Digits that no code has, and what they look like; what people put between its letters."""
+_FREE: Final = 5
+"""Failures within an hour that cost no time."""
 
 
 class Role(IntEnum):
@@ -24,3 +61,143 @@ class Scope(StrEnum):
     READ = "read"
     SUBMIT = "submit"
     ADMIN = "admin"
+
+
+USUAL_SCOPES: Final = (Scope.READ, Scope.SUBMIT)
+
+
+class AuthorState(StrEnum):
+    """Whether an author may do anything."""
+
+    ACTIVE = "active"
+    BLOCKED = "blocked"
+    """By an admin; bots stay."""
+    ANONYMISED = "anonymised"
+    """The name is gone for good; games stay."""
+
+
+class Actor(NamedTuple):
+    """Who does something, for the audit log."""
+
+    author_id: int | None = None
+    """Of an author who proved it; None for others."""
+    name: str = ""
+    """Of others: `machine` for commands on the ladder's machine, "" for nobody."""
+    address: str = ""
+    """From where, as `address_prefix` has it."""
+
+
+NOBODY: Final = Actor()
+"""The ladder by itself, or somebody without an account."""
+MACHINE: Final = Actor(name="machine")
+"""Commands that are run on the ladder's machine."""
+
+
+def new_token(secret: bytes) -> str:
+    """The token of 32 random bytes: `dsl_`, 43 digits of base 62, and a checksum of 6."""
+    assert len(secret) == 32, "a token has 256 bits"
+    start = TOKEN_START + _base62(int.from_bytes(secret), _SECRET)
+    return start + _base62(zlib.crc32(start.encode()), _CHECKSUM)
+
+
+def token_digest(token: str) -> str | None:
+    """What is stored of a token: its SHA-256 in hex; None if it has not the form of one."""
+    if len(token) != len(TOKEN_START) + _SECRET + _CHECKSUM or not _TOKEN.fullmatch(token):
+        return None
+    start = token[:-_CHECKSUM]
+    if token[-_CHECKSUM:] != _base62(zlib.crc32(start.encode()), _CHECKSUM):
+        return None
+    return _digest(token)
+
+
+def new_session(secret: bytes) -> str:
+    """The secret of a session of the pages, of 32 random bytes."""
+    assert len(secret) == 32, "a session has 256 bits"
+    return secret.hex()
+
+
+def session_digest(session: str) -> str | None:
+    """What is stored of a session; None if it has not the form of one."""
+    if len(session) != 64 or not _SESSION.fullmatch(session):
+        return None
+    return _digest(session)
+
+
+def new_code(secret: bytes) -> str:
+    """A code of 80 bits, XXXX-XXXX-XXXX-XXXX in base 32, of the first of these random bytes."""
+    assert len(secret) >= _CODE_BYTES, "a code has 80 bits"
+    letters = b32encode(secret[:_CODE_BYTES]).decode()
+    return "-".join(letters[i : i + 4] for i in range(0, len(letters), 4))
+
+
+def code_digest(code: str) -> str | None:
+    """What is stored of a code as somebody wrote it; None if it has not the form of one."""
+    if len(code) > _LONGEST_CODE or not code.isascii():
+        return None
+    letters = code.strip().upper().translate(_MISREAD)
+    return _digest(letters) if _CODE.fullmatch(letters) else None
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _base62(number: int, digits: int) -> str:
+    written = ""
+    for _ in range(digits):
+        number, digit = divmod(number, len(_DIGITS))
+        written = _DIGITS[digit] + written
+    return written
+
+
+def scopes_text(scopes: Iterable[Scope]) -> str:
+    """Scopes as they are stored and printed, in one order."""
+    wanted = set(scopes)
+    return " ".join(scope for scope in Scope if scope in wanted)
+
+
+def scopes_of(text: str) -> tuple[Scope, ...]:
+    """The scopes of a stored text."""
+    return tuple(map(Scope, text.split()))
+
+
+def source(address: str) -> str:
+    """Whose failures and requests are counted together: an IPv4 address, an IPv6 network of /64.
+
+    A text that is no address is its own source.
+    """
+    parsed = _address(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((int(parsed), 64), strict=False))
+    return address if parsed is None else str(parsed)
+
+
+def address_prefix(address: str) -> str:
+    """What is kept of an address: the network of /24 or, with IPv6, of /48; "" if it is none."""
+    parsed = _address(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((int(parsed), 48), strict=False))
+    return "" if parsed is None else str(ipaddress.IPv4Network((int(parsed), 24), strict=False))
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        parsed = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return mapped or parsed
+
+
+def failure_wait(failures: Sequence[float], now: float, most: int) -> float:
+    """Seconds until somebody may try again who has failed at these times, the oldest first.
+
+    The first few failures of an hour cost nothing, then each doubles the wait, from a second on;
+    after `most` of them it lasts until the oldest is an hour old.
+    """
+    recent = [at for at in failures if now - at < HOUR][-most:]
+    if len(recent) >= most:
+        return max(0.0, recent[0] + HOUR - now)
+    if len(recent) < min(_FREE, most):
+        return 0.0
+    return max(0.0, min(HOUR, 2.0 ** (len(recent) - _FREE)) + recent[-1] - now)

@@ -2,7 +2,8 @@
 
 Invariants: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any
 other; it gets its name only after it was verified; what is verified is the copy, not the original;
-restoring never touches a ladder that is there, nor what is left of one.
+no code, token or session of the original is valid in it; restoring never touches a ladder that is
+there, nor what is left of one.
 """
 
 from __future__ import annotations
@@ -70,9 +71,13 @@ def verify(backup: Path, *, records: bool = False) -> list[str]:
 
 
 def _verified(path: Path) -> int:
-    """Look through a copy, and leave it as one plain file; how many games are in it."""
+    """Look through a copy, and leave it as one plain file; how many games are in it.
+
+    What proved who somebody is ends in it: it may have been revoked since.
+    """
     with Store.open(path) as store:
         _refuse(differences(store), str(path))
+        store.accounts.end_everything()
         games = store.ratings.last_seq()
     with closing(sqlite3.connect(path)) as connection:
         # Without a write-ahead log a backup is one file, readable from read-only media.

@@ -3,7 +3,7 @@
 Invariants: head 0 is the commitment to the season's seed; each game and each attempt without a
 result has a place, from 1 and without gaps, and head n is SHA-256 of head n-1 and of the SHA-256
 of line n; a line holds nothing that changes later, and no fractions, so its canonical JSON has one
-form; ratings stand beside it, since they may be computed again.
+form; ratings and authors' names stand beside it, since they may change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
 Line = dict[str, Any]
 """What is public of one place of a season: JSON without fractions."""
 
-BESIDE: Final = ("head", "ratings")
+BESIDE: Final = ("authors", "head", "ratings")
 """Keys of an exported line that are not hashed."""
 
 
@@ -85,7 +85,6 @@ def _bot(version: BotVersion) -> Line:
     return {
         "bot": version.bot,
         "version": version.number,
-        "author": version.author,
         "digest": version.digest,
     }
 

@@ -9,6 +9,8 @@
     │   └── StoreDamaged       the store contradicts itself; go back to a backup
     ├── ChainBroken            an export that was changed, or from which something was dropped
     ├── NotAChain              a file that is no export
+    ├── AccountError           an account's change that is not possible now
+    │   └── CodeRefused        a code that there is not, or not any more
     ├── SubmissionError        somebody else's bot, files that play already, or too much of them
     │   ├── LimitReached       a limit of submissions from afar; has when to come back
     │   └── KeyReused          another archive under the key of a submission that is there
@@ -57,6 +59,14 @@ class ChainBroken(LadderError):
 
 class NotAChain(LadderError):
     """A file that is no export of a ladder."""
+
+
+class AccountError(LadderError):
+    """What is asked of an account makes sense, but not in its present state."""
+
+
+class CodeRefused(AccountError):
+    """A code that was mistyped, redeemed or revoked, or has expired: the message is the same."""
 
 
 class SubmissionError(LadderError):

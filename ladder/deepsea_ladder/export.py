@@ -34,9 +34,11 @@ def export_lines(store: Store, season: StoredSeason) -> Iterator[str]:
 
 def _line(season: StoredSeason, entry: _Entry) -> Line:
     if isinstance(entry, LostAttempt):
-        return {**lost_line(season.name, entry), "head": entry.head}
+        authors = [version.author for version in entry.lineup]
+        return {**lost_line(season.name, entry), "authors": authors, "head": entry.head}
+    authors = [seat.version.author for seat in entry.seats]
     ratings = [{"mu": seat.rating.mu, "sigma": seat.rating.sigma} for seat in entry.seats]
-    return {**game_line(entry), "ratings": ratings, "head": entry.head}
+    return {**game_line(entry), "authors": authors, "ratings": ratings, "head": entry.head}
 
 
 def _text(line: Line) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from deepsea_ladder.chain import canonical, follow, next_head
+from deepsea_ladder.chain import BESIDE, canonical, follow, next_head
 from deepsea_ladder.errors import ChainBroken, NotAChain
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import StoredSeason
@@ -80,7 +80,7 @@ def test_the_chain_is_what_the_page_says(store: Store, season: StoredSeason) -> 
     opening, *lines = exported(store, season)
     head = bytes.fromhex(opening["commitment"])
     for line in lines:
-        told = {key: value for key, value in line.items() if key not in ("head", "ratings")}
+        told = {key: value for key, value in line.items() if key not in BESIDE}
         data = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         head = hashlib.sha256(head + hashlib.sha256(data.encode()).digest()).digest()
         assert line["head"] == head.hex()
@@ -158,7 +158,7 @@ def chained_again(lines: Lines) -> Lines:
     head = lines[0]["head"]
     for place, line in enumerate(lines[1:], 1):
         line["place"] = place
-        told = {key: value for key, value in line.items() if key not in ("head", "ratings")}
+        told = {key: value for key, value in line.items() if key not in BESIDE}
         line["head"] = head = next_head(head, told)
     return lines
 

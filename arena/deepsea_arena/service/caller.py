@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.accounts import Actor, Role, Scope, address_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,12 @@ class Caller:
     """From where; "" from the ladder's own machine."""
     actor: str = ""
     """Who did it, for the audit log."""
+
+    @property
+    def by(self) -> Actor:
+        """The caller, for the audit log."""
+        name = "" if self.author_id else self.actor
+        return Actor(self.author_id or None, name, address_prefix(self.address))
 
     def may(self, role: Role, scope: Scope | None) -> bool:
         """Whether the caller has the role, and the scope if one is needed."""

@@ -11,6 +11,8 @@ from typing import Final
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import (
+    AccountError,
+    CodeRefused,
     KeyReused,
     LadderError,
     LimitReached,
@@ -64,13 +66,15 @@ def refusal_of(error: Exception) -> ServiceError:
             return ServiceError(Kind.NOT_FOUND, text)
         case StoreUnavailable():
             return ServiceError(Kind.UNAVAILABLE, BUSY, 1)
+        case CodeRefused():
+            return ServiceError(Kind.UNAUTHENTICATED, text)
         case LimitReached():
             return ServiceError(Kind.EXHAUSTED, text, error.retry_after)
-        case KeyReused() | BundleError():
+        case KeyReused():
             return ServiceError(Kind.INVALID, text)
-        case SubmissionError() | SeasonClosed() | PairingError():
+        case AccountError() | SubmissionError() | SeasonClosed() | PairingError():
             return ServiceError(Kind.NOT_NOW, text)
-        case UserError() | SeasonError():
+        case UserError() | BundleError() | SeasonError():
             return ServiceError(Kind.INVALID, text)
         case StoreError() | LadderError():
             return ServiceError(Kind.INTERNAL, FAILED)

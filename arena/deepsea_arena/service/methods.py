@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from deepsea_arena.service.accounts import ACCOUNTS
+from deepsea_arena.service.administration import ADMINISTRATION
 from deepsea_arena.service.reads import READS
 from deepsea_arena.service.submissions import SUBMISSIONS_METHODS
 from deepsea_arena.service.table import Method
 
 METHODS: Final[Mapping[str, Method]] = {
-    method.name: method for method in (*READS, *SUBMISSIONS_METHODS)
+    method.name: method for method in (*ACCOUNTS, *SUBMISSIONS_METHODS, *READS, *ADMINISTRATION)
 }
 """By the name of the call in deepsea.ladder.v1.LadderService."""

@@ -12,11 +12,14 @@ from typing import Any
 
 from deepsea_arena.service.caller import Caller
 from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
+from deepsea_arena.service.failures import Failures
 from deepsea_arena.service.table import Method
 from deepsea_arena.service.upload import Uploads
 from deepsea_ladder.accounts import Role
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import SystemClock
+from deepsea_sdk.clock import monotonic
 
 
 class LadderService:
@@ -28,6 +31,8 @@ class LadderService:
     entropy  32 unpredictable bytes at each call
     uploads  what is taken in; None: with the usual limits, as strangers' uploads
     private  whether visitors may read nothing
+    limits   how much of everything
+    clock    the time in seconds, from any origin
     """
 
     def __init__(
@@ -39,6 +44,8 @@ class LadderService:
         entropy: Callable[[], bytes],
         uploads: Uploads | None = None,
         private: bool = False,
+        limits: RemoteLimits = USUAL_LIMITS,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.store = store
         self.public = public
@@ -46,6 +53,8 @@ class LadderService:
         self.entropy = entropy
         self.uploads = uploads or Uploads(SystemClock())
         self.private = private
+        self.limits = limits
+        self.failures = Failures(clock, limits.failures_per_hour)
 
     def call(self, caller: Caller, name: str, /, **fields: object) -> Any:
         """The response of a method: a dataclass, or an iterator of them, as its `flow` says.

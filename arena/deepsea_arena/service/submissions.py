@@ -181,7 +181,7 @@ def withdraw(service: LadderService, caller: Caller, *, bot: str = "") -> Withdr
     if found.state is BotState.DISABLED:
         raise ServiceError(Kind.NOT_NOW, f"{found.name} is disabled: {found.reason}")
     if found.state is BotState.ACTIVE:
-        found = service.store.bots.withdraw(found.name)
+        found = service.store.bots.withdraw(found.name, by=caller.by)
     return Withdrawn(bot_place(found))
 
 

@@ -14,7 +14,9 @@ from types import TracebackType
 
 from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.store import migrate
+from deepsea_ladder.store.accounts import Accounts
 from deepsea_ladder.store.audit import Audit
+from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots
 from deepsea_ladder.store.damage import UNREADABLE, damages
 from deepsea_ladder.store.database import Database
@@ -27,12 +29,15 @@ from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.revision import Revision, read_revision
 from deepsea_ladder.store.seasons import Seasons
+from deepsea_ladder.store.sessions import Sessions
 from deepsea_ladder.store.strikes import Strikes
 from deepsea_ladder.store.submissions import Submissions
 from deepsea_ladder.store.sums import Sums
 
 __all__ = [
+    "Accounts",
     "Audit",
+    "Authors",
     "Bots",
     "Database",
     "Games",
@@ -44,6 +49,7 @@ __all__ = [
     "RetryPolicy",
     "Revision",
     "Seasons",
+    "Sessions",
     "Store",
     "Strikes",
     "Submissions",
@@ -63,6 +69,9 @@ class Store:
         policy = policy or RetryPolicy()
         self.database = database
         self._public = public
+        self.authors = Authors(database)
+        self.accounts = Accounts(database)
+        self.sessions = Sessions(database)
         self.bots = Bots(database)
         self.seasons = Seasons(database, public=public)
         self.jobs = Jobs(database, policy)

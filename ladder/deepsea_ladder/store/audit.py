@@ -1,24 +1,67 @@
-"""The audit log: what was refused, withdrawn, disabled or enabled, and why.
+"""The audit log: what was refused, withdrawn, disabled or enabled, and who got or lost which right.
 
-Invariant: an entry is written in the transaction of its change, so that neither is stored without
-the other; entries are only added.
+Invariants: an entry is written in the transaction of its change, so that neither is stored without
+the other; entries are only added, but for names and addresses that must be forgotten; an author is
+named by reference, so that a name that changes or goes does so here as well; no entry has a secret.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, desc, insert, select
+from typing import Any
 
+from sqlalchemy import Connection, Select, case, desc, func, insert, or_, select, update
+
+from deepsea_ladder.accounts import NOBODY, Actor
 from deepsea_ladder.model import AuditEntry, AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_rules.printable import printable
 
+_concerned = schema.authors.alias("concerned")
+_acting = schema.authors.alias("acting")
 
-def note(connection: Connection, at: int, kind: AuditKind, subject: str, words: str) -> None:
-    """Add an entry to the running transaction."""
-    note = printable(words, schema.LONGEST_NOTE)
-    values = {"at": at, "kind": kind, "subject": subject, "note": note}
+
+def note(
+    connection: Connection,
+    at: int,
+    kind: AuditKind,
+    subject: str,
+    words: str,
+    *,
+    author_id: int | None = None,
+    by: Actor = NOBODY,
+) -> None:
+    """Add an entry to the running transaction.
+
+    subject    to what it was done; "" is the author
+    author_id  the author whom it is about
+    """
+    values = {
+        "at": at,
+        "kind": kind,
+        "subject": subject,
+        "note": printable(words, schema.LONGEST_NOTE),
+        "author_id": author_id,
+        "actor_id": by.author_id,
+        "actor": by.name,
+        "address": by.address,
+    }
     connection.execute(insert(schema.audit), values)
+
+
+def forget(connection: Connection, author_id: int) -> None:
+    """Remove former names of an author, and where the author's calls came from."""
+    table = schema.audit
+    connection.execute(
+        update(table)
+        .where(table.c.author_id == author_id, table.c.kind == AuditKind.AUTHOR)
+        .values(note="")
+    )
+    connection.execute(
+        update(table)
+        .where(or_(table.c.actor_id == author_id, table.c.author_id == author_id))
+        .values(address="")
+    )
 
 
 class Audit:
@@ -27,13 +70,44 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def latest(self, limit: int = 100, kind: AuditKind | None = None) -> list[AuditEntry]:
-        """The newest entries, newest first."""
-        query = select(schema.audit).order_by(desc(schema.audit.c.id)).limit(limit)
+    def latest(
+        self, limit: int = 100, kind: AuditKind | None = None, author_id: int | None = None
+    ) -> list[AuditEntry]:
+        """The newest entries, newest first; of an author, what it did and what is about it."""
+        table = schema.audit
+        query = _entries().order_by(desc(table.c.id)).limit(limit)
         if kind is not None:
-            query = query.where(schema.audit.c.kind == kind)
+            query = query.where(table.c.kind == kind)
+        if author_id is not None:
+            query = query.where(or_(table.c.author_id == author_id, table.c.actor_id == author_id))
         with self._database.read() as connection:
             return [
-                AuditEntry(row.id, row.at, AuditKind(row.kind), row.subject, row.note)
+                AuditEntry(
+                    row.id,
+                    row.at,
+                    AuditKind(row.kind),
+                    row.subject,
+                    row.note,
+                    row.actor,
+                    row.address,
+                )
                 for row in connection.execute(query)
             ]
+
+
+def _entries() -> Select[Any]:
+    table = schema.audit
+    about = case((table.c.subject == "", _concerned.c.name), else_=table.c.subject)
+    return (
+        select(
+            table.c.id,
+            table.c.at,
+            table.c.kind,
+            func.coalesce(about, "").label("subject"),
+            table.c.note,
+            func.coalesce(_acting.c.name, table.c.actor).label("actor"),
+            table.c.address,
+        )
+        .outerjoin(_concerned, _concerned.c.id == table.c.author_id)
+        .outerjoin(_acting, _acting.c.id == table.c.actor_id)
+    )

@@ -1,4 +1,4 @@
-"""Authors, their bots, and the versions of these.
+"""Bots, and their versions.
 
 Invariants: a version is written once: its files by their digest, its number, its bot; a bot's
 newest version is the one that plays; a bot that is not active gets no games, and says why; a name
@@ -11,13 +11,15 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Insert, Row, Select, insert, select, update
+from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from deepsea_bundle import names
+from deepsea_ladder.accounts import NOBODY, Actor, AuthorState
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model import AuditKind, BotState, BotVersion, LadderBot
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.authors import added, ensure_author
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.job_transitions import cancel_games_of
 from deepsea_ladder.store.quotas import check_deadline, check_quota
@@ -34,20 +36,20 @@ class Bots:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def submit(self, name: str, author: str, bundle: BotBundle) -> BotVersion:
+    def submit(self, name: str, author: str, bundle: BotBundle, by: Actor = NOBODY) -> BotVersion:
         """Store a new version, which is active from now on.
 
-        Raises `BundleError` for a bad name, and `SubmissionError` for somebody else's bot, files
-        that are those of the version that plays already, or more than an author may submit.
+        Raises `BundleError` for a bad name, `AccountError` for an author who is blocked, and
+        `SubmissionError` for somebody else's bot, files that are those of the version that plays
+        already, or more than an author may submit.
         """
         names.checked("the bot's name", name)
-        names.checked("the author's name", author)
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
             at = now(connection)
             check_deadline(connection, at)
-            author_id = _author(connection, author, at)
-            return add_version(connection, author_id, name, bundle.digest, packed, at)
+            author_id = ensure_author(connection, author, at)
+            return add_version(connection, author_id, name, bundle.digest, packed, at, by)
 
     def check_quota(self, author: str) -> None:
         """Raise `SubmissionError` if an author may submit no more, before games are played."""
@@ -58,24 +60,26 @@ class Bots:
             if author_row is not None:
                 check_quota(connection, author_row.id, author_row.name)
 
-    def withdraw(self, name: str, reason: str = "withdrawn by its author") -> LadderBot:
+    def withdraw(
+        self, name: str, reason: str = "withdrawn by its author", by: Actor = NOBODY
+    ) -> LadderBot:
         """Withdraw a bot, for its author."""
-        return self._take_out(name, BotState.WITHDRAWN, reason)
+        return self._take_out(name, BotState.WITHDRAWN, reason, by)
 
-    def disable(self, name: str, reason: str) -> LadderBot:
+    def disable(self, name: str, reason: str, by: Actor = NOBODY) -> LadderBot:
         """Disable a bot, for the ladder."""
-        return self._take_out(name, BotState.DISABLED, reason)
+        return self._take_out(name, BotState.DISABLED, reason, by)
 
-    def _take_out(self, name: str, state: BotState, reason: str) -> LadderBot:
+    def _take_out(self, name: str, state: BotState, reason: str, by: Actor) -> LadderBot:
         with self._database.write() as connection:
             row = _row(connection, name)
-            take_out(connection, row.bot_id, row.name, state, reason, now(connection))
+            take_out(connection, row.bot_id, row.name, state, reason, now(connection), by)
             return _get(connection, name)
 
-    def enable(self, name: str) -> LadderBot:
+    def enable(self, name: str, by: Actor = NOBODY) -> LadderBot:
         """Schedule games for a bot again; its former games are no strikes."""
         with self._database.write() as connection:
-            enable(connection, name, now(connection))
+            enable(connection, name, now(connection), by)
             return _get(connection, name)
 
     def get(self, name: str) -> LadderBot:
@@ -128,7 +132,13 @@ def own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | No
 
 
 def add_version(
-    connection: Connection, author_id: int, name: str, digest: str, packed: bytes, at: int
+    connection: Connection,
+    author_id: int,
+    name: str,
+    digest: str,
+    packed: bytes,
+    at: int,
+    by: Actor = NOBODY,
 ) -> BotVersion:
     """Store a new version in the running transaction, as `Bots.submit` does.
 
@@ -141,7 +151,7 @@ def add_version(
         raise SubmissionError(
             f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
         )
-    author = _author_name(connection, author_id)
+    author = _active_name(connection, author_id)
     is_new = _keep(connection, digest, packed)
     check_quota(connection, author_id, author, len(packed) if is_new else 0)
     number = bot.current.number + 1 if bot else 1
@@ -150,7 +160,7 @@ def add_version(
         bot_id = _row(connection, name).bot_id
         connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
     else:
-        bot_id = _added(
+        bot_id = added(
             connection,
             insert(schema.bots).values(
                 author_id=author_id,
@@ -165,12 +175,12 @@ def add_version(
             bot_id=bot_id, number=number, digest=digest, created_at=at
         )
     )
-    words = f"version {number} by {author}: {digest}"
-    note(connection, at, AuditKind.SUBMITTED, name, words)
+    words = f"version {number}: {digest}"
+    note(connection, at, AuditKind.SUBMITTED, name, words, author_id=author_id, by=by)
     return _get(connection, name).current
 
 
-def enable(connection: Connection, name: str, at: int) -> None:
+def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> None:
     """Schedule games for a bot again, in the running transaction."""
     row = _row(connection, name)
     connection.execute(
@@ -183,20 +193,29 @@ def enable(connection: Connection, name: str, at: int) -> None:
             changed_at=max(at, row.changed_at + 1),
         )
     )
-    note(connection, at, AuditKind.ENABLED, row.name, f"was {row.state}: {row.reason}")
+    words = f"was {row.state}: {row.reason}"
+    note(connection, at, AuditKind.ENABLED, row.name, words, author_id=row.author_id, by=by)
 
 
 def take_out(
-    connection: Connection, bot_id: int, name: str, state: BotState, reason: str, at: int
+    connection: Connection,
+    bot_id: int,
+    name: str,
+    state: BotState,
+    reason: str,
+    at: int,
+    by: Actor = NOBODY,
 ) -> None:
     """Schedule no more games for a bot, in the running transaction."""
+    owner = select(schema.bots.c.author_id).where(schema.bots.c.id == bot_id)
+    author_id = connection.execute(owner).scalar_one()
     connection.execute(
         update(schema.bots)
         .where(schema.bots.c.id == bot_id)
         .values(state=state, reason=printable(reason, schema.LONGEST_NOTE), changed_at=at)
     )
     kind = AuditKind.DISABLED if state is BotState.DISABLED else AuditKind.WITHDRAWN
-    note(connection, at, kind, name, reason)
+    note(connection, at, kind, name, reason, author_id=author_id, by=by)
     cancel_games_of(connection, bot_id, f"{name} is {state}")
 
 
@@ -231,26 +250,13 @@ def _bot(row: Row[Any]) -> LadderBot:
     )
 
 
-def _author_name(connection: Connection, author_id: int) -> str:
+def _active_name(connection: Connection, author_id: int) -> str:
+    """The author's name; `SubmissionError` for one who may do nothing."""
     table = schema.authors
-    query = select(table.c.name).where(table.c.id == author_id)
-    return str(connection.execute(query).scalar_one())
-
-
-def _author(connection: Connection, name: str, at: int) -> int:
-    table = schema.authors
-    key = names.key(name)
-    found = connection.execute(select(table.c.id).where(table.c.name_key == key)).scalar()
-    if found is not None:
-        return int(found)
-    return _added(connection, insert(table).values(name=name, name_key=key, created_at=at))
-
-
-def _added(connection: Connection, row: Insert) -> int:
-    """Insert a row; the id that the database gave it."""
-    key = connection.execute(row).inserted_primary_key
-    assert key is not None, "the statement inserts one row into a table with an id"
-    return int(key[0])
+    row = connection.execute(select(table).where(table.c.id == author_id)).one()
+    if row.state != AuthorState.ACTIVE:
+        raise SubmissionError(f"the author {row.name!r} is {row.state}")
+    return str(row.name)
 
 
 def _keep(connection: Connection, digest: str, packed: bytes) -> bool:

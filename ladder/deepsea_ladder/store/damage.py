@@ -6,8 +6,7 @@ reads no records and no files of bots, so that it is quick on a large ladder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -25,6 +24,7 @@ from sqlalchemy import (
     text,
 )
 
+from deepsea_ladder.accounts import AuthorState, Role
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus
 from deepsea_ladder.season import Season
@@ -47,11 +47,13 @@ _LATEST: Final = 253_402_300_799_999
 _FEW: Final = 3
 _SHOWN: Final = 40
 _ROWID: Final[ColumnElement[int]] = literal_column("rowid")
-_CHOICES: Final[tuple[tuple[Column[str], type[StrEnum]], ...]] = (
+_CHOICES: Final[tuple[tuple[Column[str], Iterable[str]], ...]] = (
     (schema.bots.c.state, BotState),
     (schema.jobs.c.status, JobStatus),
     (schema.attempts.c.ended, AttemptEnd),
     (schema.audit.c.kind, AuditKind),
+    (schema.authors.c.state, AuthorState),
+    (schema.authors.c.role, {role.word for role in Role}),
 )
 _HEX_FLOATS: Final = (
     schema.game_seats.c.mu,

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from deepsea_ladder.errors import SeasonClosed, StoreError
+from deepsea_ladder.accounts import NOBODY, Actor
+from deepsea_ladder.errors import NotOnLadder, SeasonClosed, StoreError
 from deepsea_ladder.model import (
     AttemptEnd,
     AuditKind,
@@ -229,29 +230,29 @@ class Jobs:
             status = count_failure(connection, row, reason, self._policy.failures, at)
             return VoidReceipt(status, disabled)
 
-    def requeue(self, game_id: str) -> JobStatus:
+    def requeue(self, game_id: str, by: Actor = NOBODY) -> JobStatus:
         """Retry a quarantined job from the start."""
         with self._database.write() as connection:
             row = connection.execute(select(_jobs).where(_jobs.c.game_id == game_id)).first()
             if row is None or row.status != JobStatus.QUARANTINED:
                 found = f"is {row.status}" if row else "is not known"
-                raise StoreError(f"game {game_id!r} {found}; only quarantined ones are requeued")
-            return _requeue(connection, row, now(connection))
+                raise NotOnLadder(f"game {game_id!r} {found}; only quarantined ones are requeued")
+            return _requeue(connection, row, now(connection), by)
 
-    def requeue_all(self, season: StoredSeason | None = None) -> int:
+    def requeue_all(self, season: StoredSeason | None = None, by: Actor = NOBODY) -> int:
         """Retry all quarantined jobs, of one season or of all; returns how many wait again."""
         query = select(_jobs).where(_jobs.c.status == JobStatus.QUARANTINED)
         if season is not None:
             query = query.where(_jobs.c.season_id == season.id)
         with self._database.write() as connection:
             at = now(connection)
-            found = [_requeue(connection, row, at) for row in connection.execute(query).all()]
+            found = [_requeue(connection, row, at, by) for row in connection.execute(query).all()]
         return found.count(JobStatus.TODO)
 
 
-def _requeue(connection: Connection, row: Row[Any], at: int) -> JobStatus:
+def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> JobStatus:
     connection.execute(_SET, {"job": row.id, "failures": 0})
-    note(connection, at, AuditKind.REQUEUED, row.game_id, row.note or "")
+    note(connection, at, AuditKind.REQUEUED, row.game_id, row.note or "", by=by)
     return give_back(connection, row)
 
 

@@ -6,13 +6,17 @@ ladder have the same one only if they show the same.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import func, select
 
+from deepsea_ladder.model import AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.embargo import visible
+
+_PRIVATE: Final = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION)
+"""Entries that change no page for strangers: a login must not empty their cache."""
 
 
 class Revision(NamedTuple):
@@ -21,7 +25,8 @@ class Revision(NamedTuple):
     game: int
     """The last game, in the order in which games are rated."""
     entry: int
-    """The last entry of the audit log: bots that come and go, seasons, ratings made anew."""
+    """The last entry of the audit log that everybody can see the effect of: bots that come and go,
+    seasons, names of authors, ratings made anew."""
     places: int
     """The last places of all seasons' chains together: games, and attempts without a result."""
     seasons: int
@@ -37,7 +42,9 @@ def read_revision(database: Database, *, public: bool) -> Revision:
     )
     query = select(
         select(func.max(last_of)).where(seen).scalar_subquery(),
-        select(func.max(schema.audit.c.id)).scalar_subquery(),
+        select(func.max(schema.audit.c.id))
+        .where(schema.audit.c.kind.not_in(_PRIVATE))
+        .scalar_subquery(),
         select(func.sum(seasons.c.place)).where(seen).scalar_subquery(),
         select(func.count(seasons.c.id)).where(seen).scalar_subquery(),
     )

@@ -52,7 +52,53 @@ authors = Table(
     Column("id", _Id, primary_key=True),
     Column("name", _Name, nullable=False),
     Column("name_key", _Name, nullable=False, unique=True),  # `name` as names are compared
+    Column("role", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
     Column("created_at", BigInteger, nullable=False),
+)
+
+# Codes, tokens and sessions are known by the SHA-256 of their secret; they are valid until they
+# expire or end, and deleted some time after that.
+codes = Table(
+    "codes",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("digest", _Digest, nullable=False, unique=True),
+    Column("author_id", _Id, ForeignKey("authors.id")),  # none: whoever redeems it chooses a name
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),  # redeemed or revoked
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),
+    Column("digest", _Digest, nullable=False, unique=True),
+    Column("label", Text, nullable=False),
+    Column("start", String(16), nullable=False),  # its first characters
+    Column("scopes", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Column("last_used", BigInteger),  # the beginning of that day
+    Index(None, "author_id"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),
+    # It has the scopes of this token, and ends with it.
+    Column("token_id", _Id, ForeignKey("tokens.id"), nullable=False),
+    Column("digest", _Digest, nullable=False, unique=True),
+    Column("address", String(64), nullable=False),  # the first part of it
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Index(None, "author_id"),
 )
 
 bots = Table(
@@ -283,6 +329,12 @@ audit = Table(
     Column("id", _Id, primary_key=True),
     Column("at", BigInteger, nullable=False),
     Column("kind", String(32), nullable=False),
-    Column("subject", Text, nullable=False),
+    Column("subject", Text, nullable=False),  # "": the author
     Column("note", Text, nullable=False),
+    Column("author_id", _Id, ForeignKey("authors.id")),  # whom it is about
+    Column("actor_id", _Id, ForeignKey("authors.id")),  # the author who did it
+    Column("actor", _Name, nullable=False),  # who did it, if that is no author
+    Column("address", String(64), nullable=False),  # the first part of where it came from
+    Index(None, "author_id", "id"),
+    Index(None, "actor_id", "id"),
 )

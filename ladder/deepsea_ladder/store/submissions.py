@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, up
 
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.accounts import Actor
 from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model import (
     BotState,
@@ -240,7 +241,7 @@ class Submissions:
                 )
                 and bot.state is BotState.WITHDRAWN
             ):
-                enable(connection, bot.name, at)
+                enable(connection, bot.name, at, Actor(lease.author_id))
             return True
 
     def accept(
@@ -263,8 +264,9 @@ class Submissions:
             bot = own_bot(connection, lease.author_id, bundle.name)
             if bot is None or bot.state is BotState.WITHDRAWN:
                 check_bots(limits, _bot_count(connection, lease.author_id))
+            by = Actor(lease.author_id)
             version = add_version(
-                connection, lease.author_id, bundle.name, bundle.digest, packed, at
+                connection, lease.author_id, bundle.name, bundle.digest, packed, at, by
             )
             return _verdict(
                 connection,

@@ -66,6 +66,16 @@ class LadderServiceStub(object):
                 request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RevokeTokenRequest.SerializeToString,
                 response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RevokeTokenResponse.FromString,
                 _registered_method=True)
+        self.ListSessions = channel.unary_unary(
+                '/deepsea.ladder.v1.LadderService/ListSessions',
+                request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSessionsRequest.SerializeToString,
+                response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSessionsResponse.FromString,
+                _registered_method=True)
+        self.EndSession = channel.unary_unary(
+                '/deepsea.ladder.v1.LadderService/EndSession',
+                request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.EndSessionRequest.SerializeToString,
+                response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.EndSessionResponse.FromString,
+                _registered_method=True)
         self.ListAudit = channel.unary_unary(
                 '/deepsea.ladder.v1.LadderService/ListAudit',
                 request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListAuditRequest.SerializeToString,
@@ -234,14 +244,29 @@ class LadderServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateToken(self, request, context):
-        """Another token, of at most the caller's scopes. Author.
+        """Another token, of at most the caller's scopes. Author, scope `submit`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeToken(self, request, context):
-        """End a token of the caller's author at once, and what it has open. Author.
+        """End a token of the caller's author at once, and what it has open. Author, scope `submit` but for
+        the token that is used.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSessions(self, request, context):
+        """The sessions of the caller's author in the pages. Author.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndSession(self, request, context):
+        """End a session of the caller's author at once. Author, scope `submit` but for the one that is used.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -467,6 +492,16 @@ def add_LadderServiceServicer_to_server(servicer, server):
                     servicer.RevokeToken,
                     request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RevokeTokenRequest.FromString,
                     response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RevokeTokenResponse.SerializeToString,
+            ),
+            'ListSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSessions,
+                    request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSessionsRequest.FromString,
+                    response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSessionsResponse.SerializeToString,
+            ),
+            'EndSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndSession,
+                    request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.EndSessionRequest.FromString,
+                    response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.EndSessionResponse.SerializeToString,
             ),
             'ListAudit': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAudit,
@@ -763,6 +798,60 @@ class LadderService(object):
             '/deepsea.ladder.v1.LadderService/RevokeToken',
             deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RevokeTokenRequest.SerializeToString,
             deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RevokeTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/deepsea.ladder.v1.LadderService/ListSessions',
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSessionsRequest.SerializeToString,
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/deepsea.ladder.v1.LadderService/EndSession',
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.EndSessionRequest.SerializeToString,
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.EndSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -65,9 +65,15 @@ class LadderServiceStub:
     ListTokens: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.ListTokensRequest, _ladder_pb2.ListTokensResponse]
     """The tokens of the caller's author, without secrets. Author."""
     CreateToken: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.CreateTokenRequest, _ladder_pb2.CreateTokenResponse]
-    """Another token, of at most the caller's scopes. Author."""
+    """Another token, of at most the caller's scopes. Author, scope `submit`."""
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.RevokeTokenRequest, _ladder_pb2.RevokeTokenResponse]
-    """End a token of the caller's author at once, and what it has open. Author."""
+    """End a token of the caller's author at once, and what it has open. Author, scope `submit` but for
+    the token that is used.
+    """
+    ListSessions: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.ListSessionsRequest, _ladder_pb2.ListSessionsResponse]
+    """The sessions of the caller's author in the pages. Author."""
+    EndSession: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.EndSessionRequest, _ladder_pb2.EndSessionResponse]
+    """End a session of the caller's author at once. Author, scope `submit` but for the one that is used."""
     ListAudit: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.ListAuditRequest, _ladder_pb2.ListAuditResponse]
     """What the audit log has of the caller's author. Author."""
     Submit: _grpc.StreamStreamMultiCallable[_ladder_pb2.SubmitRequest, _ladder_pb2.SubmitResponse]
@@ -149,9 +155,15 @@ class LadderServiceAsyncStub(LadderServiceStub):
     ListTokens: _aio.UnaryUnaryMultiCallable[_ladder_pb2.ListTokensRequest, _ladder_pb2.ListTokensResponse]  # type: ignore[assignment]
     """The tokens of the caller's author, without secrets. Author."""
     CreateToken: _aio.UnaryUnaryMultiCallable[_ladder_pb2.CreateTokenRequest, _ladder_pb2.CreateTokenResponse]  # type: ignore[assignment]
-    """Another token, of at most the caller's scopes. Author."""
+    """Another token, of at most the caller's scopes. Author, scope `submit`."""
     RevokeToken: _aio.UnaryUnaryMultiCallable[_ladder_pb2.RevokeTokenRequest, _ladder_pb2.RevokeTokenResponse]  # type: ignore[assignment]
-    """End a token of the caller's author at once, and what it has open. Author."""
+    """End a token of the caller's author at once, and what it has open. Author, scope `submit` but for
+    the token that is used.
+    """
+    ListSessions: _aio.UnaryUnaryMultiCallable[_ladder_pb2.ListSessionsRequest, _ladder_pb2.ListSessionsResponse]  # type: ignore[assignment]
+    """The sessions of the caller's author in the pages. Author."""
+    EndSession: _aio.UnaryUnaryMultiCallable[_ladder_pb2.EndSessionRequest, _ladder_pb2.EndSessionResponse]  # type: ignore[assignment]
+    """End a session of the caller's author at once. Author, scope `submit` but for the one that is used."""
     ListAudit: _aio.UnaryUnaryMultiCallable[_ladder_pb2.ListAuditRequest, _ladder_pb2.ListAuditResponse]  # type: ignore[assignment]
     """What the audit log has of the caller's author. Author."""
     Submit: _aio.StreamStreamMultiCallable[_ladder_pb2.SubmitRequest, _ladder_pb2.SubmitResponse]  # type: ignore[assignment]
@@ -260,7 +272,7 @@ class LadderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ladder_pb2.CreateTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ladder_pb2.CreateTokenResponse, _abc.Awaitable[_ladder_pb2.CreateTokenResponse]]:
-        """Another token, of at most the caller's scopes. Author."""
+        """Another token, of at most the caller's scopes. Author, scope `submit`."""
 
     @_abc_1.abstractmethod
     def RevokeToken(
@@ -268,7 +280,25 @@ class LadderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ladder_pb2.RevokeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ladder_pb2.RevokeTokenResponse, _abc.Awaitable[_ladder_pb2.RevokeTokenResponse]]:
-        """End a token of the caller's author at once, and what it has open. Author."""
+        """End a token of the caller's author at once, and what it has open. Author, scope `submit` but for
+        the token that is used.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSessions(
+        self,
+        request: _ladder_pb2.ListSessionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ladder_pb2.ListSessionsResponse, _abc.Awaitable[_ladder_pb2.ListSessionsResponse]]:
+        """The sessions of the caller's author in the pages. Author."""
+
+    @_abc_1.abstractmethod
+    def EndSession(
+        self,
+        request: _ladder_pb2.EndSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ladder_pb2.EndSessionResponse, _abc.Awaitable[_ladder_pb2.EndSessionResponse]]:
+        """End a session of the caller's author at once. Author, scope `submit` but for the one that is used."""
 
     @_abc_1.abstractmethod
     def ListAudit(

@@ -24,10 +24,57 @@ def upgrade() -> None:
         sa.Column("id", _ID, nullable=False),
         sa.Column("name", _NAME, nullable=False),
         sa.Column("name_key", _NAME, nullable=False),
+        sa.Column("role", sa.String(16), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_authors"),
         sa.UniqueConstraint("name_key", name="uq_authors_name_key"),
     )
+    op.create_table(
+        "codes",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("digest", _DIGEST, nullable=False),
+        sa.Column("author_id", _ID),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", sa.BigInteger, nullable=False),
+        sa.Column("ended_at", sa.BigInteger),
+        sa.PrimaryKeyConstraint("id", name="pk_codes"),
+        sa.UniqueConstraint("digest", name="uq_codes_digest"),
+        sa.ForeignKeyConstraint(["author_id"], ["authors.id"], name="fk_codes_author_id"),
+    )
+    op.create_table(
+        "tokens",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("author_id", _ID, nullable=False),
+        sa.Column("digest", _DIGEST, nullable=False),
+        sa.Column("label", sa.Text, nullable=False),
+        sa.Column("start", sa.String(16), nullable=False),
+        sa.Column("scopes", sa.String(64), nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", sa.BigInteger, nullable=False),
+        sa.Column("ended_at", sa.BigInteger),
+        sa.Column("last_used", sa.BigInteger),
+        sa.PrimaryKeyConstraint("id", name="pk_tokens"),
+        sa.UniqueConstraint("digest", name="uq_tokens_digest"),
+        sa.ForeignKeyConstraint(["author_id"], ["authors.id"], name="fk_tokens_author_id"),
+    )
+    op.create_index("ix_tokens_author_id", "tokens", ["author_id"])
+    op.create_table(
+        "sessions",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("author_id", _ID, nullable=False),
+        sa.Column("token_id", _ID, nullable=False),
+        sa.Column("digest", _DIGEST, nullable=False),
+        sa.Column("address", sa.String(64), nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", sa.BigInteger, nullable=False),
+        sa.Column("ended_at", sa.BigInteger),
+        sa.PrimaryKeyConstraint("id", name="pk_sessions"),
+        sa.UniqueConstraint("digest", name="uq_sessions_digest"),
+        sa.ForeignKeyConstraint(["author_id"], ["authors.id"], name="fk_sessions_author_id"),
+        sa.ForeignKeyConstraint(["token_id"], ["tokens.id"], name="fk_sessions_token_id"),
+    )
+    op.create_index("ix_sessions_author_id", "sessions", ["author_id"])
     op.create_table(
         "bots",
         sa.Column("id", _ID, nullable=False),
@@ -273,5 +320,13 @@ def upgrade() -> None:
         sa.Column("kind", sa.String(32), nullable=False),
         sa.Column("subject", sa.Text, nullable=False),
         sa.Column("note", sa.Text, nullable=False),
+        sa.Column("author_id", _ID),
+        sa.Column("actor_id", _ID),
+        sa.Column("actor", _NAME, nullable=False),
+        sa.Column("address", sa.String(64), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_audit"),
+        sa.ForeignKeyConstraint(["author_id"], ["authors.id"], name="fk_audit_author_id"),
+        sa.ForeignKeyConstraint(["actor_id"], ["authors.id"], name="fk_audit_actor_id"),
     )
+    op.create_index("ix_audit_author_id_id", "audit", ["author_id", "id"])
+    op.create_index("ix_audit_actor_id_id", "audit", ["actor_id", "id"])

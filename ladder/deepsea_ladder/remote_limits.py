@@ -1,0 +1,82 @@
+"""The limits of a ladder that is reached from afar: one table, which `ladder limits` prints.
+
+Invariant: whoever enforces a limit reads it here; each has a test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Final, NamedTuple
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+
+
+class Limit(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    value: int
+    unit: str
+    """What is counted."""
+    about: str
+
+
+def _limit(value: int, unit: str, about: str) -> int:
+    made: int = field(default=value, metadata={"unit": unit, "about": about})
+    return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLimits:
+    """The limits; tests take others."""
+
+    archive_bytes: int = _limit(16 * MIB, "bytes", "A bot's archive.")
+    chunk_bytes: int = _limit(32 * KIB, "bytes", "A part of an upload or download.")
+    upload_seconds: int = _limit(120, "seconds", "An upload.")
+    upload_bytes_per_second: int = _limit(
+        8 * KIB, "bytes a second", "The least speed of an upload."
+    )
+    open_submissions: int = _limit(
+        3, "submissions", "Of an author: one that is being checked, and two that wait."
+    )
+    submissions_per_hour: int = _limit(10, "submissions", "Of an author in an hour.")
+    submissions_per_day: int = _limit(40, "submissions", "Of an author in a day.")
+    cpu_seconds_per_hour: int = _limit(600, "seconds", "CPU time of an author's checks in an hour.")
+    queue: int = _limit(100, "submissions", "That wait to be checked, of all authors.")
+    bots: int = _limit(5, "bots", "Of an author.")
+    author_bytes: int = _limit(200 * MIB, "bytes", "The archives of an author together.")
+
+    failures_per_hour: int = _limit(
+        20, "failures", "Wrong codes and logins from an address in an hour; the wait grows before."
+    )
+    tokens: int = _limit(50, "tokens", "Of an author, that are valid.")
+    sessions: int = _limit(50, "sessions", "Of an author in the pages.")
+    codes: int = _limit(500, "codes", "That are made at once.")
+    token_days: int = _limit(365, "days", "How long a token is valid.")
+    session_days: int = _limit(14, "days", "How long a login to the pages is valid.")
+    code_days: int = _limit(365, "days", "How long a code is valid; 14 unless said otherwise.")
+
+    calls_per_minute: int = _limit(120, "requests a minute", "Calls with a token.")
+    pages_per_minute: int = _limit(
+        300, "requests a minute", "Public pages and calls, from an address."
+    )
+    heavy: int = _limit(1, "requests", "Exports and tables of pairs at once, from an address.")
+    streams_of_address: int = _limit(200, "streams", "Open event streams from an address.")
+    streams: int = _limit(2000, "streams", "Open event streams of all.")
+
+    grpc_message_bytes: int = _limit(64 * KIB, "bytes", "A message over gRPC.")
+    grpc_metadata_bytes: int = _limit(8 * KIB, "bytes", "The metadata of a call over gRPC.")
+    grpc_calls: int = _limit(32, "calls", "Open calls of a gRPC connection.")
+    grpc_early_pings: int = _limit(2, "pings", "Too early ones before a gRPC connection ends.")
+    grpc_age_seconds: int = _limit(3600, "seconds", "The age of a gRPC connection.")
+
+    def table(self) -> tuple[Limit, ...]:
+        """Every limit, in the order of this file."""
+        return tuple(
+            Limit(one.name, getattr(self, one.name), one.metadata["unit"], one.metadata["about"])
+            for one in fields(self)
+        )
+
+
+USUAL_LIMITS: Final = RemoteLimits()

@@ -1,0 +1,241 @@
+"""Authors: who is there, with which name, role and state.
+
+Invariants: an author is a row for ever, since bots and games refer to it: what changes is the name;
+an author who is not active has no valid code, token or session; there is an active admin as soon as
+there was one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, Insert, Row, Select, and_, func, insert, select, update
+
+from deepsea_bundle import names
+from deepsea_bundle.errors import BundleError
+from deepsea_ladder.accounts import ANONYMOUS, MACHINE, RESERVED, Actor, AuthorState, Role
+from deepsea_ladder.errors import AccountError, NotOnLadder
+from deepsea_ladder.model import AuditKind, StoredAuthor
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import forget, note
+from deepsea_ladder.store.database import Database, now
+
+_authors = schema.authors
+_ROLES: Final = {role.word: role for role in Role}
+_SECRETS: Final = (schema.codes, schema.tokens, schema.sessions)
+
+
+class Authors:
+    """The authors of a ladder."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[StoredAuthor]:
+        """Every author, by name."""
+        with self._database.read() as connection:
+            rows = connection.execute(_select(now(connection)).order_by(_authors.c.name_key))
+            return [_stored(row) for row in rows]
+
+    def get(self, name: str) -> StoredAuthor:
+        """The author of that name; `NotOnLadder` if there is none."""
+        with self._database.read() as connection:
+            return _get(connection, find_author(connection, name).id, now(connection))
+
+    def rename(self, name: str, to: str, by: Actor) -> StoredAuthor:
+        """Give an author another name. Raises `BundleError` for a bad one, `AccountError` for one
+        that somebody else has."""
+        author_name(to)
+        with self._database.write() as connection:
+            row = find_author(connection, name)
+            if row.state == AuthorState.ANONYMISED:
+                raise AccountError("an author who was anonymised gets no other name")
+            holder = author_named(connection, to)
+            if holder is not None and holder.id != row.id:
+                raise AccountError(f"the name {to!r} is taken; choose another one")
+            at = now(connection)
+            _change(connection, row.id, name=to, name_key=names.key(to))
+            words = f"was {row.name}"
+            note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
+            return _get(connection, row.id, at)
+
+    def set_blocked(self, name: str, by: Actor, *, blocked: bool) -> StoredAuthor:
+        """End all rights of an author, but let bots stay; or lift that: a new code gives rights."""
+        state = AuthorState.BLOCKED if blocked else AuthorState.ACTIVE
+        with self._database.write() as connection:
+            row = find_author(connection, name)
+            at = now(connection)
+            if row.state == AuthorState.ANONYMISED:
+                raise AccountError("an author who was anonymised gets no rights again")
+            if row.state != state:
+                if blocked:
+                    keep_an_admin(connection, row)
+                    end_rights(connection, row.id, at)
+                _change(connection, row.id, state=state)
+                words = "blocked" if blocked else "no longer blocked"
+                note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
+            return _get(connection, row.id, at)
+
+    def anonymise(self, name: str, by: Actor) -> StoredAuthor:
+        """Replace an author's name by one that tells nothing, and end all rights, for good."""
+        with self._database.write() as connection:
+            row = find_author(connection, name)
+            at = now(connection)
+            if row.state == AuthorState.ANONYMISED:
+                return _get(connection, row.id, at)
+            keep_an_admin(connection, row)
+            end_rights(connection, row.id, at)
+            free = f"{ANONYMOUS}{row.id}"
+            _change(
+                connection,
+                row.id,
+                name=free,
+                name_key=names.key(free),
+                role=Role.AUTHOR.word,
+                state=AuthorState.ANONYMISED,
+            )
+            for table, column in ((schema.tokens, "label"), (schema.sessions, "address")):
+                connection.execute(
+                    update(table).where(table.c.author_id == row.id).values({column: ""})
+                )
+            forget(connection, row.id)
+            note(connection, at, AuditKind.AUTHOR, "", "anonymised", author_id=row.id, by=by)
+            return _get(connection, row.id, at)
+
+
+def author_name(name: str) -> str:
+    """The name, if an author may have it. Raises `BundleError`."""
+    names.checked("the author's name", name)
+    if names.key(name) == MACHINE.name or names.key(name).startswith(ANONYMOUS):
+        raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
+    return name
+
+
+def chosen_name(name: str) -> str:
+    """The same, for a name that somebody chooses. Raises `BundleError`."""
+    if names.key(author_name(name)) in RESERVED:
+        raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
+    return name
+
+
+def author_named(connection: Connection, name: str) -> Row[Any] | None:
+    """The row of the author of that name, if there is one."""
+    if not (name.isascii() and name.isprintable()):  # what PostgreSQL cannot even be asked
+        return None
+    return connection.execute(
+        select(_authors).where(_authors.c.name_key == names.key(name))
+    ).first()
+
+
+def find_author(connection: Connection, name: str) -> Row[Any]:
+    """The row of the author of that name; `NotOnLadder` if there is none."""
+    row = author_named(connection, name)
+    if row is None:
+        raise NotOnLadder(f"there is no author {name!r} on this ladder")
+    return row
+
+
+def active_author(connection: Connection, name: str) -> Row[Any]:
+    """The same; `AccountError` for one who may do nothing."""
+    row = find_author(connection, name)
+    if row.state != AuthorState.ACTIVE:
+        raise AccountError(f"the author {row.name!r} is {row.state}")
+    return row
+
+
+def ensure_author(connection: Connection, name: str, at: int) -> int:
+    """The id of the active author of that name, who is added if there is none.
+
+    Raises `BundleError` for a bad name, and `AccountError` for an author who may do nothing.
+    """
+    if author_named(connection, name) is not None:
+        return int(active_author(connection, name).id)
+    return add_author(connection, name, at)
+
+
+def add_author(connection: Connection, name: str, at: int) -> int:
+    """Add an author; the id. `AccountError` if the name is taken."""
+    if author_named(connection, author_name(name)) is not None:
+        raise AccountError(f"the name {name!r} is taken; choose another one")
+    return added(
+        connection,
+        insert(_authors).values(
+            name=name,
+            name_key=names.key(name),
+            role=Role.AUTHOR.word,
+            state=AuthorState.ACTIVE,
+            created_at=at,
+        ),
+    )
+
+
+def make_admin(connection: Connection, author_id: int, at: int, by: Actor) -> None:
+    """Give an author the role of an admin."""
+    role = select(_authors.c.role).where(_authors.c.id == author_id)
+    if connection.execute(role).scalar_one() != Role.ADMIN.word:
+        _change(connection, author_id, role=Role.ADMIN.word)
+        note(connection, at, AuditKind.AUTHOR, "", "is admin now", author_id=author_id, by=by)
+
+
+def keep_an_admin(connection: Connection, row: Row[Any]) -> None:
+    """Raise `AccountError` if the author is the only admin."""
+    others = select(func.count()).where(
+        _authors.c.role == Role.ADMIN.word,
+        _authors.c.state == AuthorState.ACTIVE,
+        _authors.c.id != row.id,
+    )
+    if row.role == Role.ADMIN.word and not connection.execute(others).scalar_one():
+        raise AccountError(
+            f"{row.name!r} is the last admin; make another one first, on the ladder's machine: "
+            "deepsea-referee ladder admin-token --author NAME"
+        )
+
+
+def end_rights(connection: Connection, author_id: int, at: int) -> None:
+    """End every code, token and session of an author."""
+    for table in _SECRETS:
+        connection.execute(
+            update(table)
+            .where(table.c.author_id == author_id, table.c.ended_at.is_(None))
+            .values(ended_at=at)
+        )
+
+
+def role_of(word: str) -> Role:
+    """The role that is stored as this word."""
+    return _ROLES[word]
+
+
+def added(connection: Connection, row: Insert) -> int:
+    """Insert a row; the id that the database gave it."""
+    key = connection.execute(row).inserted_primary_key
+    assert key is not None, "the statement inserts one row into a table with an id"
+    return int(key[0])
+
+
+def _change(connection: Connection, author_id: int, **values: object) -> None:
+    connection.execute(update(_authors).where(_authors.c.id == author_id).values(values))
+
+
+def _select(at: int) -> Select[Any]:
+    bots, tokens = schema.bots, schema.tokens
+    owned = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
+    valid = and_(tokens.c.ended_at.is_(None), tokens.c.expires_at > at)
+    held = select(func.count()).where(tokens.c.author_id == _authors.c.id, valid).scalar_subquery()
+    return select(_authors, owned.label("bots"), held.label("tokens"))
+
+
+def _get(connection: Connection, author_id: int, at: int) -> StoredAuthor:
+    return _stored(connection.execute(_select(at).where(_authors.c.id == author_id)).one())
+
+
+def _stored(row: Row[Any]) -> StoredAuthor:
+    return StoredAuthor(
+        id=row.id,
+        name=row.name,
+        role=role_of(row.role),
+        state=AuthorState(row.state),
+        created_at=row.created_at,
+        bots=row.bots,
+        tokens=row.tokens,
+    )

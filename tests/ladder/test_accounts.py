@@ -1,0 +1,133 @@
+"""Secrets have one form each; failures make somebody wait; little of an address is kept."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from deepsea_ladder.accounts import (
+    HOUR,
+    address_prefix,
+    code_digest,
+    failure_wait,
+    new_code,
+    new_session,
+    new_token,
+    session_digest,
+    source,
+    token_digest,
+)
+from deepsea_ladder.remote_limits import RemoteLimits
+
+SECRETS = [bytes(32), bytes([255]) * 32, hashlib.sha256(b"deepsea-test").digest()]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_token_has_43_characters_and_a_checksum(secret: bytes) -> None:
+    token = new_token(secret)
+    assert token.startswith("dsl_")
+    assert len(token) == 4 + 43 + 6
+    assert token[4:].isalnum()
+    assert token_digest(token) == hashlib.sha256(token.encode()).hexdigest()
+
+
+def test_every_secret_makes_another_token() -> None:
+    assert len({new_token(secret) for secret in SECRETS}) == len(SECRETS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda token: f" {token}",
+        lambda token: f"{token}\n",
+        lambda token: token[:-1],
+        lambda token: token.upper(),
+        lambda token: token.replace("dsl_", "dsp_"),
+        lambda token: token[:10] + ("x" if token[10] != "x" else "y") + token[11:],
+        lambda token: token[:-1] + ("x" if token[-1] != "x" else "y"),
+        lambda token: token[:9] + "\N{ARABIC-INDIC DIGIT ONE}" + token[10:],
+        lambda token: token * 200,
+        lambda token: "",
+    ],
+)
+def test_what_is_mistyped_is_no_token(change) -> None:  # type: ignore[no-untyped-def]
+    assert token_digest(change(new_token(SECRETS[2]))) is None
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_code_has_80_bits_and_is_read_as_people_write_it(secret: bytes) -> None:
+    code = new_code(secret)
+    assert [len(part) for part in code.split("-")] == [4, 4, 4, 4]
+    digest = code_digest(code)
+    assert digest is not None
+    for written in (
+        code.lower(),
+        code.replace("-", ""),
+        f"  {code.replace('-', ' ')} ",
+        code.replace("O", "0").replace("I", "1").replace("B", "8"),
+    ):
+        assert code_digest(written) == digest
+
+
+@pytest.mark.parametrize(
+    "text", ["", "AAAA-AAAA-AAAA", "AAAA-AAAA-AAAA-AAA9", "ÄAAA-AAAA-AAAA-AAAA", "A" * 10_000]
+)
+def test_what_is_no_code_has_no_digest(text: str) -> None:
+    assert code_digest(text) is None
+
+
+def test_a_session_is_known_by_its_hash() -> None:
+    secret = new_session(SECRETS[2])
+    assert session_digest(secret) == hashlib.sha256(secret.encode()).hexdigest()
+    for wrong in ("", secret[:-1], secret + "0", secret.upper(), secret * 100):
+        assert session_digest(wrong) is None
+
+
+def test_the_wait_grows_with_failures_and_ends_with_the_hour() -> None:
+    times: list[float] = []
+    waits = []
+    now = 0.0
+    for _ in range(20):
+        waits.append(failure_wait(times, now, 20))
+        now += waits[-1]
+        times.append(now)
+    assert waits[:5] == [0.0] * 5
+    assert waits[5:10] == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert max(waits) <= HOUR
+    assert len([at for at in times if at < HOUR]) <= 20
+    assert failure_wait(times, times[-1] + HOUR, 20) == 0.0
+
+
+def test_twenty_failures_at_once_cost_an_hour() -> None:
+    assert failure_wait([0.0] * 20, 1.0, 20) == HOUR - 1.0
+    assert failure_wait([0.0] * 20, HOUR, 20) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("address", "counted", "kept"),
+    [
+        ("192.0.2.77", "192.0.2.77", "192.0.2.0/24"),
+        ("::ffff:192.0.2.77", "192.0.2.77", "192.0.2.0/24"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64", "2001:db8:1::/48"),
+        ("::1", "::/64", "::/48"),
+        ("fe80::1%eth0", "fe80::/64", "fe80::/48"),
+        ("", "", ""),
+        ("unix", "unix", ""),
+    ],
+)
+def test_failures_are_counted_by_who_can_change_an_address(
+    address: str, counted: str, kept: str
+) -> None:
+    assert source(address) == counted
+    assert address_prefix(address) == kept
+
+
+def test_every_limit_has_a_line() -> None:
+    table = RemoteLimits(queue=7).table()
+    assert {line.name: line.value for line in table}["queue"] == 7
+    assert len({line.name for line in table}) == len(table)
+    for line in table:
+        assert line.value > 0
+        assert line.unit
+        assert line.about.endswith(".")
