@@ -80,6 +80,11 @@ BLOCKS_UNTIL_DECIDED = 2000
     show_default=True,
     help="The probability of a wrong verdict that you accept.",
 )
+@click.option(
+    "--luck-adjusted",
+    is_flag=True,
+    help="Decide by the lead less the luck in it: fewer blocks between bots that are nearly equal.",
+)
 @rules_option
 @click.option(
     "--seed", metavar="TEXT", help="Seed text: the same text gives the same deals and dice."
@@ -119,6 +124,7 @@ def command(
     until_decided: bool,
     margin: float,
     alpha: float,
+    luck_adjusted: bool,
     rules_text: str,
     seed: str | None,
     clock: str,
@@ -169,7 +175,14 @@ def command(
         seed=seed_from_text(seed_text),
         line_ups=line_ups,
     )
-    comparison = Comparison(line_ups, ours, theirs, margin=margin, alpha=alpha)
+    comparison = Comparison(
+        line_ups, ours, theirs, margin=margin, alpha=alpha, luck_adjusted=luck_adjusted
+    )
+    block_luck = None
+    if luck_adjusted:
+        from deepsea_referee.workbench.block_luck import BlockLuck
+
+        block_luck = BlockLuck(line_ups, ours, theirs)
     if drawn is not None:
         # A, B, and the bots that are copies of neither.
         field_bots = [i for i in range(len(bots)) if i not in {*ours, *theirs}]
@@ -182,9 +195,10 @@ def command(
         folder = None
         if out is not None:
             asked = _asked(settings, pair, others, seed_text, margin, alpha)
+            asked["luck_adjusted"] = block_luck.version if block_luck is not None else "no"
             folder = opened.enter_context(ComparisonFolder(out, asked))
-            for _, games in folder.blocks:
-                comparison.add(games)
+            for _, games, luck in folder.blocks:
+                comparison.add(games, luck)
                 if drawn is not None:
                     drawn.add_block(comparison, [(game, _kept_record(out, game)) for game in games])
             settings = replace(settings, done=folder.next_block)
@@ -199,14 +213,15 @@ def command(
             page = ctx.with_resource(LiveCommand(" against ".join(names), standing()))
 
         def on_block(number: int, played: PlayedBlock) -> bool:
-            comparison.add([result for result, _ in played])
+            luck = block_luck.of(played) if block_luck is not None else None
+            comparison.add([result for result, _ in played], luck)
             if page is not None:
                 for result, record in played:
                     page.add(result, record, standing)
             if drawn is not None:
                 drawn.add_block(comparison, played)
             if folder is not None:
-                folder.add(number, played)
+                folder.add(number, played, luck)
             progress.advance(note=_standing(comparison))
             return until_decided and comparison.verdict is not None
 
@@ -267,5 +282,5 @@ def _asked(
 
 
 def _standing(comparison: Comparison) -> str:
-    mean, (low, high) = comparison.placement.mean, comparison.placement.interval
+    mean, (low, high) = comparison.deciding.mean, comparison.deciding.interval
     return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}] {comparison.verdict or 'undecided'}"

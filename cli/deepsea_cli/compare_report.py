@@ -54,6 +54,12 @@ def report(
             f"{title:15}  {'  '.join(means)}  {difference:+10.{digits}f}  "
             f"{low:+.{digits}f} to {high:+.{digits}f}"
         )
+        if sequence is comparison.placement and comparison.adjusted is not None:
+            low, high = comparison.adjusted.interval
+            click.echo(
+                f"{'  without luck':15}  {'  '.join(' ' * w for w in wide)}  "
+                f"{comparison.adjusted.mean:+10.3f}  {low:+.3f} to {high:+.3f}"
+            )
     counts = [f"{side.total():{w}}" for side, w in zip(comparison.faults, wide, strict=True)]
     click.echo(f"{'faults':15}  {'  '.join(counts)}")
     click.echo()
@@ -71,10 +77,11 @@ def facts(comparison: Comparison, settings: BlockSettings, seed: str) -> str:
     """Blocks, seats, rules, clock and seed in one line."""
     size, players = len(settings.line_ups), len(settings.line_ups[0])
     freezing = "" if settings.hosting.freeze else "bots not frozen, "
+    adjusted = "" if comparison.adjusted is None else "luck-adjusted, "
     return (
         f"{_counted(comparison.blocks)} of {size} games, {players} seats, "
         f"{settings.rules.name} rules, clock {settings.time_control.format()}, {freezing}"
-        f"seed {shlex.quote(seed)}"
+        f"{adjusted}seed {shlex.quote(seed)}"
     )
 
 
@@ -116,6 +123,11 @@ def live_standing(
     ]
     if comparison.blocks:
         rows.append(["lead", *leads, ""])
+    if comparison.blocks and (adjusted := comparison.adjusted) is not None:
+        low, high = adjusted.interval
+        rows.append(
+            ["lead without luck", f"{adjusted.mean:+.3f} [{low:+.3f}, {high:+.3f}]", "", ""]
+        )
     return {
         "facts": facts(comparison, settings, seed),
         "table": {"head": ["bot", "placement score", "points", "faults"], "rows": rows},
@@ -174,6 +186,7 @@ def document(
         "blocks": comparison.blocks,
         "games": comparison.games,
         "placement_score": figures(0, comparison.placement),
+        **_without_luck(comparison),
         "points": figures(1, comparison.points),
         "faults": {"a": faults(0), "b": faults(1)},
         "same_program": _same_program(settings),
@@ -181,3 +194,11 @@ def document(
         "blocks_without_faults": comparison.clean_blocks,
         "verdict": comparison.verdict or "undecided",
     }
+
+
+def _without_luck(comparison: Comparison) -> dict[str, Any]:
+    adjusted = comparison.adjusted
+    if adjusted is None:
+        return {}
+    figures = {"difference": adjusted.mean, "interval": list(adjusted.interval)}
+    return {"placement_score_without_luck": figures}

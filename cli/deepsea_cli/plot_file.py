@@ -84,7 +84,7 @@ class PlotFile:
 
         for result, record in played:
             self.add(result, record)
-        lead = comparison.placement
+        lead = comparison.deciding
         if self._history is not None:
             self._history.add(LeadPoint(comparison.blocks, lead.mean, *lead.interval))
 

@@ -17,6 +17,7 @@ from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.system import SYSTEM
+from deepsea_referee.workbench.block_luck import BlockLuck
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_referee.workbench.paired_blocks import (
     BlockSettings,
@@ -79,6 +80,7 @@ def run_comparison(
     seed: bytes | str | None = None,
     isolation: IsolationLevel = "auto",
     in_process: bool = False,
+    luck_adjusted: bool = False,
     on_block: Callable[[Comparison], object] | None = None,
 ) -> Comparison:
     """Compare two bots on the same deals and dice, with seats swapped.
@@ -86,6 +88,7 @@ def run_comparison(
     a, b           the bots, named as for `run_match`
     field          bots for the other seats; without them a and b share all seats
     blocks         how many blocks at most; with `until_decided` fewer, once there is a verdict
+    luck_adjusted  decide by the lead less the luck in it
     on_block       gets the comparison after each block
     Other parameters are those of `run_match`. The verdict is "A", "B", "same" or None, which takes
     more blocks. Raises UserError for what cannot be played.
@@ -102,10 +105,11 @@ def run_comparison(
         seed=_seed(seed),
         line_ups=line_ups,
     )
-    comparison = Comparison(line_ups, ours, theirs)
+    comparison = Comparison(line_ups, ours, theirs, luck_adjusted=luck_adjusted)
+    luck = BlockLuck(line_ups, ours, theirs) if luck_adjusted else None
 
     def count(_block: int, games: PlayedBlock) -> bool:
-        comparison.add([result for result, _ in games])
+        comparison.add([result for result, _ in games], luck.of(games) if luck else None)
         if on_block is not None:
             on_block(comparison)
         return until_decided and comparison.verdict is not None

@@ -48,7 +48,7 @@ _HEAVIEST: Final = 6
 
 
 @cache
-def _homes() -> tuple[tuple[tuple[float, ...], ...], ...]:
+def home_chances() -> tuple[tuple[tuple[float, ...], ...], ...]:
     """`home_chance` by load, turns and distance, for as many of each as there can be."""
     table = []
     for load in range(_HEAVIEST + 1):
@@ -70,7 +70,7 @@ def _worth(unit: Unit) -> float:
 def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
     """A policy for `roll_out` that goes by these numbers."""
     turn_back, next_move, first_unit, next_unit, drop_unit = numbers
-    homes = _homes()
+    homes = home_chances()
 
     def choose(position: View | GameState) -> str:
         # Written out, because roll-outs spend much of their time here.

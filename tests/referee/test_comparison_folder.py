@@ -11,7 +11,12 @@ import pytest
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.folder import ResultsFolder
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.comparison_folder import NAME, ComparisonFolder, kept_seed
+from deepsea_referee.workbench.comparison_folder import (
+    NAME,
+    ComparisonFolder,
+    KeptBlock,
+    kept_seed,
+)
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.record import GameRecord
@@ -63,12 +68,19 @@ def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
     assert kept_seed(tmp_path) == "demo"
     with ComparisonFolder(tmp_path, ASKED) as kept:
         assert kept.next_block == 3
-        expected = [(n, [result for result, _ in block(n, FAULT)]) for n in range(3)]
-        assert kept.blocks == expected
+        games = [[result for result, _ in block(n, FAULT)] for n in range(3)]
+        assert kept.blocks == [KeptBlock(n, games[n], None) for n in range(3)]
         kept.add(4, block(4))  # block 3 was void
     with ComparisonFolder(tmp_path, ASKED) as kept:
-        assert [number for number, _ in kept.blocks] == [0, 1, 2, 4]
+        assert [block.number for block in kept.blocks] == [0, 1, 2, 4]
         assert kept.next_block == 5
+
+
+def test_the_luck_of_a_block_is_there_again(tmp_path: Path) -> None:
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        kept.add(0, block(0), -0.125)
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        assert [block.luck for block in kept.blocks] == [-0.125]
 
 
 def test_a_torn_line_is_dropped(tmp_path: Path) -> None:

@@ -2,17 +2,19 @@
 
 Invariants: one block is one observation, however many games it has; there may be a verdict after
 every block, which the confidence sequences allow; every game counts as it was ranked, and faults
-are reported separately, so that crashes are not mistaken for bad play.
+are reported separately, so that crashes are not mistaken for bad play; a luck-adjusted comparison
+decides by the lead less the luck in it, a plain one by the lead.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.summary import GameResult
+from deepsea_referee.workbench.adjusted import AdjustedSequence
 from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_rules.scoring import placement_scores
 
@@ -34,12 +36,15 @@ class Comparison:
         *,
         margin: float = 0.05,
         alpha: float = 0.05,
+        luck_adjusted: bool = False,
     ) -> None:
         """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""
         self._sides = (frozenset(ours), frozenset(theirs))
         self._margin = margin
-        bound = _largest(line_ups, *self._sides)
+        bound = largest_lead(line_ups, *self._sides)
         self.placement = ConfidenceSequence(-bound, bound, alpha)
+        self.adjusted = AdjustedSequence(bound, alpha) if luck_adjusted else None
+        """The lead in placement score less the luck in it."""
         self.points = ConfidenceSequence(-LARGEST_LEAD, LARGEST_LEAD, alpha)
         self.games = 0
         self.means = [[0.0, 0.0], [0.0, 0.0]]
@@ -63,8 +68,13 @@ class Comparison:
         """and the mean difference in placement score in them."""
         return self._clean_sum / self.clean_blocks if self.clean_blocks else None
 
-    def add(self, games: Sequence[GameResult]) -> None:
-        """Count one block."""
+    @property
+    def deciding(self) -> ConfidenceSequence:
+        """The lead that the verdict is by."""
+        return self.adjusted or self.placement
+
+    def add(self, games: Sequence[GameResult], luck: float | None = None) -> None:
+        """Count one block; `luck` is that of A in it, which a luck-adjusted comparison needs."""
         values: tuple[list[float], ...] = ([], [], [], [])
         clean = True
         for game in games:
@@ -84,6 +94,10 @@ class Comparison:
         placed, placed_b, scored, scored_b = (sum(v) / len(v) for v in values)
         lead = scored - scored_b
         self.placement.add(placed - placed_b)
+        if self.adjusted is not None:
+            if luck is None:
+                raise ValueError("a luck-adjusted comparison needs the luck of each block")
+            self.adjusted.add(placed - placed_b, luck)
         self.points.add(max(-LARGEST_LEAD, min(LARGEST_LEAD, lead)))
         for mean, now in zip(self.means, ((placed, scored), (placed_b, scored_b)), strict=True):
             for i in range(2):
@@ -98,7 +112,7 @@ class Comparison:
         """The verdict with confidence 1 - alpha; None while undecided."""
         if not self.blocks:
             return None
-        interval = self.placement.interval
+        interval = self.deciding.interval
         if interval.excludes_zero:
             return "A" if interval.low > 0 else "B"
         return "same" if interval.within(self._margin) else None
@@ -112,14 +126,14 @@ class Comparison:
         """
         if self.blocks < FEWEST_TO_FORECAST or self.verdict is not None:
             return None
-        low, high = self.placement.interval
-        mean = abs(self.placement.mean)
+        low, high = self.deciding.interval
+        mean = abs(self.deciding.mean)
         ratio = (high - low) / 2 / max(mean, self._margin - mean)
         return max(self.blocks + 1, round(self.blocks * ratio**2))
 
 
-def _largest(
-    line_ups: Sequence[Sequence[int]], ours: frozenset[int], theirs: frozenset[int]
+def largest_lead(
+    line_ups: Sequence[Sequence[int]], ours: Collection[int], theirs: Collection[int]
 ) -> float:
     """The largest difference in placement score that a block can have: one side before all."""
     best: list[float] = []

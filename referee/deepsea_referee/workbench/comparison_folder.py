@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
@@ -39,6 +39,15 @@ def kept_seed(folder: Path) -> str | None:
         return None  # damaged, which is said when it is opened
 
 
+class KeptBlock(NamedTuple):
+    """A block that was counted."""
+
+    number: int
+    games: list[GameResult]
+    luck: float | None
+    """The luck of A, in a luck-adjusted comparison."""
+
+
 class ComparisonFolder:
     """Keeps the blocks of a comparison, those of earlier runs included."""
 
@@ -48,8 +57,8 @@ class ComparisonFolder:
         Raises UserError for a folder that cannot be written, or holds something else.
         """
         self._folder = folder
-        self.blocks: list[tuple[int, list[GameResult]]] = []
-        """The numbers and games of the blocks that were there."""
+        self.blocks: list[KeptBlock] = []
+        """The blocks that were there."""
         head = {"format": FORMAT, **asked}
         path = folder / NAME
         try:
@@ -74,7 +83,7 @@ class ComparisonFolder:
     @property
     def next_block(self) -> int:
         """The first block that is still to be played."""
-        return max((number + 1 for number, _ in self.blocks), default=0)
+        return max((block.number + 1 for block in self.blocks), default=0)
 
     def __enter__(self) -> Self:
         return self
@@ -90,14 +99,22 @@ class ComparisonFolder:
         finally:
             self._file.close()
 
-    def add(self, number: int, games: Sequence[tuple[GameResult, GameRecord]]) -> None:
+    def add(
+        self,
+        number: int,
+        games: Sequence[tuple[GameResult, GameRecord]],
+        luck: float | None = None,
+    ) -> None:
         """Write a block in a thread. An OSError of an earlier one is raised here or at the end."""
-        self._thread.do(self._write, number, games)
+        self._thread.do(self._write, number, games, luck)
 
-    def _write(self, number: int, games: Sequence[tuple[GameResult, GameRecord]]) -> None:
+    def _write(
+        self, number: int, games: Sequence[tuple[GameResult, GameRecord]], luck: float | None
+    ) -> None:
         for result, record in games:
             write_atomically(self._folder / record_name(result.game), record.to_json())
-        line = {"block": number, "games": [_to_json(result) for result, _ in games]}
+        measured = {} if luck is None else {"luck": luck}
+        line = {"block": number, **measured, "games": [_to_json(result) for result, _ in games]}
         self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -135,9 +152,9 @@ def _to_json(result: GameResult) -> dict[str, Any]:
     }
 
 
-def _block(line: bytes) -> tuple[int, list[GameResult]]:
+def _block(line: bytes) -> KeptBlock:
     data = json.loads(line)
-    return data["block"], [_game(game) for game in data["games"]]
+    return KeptBlock(data["block"], [_game(game) for game in data["games"]], data.get("luck"))
 
 
 def _game(data: dict[str, Any]) -> GameResult:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-_LARGEST_STAKE: Final = 0.75
+LARGEST_STAKE: Final = 0.75
 """The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
 _STEPS: Final = 500
 """The resolution of possible means, in parts of the whole width; intervals are rounded outward
@@ -63,20 +63,33 @@ class ConfidenceSequence:
         if not -1e-9 <= x <= 1 + 1e-9:
             raise ValueError(f"{value} is outside of the bounds of this sequence")
         # The bet depends on earlier observations only: the proof needs that.
-        variance = (0.25 + self._squares) / (self.count + 1)
+        self.play(x, self.bet((0.25 + self._squares) / (self.count + 1)))
+        self._sum += x
+        mean = (0.5 + self._sum) / (self.count + 1)
+        self._squares += (x - mean) ** 2
+
+    def bet(self, variance: float) -> float:
+        """What the gamblers would bet next, if they had no limit; for this guess of a variance."""
+        following = self.count + 1
+        return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))
+
+    def play(self, x: float, bet: float, beyond: float = 0.0, stake: float = LARGEST_STAKE) -> None:
+        """Let the gamblers bet on an observation, in parts of the width above the lower bound.
+
+        beyond  by how much it could be outside of the bounds
+        stake   the largest share of its capital that a gambler risks, below 1
+        All but `x` has to be fixed before the observation.
+        """
         self.count += 1
-        bet = math.sqrt(2 * self._log / (variance * self.count * math.log(1 + self.count)))
         for i in range(self._first, self._last + 1):
             m = i / _STEPS
-            self._larger[i] *= 1 + min(bet, _LARGEST_STAKE / m if m else bet) * (x - m)
-            self._smaller[i] *= 1 - min(bet, _LARGEST_STAKE / (1 - m) if m < 1 else bet) * (x - m)
+            up, down = m + beyond, 1 - m + beyond
+            self._larger[i] *= 1 + min(bet, stake / up if up else bet) * (x - m)
+            self._smaller[i] *= 1 - min(bet, stake / down if down else bet) * (x - m)
         while self._first < self._last and self._larger[self._first] >= self._limit:
             self._first += 1
         while self._first < self._last and self._smaller[self._last] >= self._limit:
             self._last -= 1
-        self._sum += x
-        mean = (0.5 + self._sum) / (self.count + 1)
-        self._squares += (x - mean) ** 2
 
     @property
     def mean(self) -> float:

@@ -1,0 +1,44 @@
+"""The luck of A in a block: how far dice and hidden values moved its lead over B.
+
+Invariants: the luck of each game is bounded by itself, not by what the block's other games had:
+they have the same dice, so a factor that depended on them would know what is rolled. Its mean is 0
+for any bots that do not know the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from deepsea_referee.workbench.comparison import largest_lead
+from deepsea_referee.workbench.paired_blocks import PlayedBlock
+from deepsea_rules.record import GameRecord, replay
+from deepsea_sdk.coach import formula
+from deepsea_sdk.coach.chance_sum import chance_sum
+
+
+class BlockLuck:
+    """Measures the luck of A, in the placement score of a block's lead."""
+
+    version: Final = formula.VERSION
+    """What it measures by: other versions give other sums."""
+
+    def __init__(
+        self, line_ups: Sequence[Sequence[int]], ours: Collection[int], theirs: Collection[int]
+    ) -> None:
+        """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""
+        self._share = {
+            bot: sign / sum(bot in side for line_up in line_ups for bot in line_up)
+            for side, sign in ((ours, 1), (theirs, -1))
+            for bot in side
+        }
+        self._bound = largest_lead(line_ups, ours, theirs) / len(line_ups)
+
+    def of(self, played: PlayedBlock) -> float:
+        """The luck of A in a block: at most as large as the largest lead, on either side."""
+        return sum([self.of_game(result.seats, record) for result, record in played])
+
+    def of_game(self, seats: Sequence[int], record: GameRecord) -> float:
+        """What a game with these bots in its seats adds to it."""
+        weights = [self._share.get(bot, 0.0) for bot in seats]
+        return chance_sum(replay(record), weights, self._bound, formula.formula)
