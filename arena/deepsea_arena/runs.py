@@ -18,18 +18,19 @@ from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummar
 from deepsea_arena.seasons import find_season, without_cgroups
 from deepsea_arena.settled import OrderReport, UntilSettled
 from deepsea_arena.shutdown import Stop
+from deepsea_arena.validation import local_checker, validating
 from deepsea_arena.worker_protocol import WorkerPool
 from deepsea_arena.workers import dask_workers
 from deepsea_arena.workers.jobs import JobWorkers
 from deepsea_ladder.errors import SeasonClosed
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model import StoredSeason, SubmissionState
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.workers import LocalWorkers
+from deepsea_referee.workers import LocalWorkers, Workers
 
 _T = TypeVar("_T")
 _OPENING: Final = 8
@@ -47,6 +48,9 @@ class RunWatcher(RunListener, Protocol):
 
     def taken_back(self, games: int) -> None:
         """Games of a killed run will be played again; their number."""
+
+    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
+        """A submission has its verdict, with the version or what was found; in any thread."""
 
 
 MakePool = Callable[[Season, RunWatcher], WorkerPool]
@@ -127,9 +131,17 @@ def open_ladder(target: str, watcher: RunWatcher, stop: Stop) -> Store:
 
 
 def run(
-    store: Store, request: RunRequest, make_pool: MakePool, watcher: RunWatcher, stop: Stop
+    store: Store,
+    request: RunRequest,
+    make_pool: MakePool,
+    watcher: RunWatcher,
+    stop: Stop,
+    make_checker: Callable[[], Workers] = local_checker,
 ) -> RunReport:
-    """Play rated games: the bot that needs one most, against bots of about its strength."""
+    """Play rated games: the bot that needs one most, against bots of about its strength.
+
+    Submissions are checked beside the games; a run with an end first checks those that wait.
+    """
 
     def insisted(call: Callable[[], _T]) -> _T:
         return insist(call, stop, watcher.trouble)
@@ -139,6 +151,21 @@ def run(
         raise SeasonClosed(f"the season {season.name!r} is closed and gets no new games")
     if season.tournament is not None:
         raise UserError(f"season {season.name!r} is a tournament's: continue that instead")
+    with validating(store, make_checker, watcher, stop, first=not request.forever):
+        return _run(store, season, request, make_pool, watcher, stop)
+
+
+def _run(
+    store: Store,
+    season: StoredSeason,
+    request: RunRequest,
+    make_pool: MakePool,
+    watcher: RunWatcher,
+    stop: Stop,
+) -> RunReport:
+    def insisted(call: Callable[[], _T]) -> _T:
+        return insist(call, stop, watcher.trouble)
+
     until = UntilSettled(store, season, request.confidence)
     expected = None
     if request.games is not None:

@@ -29,11 +29,22 @@ class Stop(WakePipe):
     def __init__(self) -> None:
         super().__init__()
         self.wish = StopRequest.GO_ON
+        self._others: list[Stop] = []
+
+    def share(self, other: Stop) -> None:
+        """Pass requests on to another one, those that were made already too.
+
+        Each part of a run that waits in a thread of its own has its own: a ring wakes one alone.
+        """
+        self._others.append(other)
+        other.ask(self.wish)
 
     def ask(self, wish: StopRequest) -> None:
         """Request it; a stronger earlier request remains."""
         self.wish = max(self.wish, wish)
         self.ring()
+        for other in self._others:
+            other.ask(wish)
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:

@@ -107,10 +107,10 @@ def test_a_refusal_says_what_was_found_and_what_to_do(service: LadderService, an
     answers = upload(service, anna, zipped("one"))
     lease = service.store.submissions.claim("runner", 60)
     assert lease is not None
-    why = SubmissionRefusal("it crashed", "mend it", ("line",), "Traceback")
+    why = SubmissionRefusal("it crashed", "correct it", ("line",), "Traceback")
     service.store.submissions.refuse(lease, why, 1)
     last = [step.submission for step in answers if step][-1]
-    assert (last.state, last.found, last.remedy) == ("refused", "it crashed", "mend it")
+    assert (last.state, last.found, last.remedy) == ("refused", "it crashed", "correct it")
     assert (last.log, last.error, last.version) == (("line",), "Traceback", None)
 
 

@@ -16,7 +16,7 @@ from deepsea_rules.printable import printable
 if TYPE_CHECKING:
     from deepsea_arena.runs import RunReport
     from deepsea_arena.settled import OrderReport
-    from deepsea_ladder.model import Job, Receipt
+    from deepsea_ladder.model import Job, Receipt, SubmissionState
 
 
 class RunOutput:
@@ -44,6 +44,10 @@ class RunOutput:
     def taken_back(self, games: int) -> None:
         """Report leases of a killed run that are free again."""
         print_error(f"{count(games, 'game')} of a run that was killed will be played again")
+
+    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
+        """Report the verdict on a submission."""
+        print_error(f"submission of {author}, {bot or 'a bot'}: {state}, {note}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """Report a result that was stored or refused."""

@@ -1,0 +1,124 @@
+"""Checks submissions in a worker process: reads an archive, and plays admission games.
+
+Invariants: an archive is read in a process of its own with limits, never here; nothing here knows
+the store; every answer says how much CPU time it took, with all processes that were started.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from deepsea_arena.admission import AdmissionRefusal, play_admission
+from deepsea_bundle.errors import BundleError
+from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.season import Season
+from deepsea_referee.bots.apart import read_apart
+from deepsea_referee.sandbox import cleanup, leftovers
+
+_ZIP: Final = b"PK"
+_NAMELESS: Final = "-"
+"""The name of a file that makes no bot's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArchive:
+    """The task to read an archive: a zip, or a Python file."""
+
+    content: bytes
+    bot: str
+    """The bot's name; "" is that of its bot.toml."""
+
+
+class ArchiveRead(NamedTuple):
+    """The bot of an archive, or why it is none."""
+
+    bundle: BotBundle | None
+    found: str
+    cpu_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlayAdmission:
+    """The task to play a bot's admission games in these seasons."""
+
+    bundle: BotBundle
+    seasons: tuple[Season, ...]
+
+
+class GamePlayed(NamedTuple):
+    """The message that another admission game was played."""
+
+    cpu_ms: int
+    """Of the task until now."""
+
+
+class AdmissionPlayed(NamedTuple):
+    """The end of the admission games."""
+
+    refusal: AdmissionRefusal | None
+    cpu_ms: int
+
+
+class Sender(Protocol):
+    """What a check needs of its connection; `deepsea_referee.worker.Link` has it."""
+
+    def send(self, message: object) -> None:
+        """Send a message of the present task."""
+
+
+Perform = Callable[[ReadArchive | PlayAdmission], ArchiveRead | AdmissionPlayed]
+
+
+@contextmanager
+def check_worker(link: Sender) -> Iterator[Perform]:
+    """Set up a worker that checks submissions."""
+    leftovers.remove_folders()
+
+    def perform(task: ReadArchive | PlayAdmission) -> ArchiveRead | AdmissionPlayed:
+        before = _cpu_ms()
+        if isinstance(task, ReadArchive):
+            bundle, found = _read(task)
+            return ArchiveRead(bundle, found, _cpu_ms() - before)
+        refusal = play_admission(
+            task.bundle, task.seasons, lambda: link.send(GamePlayed(_cpu_ms() - before))
+        )
+        return AdmissionPlayed(refusal, _cpu_ms() - before)
+
+    yield perform
+
+
+def _read(task: ReadArchive) -> tuple[BotBundle | None, str]:
+    folder = cleanup.private_folder()
+    try:
+        path = folder / f"{task.bot or _NAMELESS}{_ending(task.content)}"
+        path.write_bytes(task.content)
+        try:
+            return read_apart(path, task.bot or None), ""
+        except BundleError as error:
+            found = str(error).removeprefix(f"bot {str(path)!r}: ")
+    finally:
+        cleanup.remove_folder(folder)
+    if found.startswith("the folder's or file's name"):
+        found = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
+    return None, found
+
+
+def _ending(content: bytes) -> str:
+    """What kind of file it is: a text that is no zip may be a Python file."""
+    if content.startswith(_ZIP) or b"\0" in content:
+        return ".zip"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return ".zip"
+    return ".py"
+
+
+def _cpu_ms() -> int:
+    """CPU time of this process, and of those that it has waited for."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return round(1000 * sum(one.ru_utime + one.ru_stime for one in used))

@@ -1,0 +1,366 @@
+"""Validation: every submission gets its verdict, whoever dies; nobody else's trouble counts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.admission import AdmissionRefusal
+from deepsea_arena.check_worker import (
+    AdmissionPlayed,
+    ArchiveRead,
+    GamePlayed,
+    PlayAdmission,
+    ReadArchive,
+)
+from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.validation import Validator, validating
+from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
+from deepsea_bundle.errors import BundleError
+from deepsea_bundle.reader import BotBundle, bundle_of
+from deepsea_bundle.unzip import collect_zip
+from deepsea_ladder.model import Submission, SubmissionState
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import HostTooBusy, RefereeError
+from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.timing.clock import ManualClock
+from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
+from helpers import ladder
+from helpers.submissions import LIMITS, add, an_author, new
+
+QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
+SECOND_US = 1_000_000
+
+
+class InlineChecker:
+    """A worker without a process: what it does comes in steps, one at each wait."""
+
+    def __init__(self) -> None:
+        self.tasks: list[ReadArchive | PlayAdmission] = []
+        self.killed = 0
+        self.closed = False
+        self.refusal: AdmissionRefusal | None = None
+        self.on_game: Callable[[], object] = lambda: None
+        self.play: Callable[[Task], Iterator[Event]] = self._play
+        self._steps: Iterator[Event] = iter(())
+
+    def free(self) -> Sequence[Hashable]:
+        return [0]
+
+    def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
+        assert isinstance(argument, ReadArchive | PlayAdmission)
+        self.tasks.append(argument)
+        task = Task(argument)
+        self._steps = self._read(task) if isinstance(argument, ReadArchive) else self.play(task)
+        return task
+
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+        event = next(self._steps, None)
+        return [] if event is None else [event]
+
+    def stop(self) -> None:
+        """Nothing asks for it."""
+
+    def kill(self, task: Task) -> None:
+        self.killed += 1
+
+    def close(self) -> None:
+        self.closed = True
+
+    @property
+    def played(self) -> int:
+        """How often games were played."""
+        return sum(isinstance(task, PlayAdmission) for task in self.tasks)
+
+    def _read(self, task: Task) -> Iterator[Event]:
+        assert isinstance(task.argument, ReadArchive)
+        yield Done(task, ArchiveRead(*read(task.argument), 10))
+
+    def _play(self, task: Task) -> Iterator[Event]:
+        for game in range(3):
+            self.on_game()
+            yield Sent(task, GamePlayed(100 * game))
+        yield Done(task, AdmissionPlayed(self.refusal, 400))
+
+
+def read(task: ReadArchive) -> tuple[BotBundle | None, str]:
+    """What `check_worker` reads, in this process."""
+    try:
+        return bundle_of(collect_zip(task.content, BUNDLE_LIMITS), task.bot or None, "-"), ""
+    except BundleError as error:
+        return None, str(error)
+
+
+class Watcher:
+    """Notes what happens."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.troubles: list[str] = []
+        self.verdict = threading.Event()
+
+    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
+        self.seen.append(f"{bot} of {author}: {state}, {note}")
+        self.verdict.set()
+
+    def trouble(self, message: str) -> None:
+        self.troubles.append(message)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Store]:
+    """A ladder with a season and two authors."""
+    with Store.create(tmp_path / "ladder.db") as store:
+        for name in ("Ada", "Bob"):
+            an_author(store, name)
+        store.seasons.open(ladder.a_season(), ladder.SEED)
+        yield store
+
+
+class Site:
+    """A runner's side of a ladder."""
+
+    def __init__(self, store: Store, stop: Stop) -> None:
+        self.store = store
+        self.stop = stop
+        self.checker = InlineChecker()
+        self.clock = ManualClock()
+        self.watcher = Watcher()
+        self.validator = Validator(
+            store,
+            self.checker,
+            owner="runner",
+            clock=self.clock,
+            stop=stop,
+            listener=self.watcher,
+        )
+
+    def submit(self, text: str = "one", author: str = "Ada", bot: str = "mine") -> int:
+        """Submit a bot; the submission's id."""
+        return add(self.store, an_author(self.store, author), text, bot).id
+
+    def now(self, number: int) -> Submission:
+        """A submission as it stands."""
+        return self.store.submissions.get(number)
+
+
+@pytest.fixture
+def site(here: Store, stop: Stop) -> Site:
+    """A runner that has nothing to do yet."""
+    return Site(here, stop)
+
+
+def test_a_bot_that_plays_well_is_accepted_and_its_games_are_counted(site: Site) -> None:
+    seen: list[tuple[str, int, int]] = []
+
+    def look() -> None:
+        now = site.now(number)
+        seen.append((now.state, now.games, now.of_games))
+
+    site.checker.on_game = look
+    number = site.submit()
+    site.validator.drain()
+    assert seen == [("checking", 0, 3), ("checking", 1, 3), ("checking", 2, 3)]
+    done = site.now(number)
+    assert (done.state, done.version, done.games) == (ACCEPTED, 1, 3)
+    assert done.digest == ladder.a_bundle("one").digest
+    assert site.store.bots.get("mine").author == "Ada"
+    assert site.watcher.seen == ["mine of Ada: accepted, version 1"]
+    assert site.checker.tasks[1] == PlayAdmission(
+        replace(ladder.a_bundle("one"), name="mine"), (ladder.a_season(),)
+    )
+
+
+def test_a_bot_with_a_fault_is_refused_with_what_to_do(site: Site) -> None:
+    site.checker.refusal = AdmissionRefusal("it crashed", "correct it", ("a line",), "Traceback")
+    number = site.submit()
+    site.validator.drain()
+    done = site.now(number)
+    assert (done.state, done.found, done.remedy) == (REFUSED, "it crashed", "correct it")
+    assert (done.log, done.error, done.version) == (("a line",), "Traceback", None)
+    assert done.digest == ladder.a_bundle("one").digest
+    assert site.watcher.seen == ["mine of Ada: refused, it crashed"]
+    with pytest.raises(Exception, match="no bot 'mine'"):
+        site.store.bots.get("mine")
+
+
+def test_an_archive_that_is_none_is_refused_without_games(site: Site) -> None:
+    content = b"PK\x03\x04 and so on"
+    wanted = new(an_author(site.store, "Ada"), content)
+    number = site.store.submissions.add(wanted, [content], LIMITS).id
+    site.validator.drain()
+    done = site.now(number)
+    assert done.state is REFUSED
+    assert done.found
+    assert "deepsea-referee check" in done.remedy
+    assert site.checker.played == 0
+
+
+def test_the_files_that_play_already_are_accepted_without_games(site: Site) -> None:
+    ladder.submit(site.store, "mine", "one", "Ada")
+    number = site.submit()
+    site.validator.drain()
+    assert (site.now(number).state, site.now(number).version) == (ACCEPTED, 1)
+    assert site.checker.played == 0
+    assert len(site.store.bots.versions("mine")) == 1
+
+
+def test_a_name_that_became_somebody_elses_is_refused_without_games(site: Site) -> None:
+    number = site.submit()
+    ladder.submit(site.store, "mine", "two", "Bob")
+    site.validator.drain()
+    assert site.now(number).found == "the bot 'mine' is Bob's; choose another name"
+    assert site.checker.played == 0
+
+
+def test_a_strangers_bot_does_not_meet_a_season_without_a_sandbox(site: Site) -> None:
+    number = site.submit()
+    site.store.seasons.open(Season(name="open", isolation="process"), ladder.SEED)
+    site.validator.drain()
+    assert site.now(number).found == (
+        "season open plays bots without a sandbox, so none are taken from afar"
+    )
+    assert site.checker.tasks == []
+    content = b"PK nothing"
+    own = new(an_author(site.store, "Bob"), content, needs_sandbox=False)
+    site.store.submissions.add(own, [content], LIMITS)
+    site.validator.drain()
+    assert len(site.checker.tasks) == 1
+
+
+def test_everybody_waits_in_turn(site: Site) -> None:
+    for text, author, bot in (("a", "Ada", "a"), ("b", "Ada", "a"), ("c", "Bob", "c")):
+        site.submit(text, author, bot)
+    site.validator.drain()
+    assert [line.partition(",")[0] for line in site.watcher.seen] == [
+        "a of Ada: accepted",
+        "c of Bob: accepted",
+        "a of Ada: accepted",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (lambda task: Died(task, "signal 9"), "the worker ended (signal 9)"),
+        (lambda task: Failed(task, RefereeError("the game is void")), "the game is void"),
+        (lambda task: Failed(task, ValueError("a bug")), "ValueError: a bug"),
+    ],
+)
+def test_what_brings_down_its_check_three_times_has_failed(
+    site: Site, end: Callable[[Task], Event], words: str
+) -> None:
+    site.checker.play = lambda task: iter([end(task)])
+    number = site.submit()
+    site.validator.drain()
+    done = site.now(number)
+    assert (done.state, done.found) == (FAILED, f"the ladder could not check it: {words}")
+    assert site.checker.played == 3
+    assert len(site.watcher.troubles) == 2
+    assert all("has no verdict and waits again" in line for line in site.watcher.troubles)
+
+
+def test_an_answer_that_nobody_expects_ends_no_other_check(site: Site) -> None:
+    site.checker.play = lambda task: iter([Done(task, None)])
+    number = site.submit()
+    site.validator.drain()
+    assert site.now(number).state is FAILED
+    site.checker.play = site.checker._play
+    number = site.submit("two")
+    site.validator.drain()
+    assert site.now(number).state is ACCEPTED
+
+
+def test_trouble_of_this_machine_counts_against_nobody(site: Site) -> None:
+    busy = HostTooBusy("the host is too busy to start bots", 5)
+    site.checker.play = lambda task: iter([Failed(task, busy)])
+    number = site.submit()
+    for _ in range(5):
+        site.validator.drain()
+    assert site.now(number).state is QUEUED
+    assert set(site.watcher.troubles) == {
+        "submissions cannot be checked now: the host is too busy to start bots"
+    }
+    site.checker.play = site.checker._play
+    site.validator.drain()
+    assert site.now(number).state is ACCEPTED
+
+
+def test_a_check_that_does_not_end_is_killed(site: Site) -> None:
+    def hang(task: Task) -> Iterator[Event]:
+        while True:
+            site.clock.jump(600 * SECOND_US)
+            yield Sent(task, GamePlayed(1))
+
+    site.checker.play = hang
+    number = site.submit()
+    site.validator.drain()
+    done = site.now(number)
+    assert done.state is FAILED
+    assert "no end after" in done.found
+    assert site.checker.killed == 3
+
+
+def test_a_request_to_stop_gives_the_submission_back(site: Site) -> None:
+    site.checker.on_game = lambda: site.stop.ask(StopRequest.HAND_BACK)
+    number = site.submit()
+    site.validator.drain()
+    site.validator.close()
+    assert site.checker.killed == 1
+    assert site.checker.closed
+    assert site.now(number).state is QUEUED
+    assert site.store.submissions.owners() == []
+
+
+def test_a_request_to_finish_ends_the_present_check_alone(site: Site) -> None:
+    site.checker.on_game = lambda: site.stop.ask(StopRequest.FINISH)
+    first, second = site.submit("a"), site.submit("b")
+    site.validator.run()
+    assert (site.now(first).state, site.now(second).state) == (ACCEPTED, QUEUED)
+
+
+def test_who_lost_the_lease_changes_nothing(site: Site) -> None:
+    def lose() -> None:
+        if not site.store.submissions.lose("runner"):
+            return
+        lease = site.store.submissions.claim("another", 60)
+        assert lease is not None
+
+    site.checker.on_game = lose
+    number = site.submit()
+    site.validator.drain()
+    assert site.checker.killed == 1
+    assert site.now(number).state is CHECKING
+    assert site.store.submissions.owners() == ["another"]
+    assert site.watcher.troubles == [f"another runner has taken over submission {number}"]
+
+
+def test_cpu_time_of_checks_is_counted(site: Site) -> None:
+    site.submit()
+    site.validator.drain()
+    with pytest.raises(Exception, match="0 s of CPU time"):
+        add(
+            site.store,
+            an_author(site.store, "Ada"),
+            "two",
+            limits=replace(LIMITS, cpu_seconds_per_hour=0),
+        )
+
+
+def test_submissions_are_checked_before_a_body_and_beside_it(here: Store, stop: Stop) -> None:
+    checker, watcher = InlineChecker(), Watcher()
+    ada, bob = an_author(here, "Ada"), an_author(here, "Bob")
+    first = add(here, ada, "one").id
+    with validating(here, lambda: checker, watcher, stop, first=True):
+        assert here.submissions.get(first).state is ACCEPTED
+        watcher.verdict.clear()
+        second = add(here, bob, "two", "bobs").id
+        assert watcher.verdict.wait(60)
+        assert here.submissions.get(second).state is ACCEPTED
+    assert checker.closed
+    assert watcher.seen == ["mine of Ada: accepted, version 1", "bobs of Bob: accepted, version 1"]
