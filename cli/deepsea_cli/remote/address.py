@@ -6,6 +6,7 @@ Invariant: an address that was accepted is safe for a token: it has TLS, or it i
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
@@ -55,9 +56,15 @@ class Address:
         return self.url.partition("://")[2]
 
     def serves(self, host: str) -> bool:
-        """Whether `host` is the same machine, as far as names tell."""
+        """Whether `host`, as a server names itself, is this one."""
         host = host.strip("[]").lower()
-        return host == self.host or (is_loopback(host) and is_loopback(self.host))
+        if host == self.host or (is_loopback(host) and is_loopback(self.host)):
+            return True
+        try:
+            found = ip_address(host)
+        except ValueError:
+            return False
+        return found.is_unspecified or str(found) in _addresses_of(self.host)
 
 
 def read_address(text: str) -> Address:
@@ -94,6 +101,13 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _addresses_of(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError):
+        return set()
 
 
 def _no_address(text: str) -> UserError:

@@ -1,0 +1,521 @@
+"""`ladder login`, `logout`, `whoami`: where tokens are kept, which certificates are accepted."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deepsea_cli.remote import tls
+from deepsea_cli.remote.address import read_address
+from deepsea_cli.remote.credentials import CredentialsFile, Login, Logins, config_folder
+from deepsea_referee.errors import UserError
+from helpers import certificates
+from helpers.answering import Answering, Asked, Reply, Scripted, answer, refusal
+from helpers.commands import Run, one_line
+
+TOKEN = "dsl_" + "a" * 49
+OTHER = "dsl_" + "b" * 49
+ACCOUNT = {
+    "author": "anna",
+    "role": "author",
+    "scopes": ["read", "submit"],
+    "token_id": "7",
+    "expires_at": "2027-11-22T00:17:00.000Z",
+}
+
+
+class Ladder(Scripted):
+    """Knows TOKEN, and one code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token: str | None = TOKEN
+        self.codes = {"ABCD-EFGH-2345-WXYZ"}
+        self.documents = {
+            "/redeem": self.redeem,
+            "/account": self.whoami,
+            "/account/tokens/7": self.revoke,
+        }
+
+    def redeem(self, asked: Asked) -> Reply:
+        given = json.loads(asked.body)
+        if given["code"] not in self.codes:
+            return refusal("NOT_FOUND", "there is no such code", 404)
+        self.codes.clear()
+        self.token = TOKEN
+        account = {**ACCOUNT, "author": given["author"]}
+        return answer({"token": TOKEN, "account": account})
+
+    def whoami(self, asked: Asked) -> Reply:
+        if asked.token is None or asked.token != self.token:
+            return refusal("UNAUTHENTICATED", "the token is not valid", 401)
+        return answer({"account": ACCOUNT})
+
+    def revoke(self, asked: Asked) -> Reply:
+        assert asked.verb == "DELETE"
+        if asked.token != self.token:
+            return refusal("UNAUTHENTICATED", "the token is not valid", 401)
+        self.token = None
+        return answer({})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("DEEPSEA_LADDER", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def file(folder: Path) -> CredentialsFile:
+    return CredentialsFile()
+
+
+@pytest.fixture
+def there() -> Ladder:
+    return Ladder()
+
+
+@pytest.fixture
+def server(there: Ladder) -> Iterator[Answering]:
+    with Answering(there) as answering:
+        yield answering
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """What stdin has."""
+
+    def give(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    return give
+
+
+Typed = Callable[[str], None]
+
+
+# ----------------------------------------------------------------------------------- the file
+
+
+def test_the_file_is_for_the_user_alone(file: CredentialsFile) -> None:
+    assert file.read() == Logins()
+    login = Login(token=TOKEN, author="anna")
+    logins = Logins().with_login("https://a.example", login)
+    file.write(logins)
+    assert file.read() == logins
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+    assert TOKEN not in repr(logins)
+    file.write(logins.with_login("https://b.example", login))
+    assert file.read().default == "https://b.example"
+    assert file.read().without("https://b.example").default == "https://a.example"
+    assert file.read().without("https://b.example").without("https://a.example") == Logins()
+    assert list(file.path.parent.iterdir()) == [file.path]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o666])
+def test_a_file_that_others_can_read_is_refused(run: Run, file: CredentialsFile, mode: int) -> None:
+    file.write(Logins().with_login("https://a.example", Login(token=TOKEN, author="anna")))
+    file.path.chmod(mode)
+    done = run("ladder", "whoami")
+    assert done.status == 2
+    assert f"run `chmod 600 {file.path}`" in one_line(done.err)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"format": "deepsea-ladders/9", "default": null, "ladders": {}}',
+        b'{"format": "deepsea-ladders/1", "default": "x", "ladders": {}}',
+        b'{"format": "deepsea-ladders/1", "default": null, "ladders": {"x": 7}}',
+        b'{"format": "deepsea-ladders/1", "default": null, "ladders": {"x": {"token": "a b"}}}',
+    ],
+)
+def test_a_damaged_file_costs_a_line(run: Run, file: CredentialsFile, content: bytes) -> None:
+    file.write(Logins())
+    file.path.write_bytes(content)
+    done = run("ladder", "whoami")
+    assert done.status == 2
+    assert "is damaged: remove it, and log in again" in one_line(done.err)
+
+
+def test_where_settings_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/settings")
+    assert config_folder() == Path("/settings/deepsea-referee")
+    for unset in ("", "relative"):
+        monkeypatch.setenv("XDG_CONFIG_HOME", unset)
+        assert config_folder() == Path("/home/somebody/.config/deepsea-referee")
+
+
+# ------------------------------------------------------------------------------ in and out again
+
+
+def test_a_code_becomes_a_token_that_is_kept(
+    run: Run, file: CredentialsFile, server: Answering, typed: Typed
+) -> None:
+    typed("ABCD-EFGH-2345-WXYZ\n")
+    login = ("ladder", "login", server.url + "/", "--code", "-", "--author", "ben")
+    done = run(*login, "--label", "laptop")
+    assert (done.status, done.err) == (0, "")
+    assert f"logged in at {server.url} as ben (author), who may read, submit" in done.out
+    assert TOKEN not in done.out
+    assert json.loads(server.asked[-1].body) == {
+        "code": "ABCD-EFGH-2345-WXYZ",
+        "author": "ben",
+        "label": "laptop",
+    }
+    assert file.read().ladders[server.url].token == TOKEN
+    who = run("ladder", "whoami")
+    assert who.out.startswith("anna (author), who may read, submit, until 2027-11-22 00:17 UTC")
+    document = json.loads(run("ladder", "whoami", "--json").out)
+    assert document["account"]["expires_at"] == ACCOUNT["expires_at"]
+    assert all(TOKEN not in asked.path for asked in server.asked)
+
+
+def test_a_token_is_tried_before_it_is_kept(
+    run: Run, file: CredentialsFile, server: Answering, typed: Typed
+) -> None:
+    for wrong, said in ((OTHER, "the token is not valid"), ("a b", "is no token of a ladder")):
+        typed(f"{wrong}\n")
+        done = run("ladder", "login", server.url)
+        assert done.status == 2
+        assert said in one_line(done.err)
+        assert wrong not in done.err
+        assert file.read() == Logins()
+    typed(f"  {TOKEN}  \n")
+    assert run("ladder", "login", server.url).status == 0
+    assert file.read().ladders[server.url].author == "anna"
+
+
+def test_a_login_without_a_secret_or_with_one_in_an_argument_is_refused(
+    run: Run, file: CredentialsFile, server: Answering, typed: Typed
+) -> None:
+    for words, given, said in (
+        (["--code", "ABCD-EFGH-2345-WXYZ"], "", "seen by others"),
+        (["--code", "-"], "\n", "there is no invite code"),
+        ([], "", "there is no token"),
+        (["--author", "ben"], TOKEN, "belong to --code"),
+        (["--code", "-"], "WRONG-CODE\n", "there is no such code"),
+        (["--fingerprint", "ab"], TOKEN, "has no certificate"),
+    ):
+        typed(given)
+        done = run("ladder", "login", server.url, *words)
+        assert (done.status, done.out) == (2, "")
+        assert said in one_line(done.err)
+        assert "EFGH" not in done.err
+    assert file.read() == Logins()
+
+
+def test_no_code_is_spent_if_its_token_could_not_be_kept(
+    run: Run, file: CredentialsFile, server: Answering, there: Ladder, typed: Typed
+) -> None:
+    file.path.parent.mkdir(parents=True)
+    file.path.mkdir()
+    typed("ABCD-EFGH-2345-WXYZ\n")
+    done = run("ladder", "login", server.url, "--code", "-", "--author", "ben")
+    assert done.status == 1
+    assert str(file.path) in one_line(done.err)
+    assert there.codes
+
+
+@pytest.mark.parametrize("token", ["", "a b", "x\r\nHost: y", "\x1b[2J" * 20, "x" * 10_000])
+def test_a_token_that_is_none_is_not_kept(
+    run: Run, file: CredentialsFile, server: Answering, there: Ladder, typed: Typed, token: str
+) -> None:
+    there.documents["/redeem"] = {"token": token, "account": ACCOUNT}
+    typed("ABCD-EFGH-2345-WXYZ\n")
+    done = run("ladder", "login", server.url, "--code", "-", "--author", "ben")
+    assert done.status == 2
+    assert "is no token of a ladder" in one_line(done.err)
+    assert file.read() == Logins()
+
+
+def test_logout_ends_the_token_there_and_here(
+    run: Run, file: CredentialsFile, server: Answering, there: Ladder, typed: Typed
+) -> None:
+    typed(TOKEN)
+    run("ladder", "login", server.url)
+    done = run("ladder", "logout")
+    assert (done.status, done.out) == (0, f"logged out of {server.url}\n")
+    assert (there.token, file.read()) == (None, Logins())
+    for words in (["logout"], ["logout", server.url], ["whoami"], ["submit", "greedy"]):
+        assert run("ladder", *words).status == 2
+    typed(TOKEN)
+    there.token = TOKEN
+    run("ladder", "login", server.url)
+    there.token = OTHER  # it has ended there
+    assert run("ladder", "logout", server.url.partition("://")[2]).status == 0
+
+
+def test_a_logout_without_the_ladder_forgets_the_token_and_says_so(
+    run: Run, file: CredentialsFile, there: Ladder, typed: Typed
+) -> None:
+    with Answering(there) as server:
+        typed(TOKEN)
+        run("ladder", "login", server.url)
+    done = run("ladder", "logout")
+    assert done.status == 1
+    assert "is valid until you revoke it: nobody answers at" in done.out
+    assert file.read() == Logins()
+
+
+def test_the_token_of_the_environment_is_used_before_that_of_the_file(
+    run: Run,
+    file: CredentialsFile,
+    server: Answering,
+    typed: Typed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
+    assert run("ladder", "whoami", "--remote", server.url).status == 0
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", OTHER)
+    assert run("ladder", "whoami", "--remote", server.url).status == 2
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", "a token")
+    done = run("ladder", "whoami", "--remote", server.url)
+    assert "$DEEPSEA_LADDER_TOKEN is no token" in one_line(done.err)
+    assert "a token" not in done.err
+    assert not file.path.exists()
+
+
+# ---------------------------------------------------------------------------- which ladder is meant
+
+
+def test_which_ladder_is_meant(
+    run: Run,
+    folder: Path,
+    server: Answering,
+    there: Ladder,
+    typed: Typed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there.documents["/games"] = {"games": []}
+
+    def asks_the_server(*words: object) -> bool:
+        before = len(server.asked)
+        run("ladder", "games", *words)
+        return len(server.asked) > before
+
+    assert not asks_the_server()
+    assert asks_the_server("--remote", server.url)
+    typed(TOKEN)
+    run("ladder", "login", server.url)
+    name = server.url.partition("://")[2]
+    assert asks_the_server()
+    assert asks_the_server("--remote", name)
+    assert asks_the_server("--remote", "127.0.0.1")
+    assert not asks_the_server("--store", folder / "ladder.db")
+    monkeypatch.setenv("DEEPSEA_LADDER", str(folder / "ladder.db"))
+    assert not asks_the_server()
+    assert asks_the_server("--remote", name)
+    monkeypatch.delenv("DEEPSEA_LADDER")
+    assert run("ladder", "init", "--trusted").status == 0
+    assert not asks_the_server()
+    both = run("ladder", "games", "--remote", name, "--store", "x.db")
+    assert "--remote and --store exclude each other" in one_line(both.err)
+    unknown = run("ladder", "games", "--remote", "ladder.example")
+    assert f"you are logged in at {name}" in one_line(unknown.err)
+    wrong = run("ladder", "games", "--store", server.url)
+    assert "name it with --remote" in one_line(wrong.err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submit", "greedy", "--author", "anna"),
+        ("submit", "greedy", "--bot-uids", "60000-60100"),
+        ("withdraw", "greedy", "--reason", "x"),
+        ("standings", "--check"),
+        ("standings", "--matrix"),
+    ],
+)
+def test_what_is_for_this_machine_alone_is_refused(
+    run: Run, folder: Path, server: Answering, words: tuple[str, ...]
+) -> None:
+    done = run("ladder", *words, "--remote", server.url)
+    assert (done.status, done.out) == (2, "")
+    assert words[-2 if words[0] != "standings" else -1] in one_line(done.err)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("words", [("submit", "greedy"), ("withdraw", "greedy")])
+def test_who_has_no_token_is_sent_to_login(
+    run: Run, folder: Path, server: Answering, words: tuple[str, ...]
+) -> None:
+    done = run("ladder", *words, "--remote", server.url)
+    assert done.status == 2
+    assert f"run `deepsea-referee ladder login {server.url}`" in one_line(done.err)
+    assert server.asked == []
+
+
+# --------------------------------------------------------------------------------- certificates
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> certificates.Made:
+    return certificates.make(tmp_path)
+
+
+def login(run: Run, url: str, typed: Typed, *words: object) -> Any:
+    typed(TOKEN)
+    return run("ladder", "login", url, *words)
+
+
+def test_an_unknown_certificate_is_accepted_by_its_fingerprint_alone(
+    run: Run, file: CredentialsFile, there: Ladder, typed: Typed, made: certificates.Made
+) -> None:
+    print_ = tls.fingerprint(made.certificate.read_text())
+    with Answering(there, made.server()) as server:
+        done = login(run, server.url, typed)
+        assert done.status == 2
+        assert f"Its fingerprint is {print_}" in done.out
+        assert "--fingerprint" in one_line(done.err)
+        done = login(run, server.url, typed, "--fingerprint", "ab" * 32)
+        assert done.status == 2
+        assert f"another fingerprint, {print_}" in one_line(done.err)
+        assert server.asked == []
+        done = login(run, server.url, typed, "--fingerprint", f"SHA256:{print_.upper()}")
+        assert (done.status, done.err) == (0, "")
+        assert run("ladder", "whoami").status == 0
+
+
+def test_the_user_is_asked_on_a_terminal(
+    run: Run,
+    file: CredentialsFile,
+    there: Ladder,
+    made: certificates.Made,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("click.prompt", lambda *_arguments, **_options: TOKEN)
+    with Answering(there, made.server()) as server:
+        for reply, status in (("n\n", 2), ("\n", 2), ("y\n", 0)):
+            monkeypatch.setattr("sys.stdin", Terminal(reply))
+            done = run("ladder", "login", server.url)
+            assert done.status == status, done
+            assert bool(file.read().ladders) is (status == 0)
+            assert bool(server.asked) is (status == 0)
+
+
+def test_without_a_login_an_unknown_certificate_is_refused(
+    run: Run,
+    folder: Path,
+    there: Ladder,
+    made: certificates.Made,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
+    with Answering(there, made.server()) as server:
+        done = run("ladder", "whoami", "--remote", server.url)
+        assert done.status == 1
+        assert "is not trusted (self-signed certificate)" in one_line(done.err)
+        assert server.asked == []
+
+
+def test_another_certificate_than_the_pinned_one_gets_nothing(
+    run: Run, folder: Path, there: Ladder, typed: Typed, made: certificates.Made
+) -> None:
+    changed = certificates.make(folder, "changed")
+    with Answering(there, made.server()) as server:
+        found = tls.fingerprint(made.certificate.read_text())
+        assert login(run, server.url, typed, "--fingerprint", found).status == 0
+        before = len(server.asked)
+        server.tls = changed.server()
+        for words in (("whoami",), ("standings",), ("submit", "greedy")):
+            done = run("ladder", *words)
+            assert done.status == 2
+            line = one_line(done.err)
+            assert "has another certificate than the one that was pinned" in line
+            assert tls.fingerprint(changed.certificate.read_text()) in line
+        assert len(server.asked) == before
+        server.tls = made.server()
+        assert run("ladder", "whoami").status == 0
+
+
+def test_a_pinned_certificate_may_have_any_name_and_ends_in_time(
+    run: Run, folder: Path, there: Ladder, typed: Typed
+) -> None:
+    elsewhere = certificates.make(folder, "elsewhere", names="DNS:elsewhere.example")
+    ended = certificates.make(folder, "ended", days=-1)
+    for made, status in ((elsewhere, 0), (ended, 2)):
+        with Answering(there, made.server()) as server:
+            found = tls.fingerprint(made.certificate.read_text())
+            done = login(run, server.url, typed, "--fingerprint", found)
+            assert done.status == status
+            if status:
+                assert "is not valid any more: certificate has expired" in one_line(done.err)
+                assert server.asked == []
+
+
+def test_a_server_without_tls_costs_a_line(
+    run: Run, folder: Path, server: Answering, typed: Typed
+) -> None:
+    done = login(run, server.url.replace("http", "https"), typed)
+    assert done.status == 1
+    assert "does not speak TLS" in one_line(done.err)
+
+
+def test_nobody_there_costs_a_line(run: Run, folder: Path, there: Ladder, typed: Typed) -> None:
+    with Answering(there) as server:
+        url = server.url
+    done = login(run, url, typed)
+    assert done.status == 1
+    assert f"nobody answers at {url}" in one_line(done.err)
+
+
+def test_fingerprints_are_compared_however_they_are_written() -> None:
+    one = " ".join(["abcd"] * 16)
+    for other in (
+        "ABCD" * 16,
+        ":".join(["ab", "cd"] * 16),
+        f"sha256:{'abcd' * 16}",
+        f"SHA-256 {one}",
+    ):
+        assert tls.same_fingerprint(one, other)
+    assert not tls.same_fingerprint(one, "abcd" * 15 + "abce")
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("https://Ladder.Example", "https://ladder.example"),
+        ("https://ladder.example:443/", "https://ladder.example"),
+        (" https://ladder.example:8443/deep/sea/ ", "https://ladder.example:8443/deep/sea"),
+        ("http://localhost:8080", "http://localhost:8080"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("http://127.3.2.1", "http://127.3.2.1"),
+    ],
+)
+def test_an_address_is_written_in_one_way(text: str, url: str) -> None:
+    address = read_address(text)
+    assert address.url == url
+    assert read_address(url) == address
+
+
+def test_a_server_may_name_itself_by_its_address() -> None:
+    address = read_address("https://localhost:8443")
+    for host in ("localhost", "LOCALHOST", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"):
+        assert address.serves(host)
+    for host in ("", "ladder.example", "10.0.0.1", "localhost.example", "127.0.0.1.example"):
+        assert not address.serves(host)
+
+
+def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
+    with pytest.raises(UserError, match="damaged"):
+        tls.context("no certificate")
