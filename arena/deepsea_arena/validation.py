@@ -33,9 +33,9 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import LadderError, StoreUnavailable, SubmissionError
 from deepsea_ladder.model import SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_ladder.submission_limits import SubmissionLimits
 from deepsea_referee.bots import apart
 from deepsea_referee.interrupts import pause
 from deepsea_referee.timing.clock import Clock, SystemClock
@@ -108,7 +108,7 @@ class Validator:
         clock: Clock,
         stop: Stop,
         listener: ValidationListener,
-        limits: SubmissionLimits | None = None,
+        limits: RemoteLimits = USUAL_LIMITS,
         settings: ValidationSettings | None = None,
     ) -> None:
         self._store = store
@@ -117,7 +117,7 @@ class Validator:
         self._clock = clock
         self._stop = stop
         self._listener = listener
-        self._limits = limits or SubmissionLimits()
+        self._limits = limits
         self._settings = settings or ValidationSettings()
         self._cpu_ms = 0
         """CPU time of the present check."""

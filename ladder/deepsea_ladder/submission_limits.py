@@ -7,41 +7,15 @@ because somebody else submits much; a refusal that waiting helps against says fo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from deepsea_ladder.errors import LimitReached
+from deepsea_ladder.remote_limits import MIB, RemoteLimits
 
-_MIB: Final = 1 << 20
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 SOON_S: Final = 30
 """When to come back if something has to be checked first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionLimits:
-    """Limits of submissions from afar."""
-
-    archive_bytes: int = 16 * _MIB
-    """Of one upload."""
-    upload_seconds: int = 120
-    upload_bytes_per_second: int = 8 * 1024
-    """The least speed."""
-    open_submissions: int = 3
-    """Of an author: one that is being checked and two that wait."""
-    submissions_per_hour: int = 10
-    """Of an author."""
-    submissions_per_day: int = 40
-    """Of an author."""
-    bots: int = 5
-    """Of an author, without those that are withdrawn."""
-    author_bytes: int = 200 * _MIB
-    """The archives of an author: those of all versions, as the ladder keeps them, and uploads."""
-    queue: int = 100
-    """Submissions that wait, of everybody."""
-    cpu_seconds_per_hour: int = 600
-    """CPU time of the checks of an author in an hour."""
 
 
 class Usage(NamedTuple):
@@ -60,7 +34,7 @@ class Usage(NamedTuple):
     milliseconds."""
 
 
-def check_limits(limits: SubmissionLimits, used: Usage, size: int, at: int) -> None:
+def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
     """Raise `LimitReached` if an author may not submit another archive of `size` bytes now."""
     if size > limits.archive_bytes:
         raise LimitReached(
@@ -80,15 +54,15 @@ def check_limits(limits: SubmissionLimits, used: Usage, size: int, at: int) -> N
             )
     if used.archives + size > limits.author_bytes:
         raise LimitReached(
-            f"with this archive yours take {(used.archives + size) / _MIB:.1f} MiB; an author has "
-            f"{limits.author_bytes // _MIB} MiB"
+            f"with this archive yours take {(used.archives + size) / MIB:.1f} MiB; an author has "
+            f"{limits.author_bytes // MIB} MiB"
         )
     _check_cpu(limits, used.checks, at)
     if used.waiting >= limits.queue:
         raise LimitReached(f"{used.waiting} submissions wait already; no more are taken", SOON_S)
 
 
-def check_bots(limits: SubmissionLimits, bots: int) -> None:
+def check_bots(limits: RemoteLimits, bots: int) -> None:
     """Raise `LimitReached` if an author who has so many bots may not have another."""
     if bots >= limits.bots:
         raise LimitReached(
@@ -97,7 +71,7 @@ def check_bots(limits: SubmissionLimits, bots: int) -> None:
         )
 
 
-def _check_cpu(limits: SubmissionLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
+def _check_cpu(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
     lately = [(time, cpu) for time, cpu in checks if time > at - HOUR_MS]
     over = sum(cpu for _, cpu in lately) - limits.cpu_seconds_per_hour * 1000
     if over < 0:

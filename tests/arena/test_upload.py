@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.service.upload import PART, Upload, Uploads
-from deepsea_ladder.submission_limits import SubmissionLimits
+from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_referee.timing.clock import ManualClock
 
 DATA = bytes(range(256)) * 8
 DIGEST = hashlib.sha256(DATA).hexdigest()
 KEY = "a-key-of-mine"
-SMALL = SubmissionLimits(archive_bytes=len(DATA))
+SMALL = RemoteLimits(archive_bytes=len(DATA))
 
 
-def an_upload(limits: SubmissionLimits = SMALL, **more: object) -> Upload:
+def an_upload(limits: RemoteLimits = SMALL, **more: object) -> Upload:
     return Upload(limits, ManualClock(), **more)  # type: ignore[arg-type]
 
 
@@ -55,7 +55,7 @@ def test_only_the_announced_bytes_are_taken(announced: bytes, sent: bytes) -> No
 
 def test_a_large_archive_lies_in_a_file_and_comes_in_parts(tmp_path: Path) -> None:
     content = b"x" * (3 * PART + 1)
-    with Upload(SubmissionLimits(), ManualClock(), folder=tmp_path) as upload:
+    with Upload(RemoteLimits(), ManualClock(), folder=tmp_path) as upload:
         upload.header(size=len(content), sha256=hashlib.sha256(content).hexdigest(), key=KEY)
         for start in range(0, len(content), 1000):
             upload.chunk(content[start : start + 1000])
@@ -130,7 +130,7 @@ def test_bytes_after_the_end_are_refused() -> None:
 
 def test_an_upload_has_a_least_speed_and_a_longest_time() -> None:
     clock = ManualClock()
-    limits = SubmissionLimits(upload_seconds=120, upload_bytes_per_second=100)
+    limits = RemoteLimits(upload_seconds=120, upload_bytes_per_second=100)
     upload = Upload(limits, clock)
     upload.header(size=1 << 20, sha256=DIGEST, key=KEY)
     assert upload.left() == 10
@@ -183,7 +183,7 @@ def test_a_header_may_be_refused_before_the_bytes() -> None:
 
 
 def test_an_author_has_so_many_uploads_at_a_time() -> None:
-    uploads = Uploads(ManualClock(), SubmissionLimits(open_submissions=2, queue=3))
+    uploads = Uploads(ManualClock(), RemoteLimits(open_submissions=2, queue=3))
     first, second = uploads.begin(1, lambda _: False), uploads.begin(1, lambda _: False)
     with pytest.raises(ServiceError, match="2 uploads of yours") as refused:
         uploads.begin(1, lambda _: False)

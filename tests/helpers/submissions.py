@@ -9,12 +9,12 @@ from sqlalchemy import select
 
 from deepsea_bundle.archive import pack
 from deepsea_ladder.model import NewSubmission, Submission
+from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.submission_limits import SubmissionLimits
 
 from . import ladder
 
-LIMITS = SubmissionLimits()
+LIMITS = RemoteLimits()
 
 
 def an_author(store: Store, name: str) -> int:
@@ -55,7 +55,7 @@ def add(
     author_id: int,
     text: str,
     bot: str = "mine",
-    limits: SubmissionLimits = LIMITS,
+    limits: RemoteLimits = LIMITS,
     **more: Any,
 ) -> Submission:
     """Submit a bot of a text."""

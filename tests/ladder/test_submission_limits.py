@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import LimitReached
+from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.submission_limits import (
     DAY_MS,
     HOUR_MS,
-    SubmissionLimits,
     Usage,
     check_bots,
     check_limits,
     check_order,
 )
 
-LIMITS = SubmissionLimits()
+LIMITS = RemoteLimits()
 NOTHING = Usage(open=0, times=(), archives=0, waiting=0, checks=())
 NOW = 10 * DAY_MS
 MIB = 1 << 20

@@ -51,7 +51,7 @@ class LadderService:
         self.public = public
         self.methods = methods
         self.entropy = entropy
-        self.uploads = uploads or Uploads(SystemClock())
+        self.uploads = uploads or Uploads(SystemClock(), limits)
         self.private = private
         self.limits = limits
         self.failures = Failures(clock, limits.failures_per_hour)

@@ -20,7 +20,7 @@ from typing import Final
 from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.submission_limits import SubmissionLimits
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_referee.timing.clock import Clock
 
 PART: Final = 256 * 1024
@@ -46,7 +46,7 @@ class Upload:
 
     def __init__(
         self,
-        limits: SubmissionLimits,
+        limits: RemoteLimits,
         clock: Clock,
         *,
         folder: Path | None = None,
@@ -217,12 +217,12 @@ class Uploads:
     def __init__(
         self,
         clock: Clock,
-        limits: SubmissionLimits | None = None,
+        limits: RemoteLimits = USUAL_LIMITS,
         *,
         local: bool = False,
         folder: Path | None = None,
     ) -> None:
-        self.limits = limits or SubmissionLimits()
+        self.limits = limits
         self.local = local
         self._clock = clock
         self._folder = folder

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import Actor
-from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged, SubmissionError
+from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model import (
     BotState,
     NewSubmission,
@@ -28,28 +27,30 @@ from deepsea_ladder.model import (
     SubmissionRefusal,
     SubmissionState,
 )
+from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.bots import add_version, enable, own_bot
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.quotas import check_deadline, check_quota, submitted
+from deepsea_ladder.store.quotas import check_deadline, check_quota
 from deepsea_ladder.store.retry_policy import RetryPolicy
-from deepsea_ladder.submission_limits import (
-    DAY_MS,
-    HOUR_MS,
-    SubmissionLimits,
-    Usage,
-    check_bots,
-    check_limits,
-    check_order,
+from deepsea_ladder.store.submission_rows import (
+    OPEN,
+    SELECT,
+    busy_authors,
+    check_another_bot,
+    check_new,
+    get,
+    in_queue,
+    order_of,
+    places,
+    submission_of,
+    unknown,
+    with_key,
 )
 from deepsea_rules.printable import printable
 
 LONGEST_ERROR: Final = 16 * 1024
-_rows, _parts, _bots = schema.submissions, schema.submission_parts, schema.bots
-_OPEN: Final = (SubmissionState.QUEUED, SubmissionState.CHECKING)
-_SELECT: Final[Select[Any]] = select(_rows, schema.authors.c.name.label("author")).join(
-    schema.authors, schema.authors.c.id == _rows.c.author_id
-)
+_rows, _parts = schema.submissions, schema.submission_parts
 
 
 class Submissions:
@@ -61,30 +62,28 @@ class Submissions:
 
     # The front
 
-    def check(self, new: NewSubmission, limits: SubmissionLimits) -> Submission | None:
+    def check(self, new: NewSubmission, limits: RemoteLimits) -> Submission | None:
         """The submission that has this key already; else None if it may be added now.
 
         Without a digest in `new` no key is looked for. Raises `KeyReused`, `LimitReached`, or
         `SubmissionError` for a name that is somebody else's and after the end of submissions.
         """
         with self._database.read() as connection:
-            found = _with_key(connection, new) if new.sha256 else None
+            found = with_key(connection, new) if new.sha256 else None
             if found is None:
-                _check(connection, new, limits, now(connection))
+                check_new(connection, new, limits, now(connection))
             return found
 
-    def add(
-        self, new: NewSubmission, parts: Iterable[bytes], limits: SubmissionLimits
-    ) -> Submission:
+    def add(self, new: NewSubmission, parts: Iterable[bytes], limits: RemoteLimits) -> Submission:
         """Add a submission with the parts of its archive, or return the one that has its key.
 
         Raises as `check` does, and `StoreError` if the parts are not of the announced size.
         """
         with self._database.write() as connection:
-            if (found := _with_key(connection, new)) is not None:
+            if (found := with_key(connection, new)) is not None:
                 return found
             at = now(connection)
-            _check(connection, new, limits, at)
+            check_new(connection, new, limits, at)
             row = insert(_rows).values(
                 author_id=new.author_id,
                 key=new.key,
@@ -110,30 +109,30 @@ class Submissions:
                 connection.execute(insert(_parts), part)
             if size != new.size:
                 raise SubmissionError(f"an archive of {new.size} bytes came with {size}")
-            return _get(connection, int(key[0]))
+            return get(connection, int(key[0]))
 
     def get(self, number: int, author_id: int | None = None) -> Submission:
         """A submission; `NotOnLadder` if there is none, or none of that author."""
         with self._database.read() as connection:
-            found = _get(connection, number)
+            found = get(connection, number)
             if author_id is not None and found.author_id != author_id:
-                raise _unknown(number)
+                raise unknown(number)
             return found
 
     def of_author(self, author_id: int, limit: int) -> list[Submission]:
         """An author's submissions, the newest first."""
-        query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
+        query = SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
         with self._database.read() as connection:
             rows = connection.execute(query.limit(limit)).all()
-            order = _order(connection)
-            return [_submission(row, order) for row in rows]
+            order = places(connection)
+            return [submission_of(row, order) for row in rows]
 
     def queue(self) -> list[Submission]:
         """What is being checked, then what waits, in the order in which it is checked."""
-        query = _SELECT.where(_rows.c.state.in_(_OPEN)).order_by(_rows.c.id)
+        query = SELECT.where(_rows.c.state.in_(OPEN)).order_by(_rows.c.id)
         with self._database.read() as connection:
-            order = _order(connection)
-            found = [_submission(row, order) for row in connection.execute(query)]
+            order = places(connection)
+            found = [submission_of(row, order) for row in connection.execute(query)]
         return sorted(found, key=lambda one: (one.state is SubmissionState.QUEUED, one.ahead))
 
     # The runner
@@ -153,13 +152,13 @@ class Submissions:
             late = (_rows.c.state == SubmissionState.CHECKING) & (_rows.c.until <= at)
             for row in connection.execute(select(_rows).where(late)).all():
                 self._failed(connection, row, f"the runner {row.owner} was lost", at)
-            busy = _busy(connection)
-            waiting = _waiting(connection)
+            busy = busy_authors(connection)
+            waiting = in_queue(connection)
             authors = dict(waiting)
-            free = (one for one in _order_of(connection, waiting) if authors[one] not in busy)
+            free = (one for one in order_of(connection, waiting) if authors[one] not in busy)
             if (number := next(free, None)) is None:
                 return None
-            row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
+            row = connection.execute(SELECT.where(_rows.c.id == number)).one()
             lease = {
                 "state": SubmissionState.CHECKING,
                 "attempt": row.attempt + 1,
@@ -209,7 +208,7 @@ class Submissions:
             check_quota(connection, lease.author_id, lease.author)
 
     def accept_known(
-        self, lease: SubmissionLease, name: str, digest: str, limits: SubmissionLimits, cpu_ms: int
+        self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, cpu_ms: int
     ) -> bool:
         """Accept what is the bot's current version already; False if it is something else.
 
@@ -219,8 +218,7 @@ class Submissions:
         with self._database.write() as connection:
             at = now(connection)
             bot = own_bot(connection, lease.author_id, name)
-            if bot is None or bot.state is BotState.WITHDRAWN:
-                check_bots(limits, _bot_count(connection, lease.author_id))
+            check_another_bot(connection, limits, lease.author_id, bot)
             if bot is None or bot.current.digest != digest:
                 return False
             if bot.state is BotState.DISABLED:
@@ -248,7 +246,7 @@ class Submissions:
         self,
         lease: SubmissionLease,
         bundle: BotBundle,
-        limits: SubmissionLimits,
+        limits: RemoteLimits,
         cpu_ms: int,
     ) -> bool:
         """Store the bot as a new version, and accept the submission; False if the lease is lost.
@@ -262,8 +260,7 @@ class Submissions:
             at = now(connection)
             check_deadline(connection, lease.created_at)
             bot = own_bot(connection, lease.author_id, bundle.name)
-            if bot is None or bot.state is BotState.WITHDRAWN:
-                check_bots(limits, _bot_count(connection, lease.author_id))
+            check_another_bot(connection, limits, lease.author_id, bot)
             by = Actor(lease.author_id)
             version = add_version(
                 connection, lease.author_id, bundle.name, bundle.digest, packed, at, by
@@ -383,128 +380,3 @@ def _verdict(
         return False
     connection.execute(delete(_parts).where(_parts.c.submission_id == lease.id))
     return True
-
-
-def _check(connection: Connection, new: NewSubmission, limits: SubmissionLimits, at: int) -> None:
-    """Refuse what may not be added now."""
-    check_deadline(connection, at)
-    check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
-    if new.bot:
-        names.checked("the bot's name", new.bot)
-        bot = own_bot(connection, new.author_id, new.bot)
-        if bot is None or bot.state is BotState.WITHDRAWN:
-            check_bots(limits, _bot_count(connection, new.author_id))
-
-
-def _usage(connection: Connection, author_id: int, at: int) -> Usage:
-    ours = _rows.c.author_id == author_id
-    is_open = _rows.c.state.in_(_OPEN)
-    number, size = connection.execute(
-        select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).where(ours, is_open)
-    ).one()
-    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
-    checks = select(_rows.c.changed_at, _rows.c.cpu_ms).where(
-        ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.cpu_ms > 0
-    )
-    waits = select(func.count()).where(_rows.c.state == SubmissionState.QUEUED)
-    _, stored = submitted(connection, author_id, 0)
-    return Usage(
-        open=number,
-        times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
-        archives=stored + int(size),
-        waiting=connection.execute(waits).scalar_one(),
-        checks=[
-            (row.changed_at, row.cpu_ms)
-            for row in connection.execute(checks.order_by(_rows.c.changed_at))
-        ],
-    )
-
-
-def _bot_count(connection: Connection, author_id: int) -> int:
-    """The bots of an author that are not withdrawn."""
-    there = (_bots.c.author_id == author_id, _bots.c.state != BotState.WITHDRAWN)
-    return int(connection.execute(select(func.count()).where(*there)).scalar_one())
-
-
-def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
-    ours = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
-    row = connection.execute(_SELECT.where(*ours)).first()
-    if row is None:
-        return None
-    if (row.sha256, row.size) != (new.sha256, new.size):
-        raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
-    return _submission(row, _order(connection))
-
-
-def _waiting(connection: Connection) -> list[tuple[int, int]]:
-    """Ids and authors of what waits, the oldest first."""
-    query = select(_rows.c.id, _rows.c.author_id).where(_rows.c.state == SubmissionState.QUEUED)
-    return [(row.id, row.author_id) for row in connection.execute(query.order_by(_rows.c.id))]
-
-
-def _busy(connection: Connection) -> Sequence[int]:
-    """The authors of what is being checked."""
-    query = select(_rows.c.author_id).where(_rows.c.state == SubmissionState.CHECKING)
-    return connection.execute(query).scalars().all()
-
-
-def _order_of(connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
-    authors = sorted({author for _, author in waiting})
-    last = (
-        select(_rows.c.author_id, func.max(_rows.c.began_at).label("began_at"))
-        .where(_rows.c.author_id.in_(authors), _rows.c.began_at.is_not(None))
-        .group_by(_rows.c.author_id)
-    )
-    begun = {row.author_id: row.began_at for row in connection.execute(last)}
-    return check_order(waiting, begun, _busy(connection))
-
-
-def _order(connection: Connection) -> dict[int, int]:
-    """Of each submission that waits, how many are checked before it."""
-    waiting = _waiting(connection)
-    if not waiting:
-        return {}
-    first = len(_busy(connection))
-    return {one: place for place, one in enumerate(_order_of(connection, waiting), first)}
-
-
-def _unknown(number: int) -> NotOnLadder:
-    return NotOnLadder(f"there is no submission {number} of yours")
-
-
-def _get(connection: Connection, number: int) -> Submission:
-    row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
-    if row is None:
-        raise _unknown(number)
-    order = _order(connection) if row.state == SubmissionState.QUEUED else {}
-    return _submission(row, order)
-
-
-def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
-    try:
-        log = tuple(str(line) for line in json.loads(row.log or "[]"))
-        state = SubmissionState(row.state)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise StoreDamaged(f"submission {row.id} is damaged: {error}") from None
-    return Submission(
-        id=row.id,
-        author_id=row.author_id,
-        author=row.author,
-        key=row.key,
-        bot=row.bot,
-        size=row.size,
-        sha256=row.sha256,
-        needs_sandbox=row.needs_sandbox,
-        state=state,
-        ahead=order.get(row.id, 0),
-        games=row.games,
-        of_games=row.of_games,
-        version=row.version,
-        digest=row.digest or "",
-        found=row.found or "",
-        remedy=row.remedy or "",
-        error=row.error or "",
-        log=log,
-        created_at=row.created_at,
-        changed_at=row.changed_at,
-    )

@@ -1,0 +1,167 @@
+"""Reads submissions: rows as people look at them, the order of checks, what an author has used.
+
+Invariant: only reads; everything is of the running transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, func, select
+
+from deepsea_bundle import names
+from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged
+from deepsea_ladder.model import BotState, LadderBot, NewSubmission, Submission, SubmissionState
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.bots import own_bot
+from deepsea_ladder.store.quotas import check_deadline, submitted
+from deepsea_ladder.submission_limits import (
+    DAY_MS,
+    HOUR_MS,
+    Usage,
+    check_bots,
+    check_limits,
+    check_order,
+)
+
+_rows, _bots = schema.submissions, schema.bots
+OPEN: Final = (SubmissionState.QUEUED, SubmissionState.CHECKING)
+SELECT: Final[Select[Any]] = select(_rows, schema.authors.c.name.label("author")).join(
+    schema.authors, schema.authors.c.id == _rows.c.author_id
+)
+
+
+def check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
+    """Refuse what may not be added now."""
+    check_deadline(connection, at)
+    check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
+    if new.bot:
+        names.checked("the bot's name", new.bot)
+        bot = own_bot(connection, new.author_id, new.bot)
+        check_another_bot(connection, limits, new.author_id, bot)
+
+
+def _usage(connection: Connection, author_id: int, at: int) -> Usage:
+    ours = _rows.c.author_id == author_id
+    is_open = _rows.c.state.in_(OPEN)
+    number, size = connection.execute(
+        select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).where(ours, is_open)
+    ).one()
+    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
+    checks = select(_rows.c.changed_at, _rows.c.cpu_ms).where(
+        ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.cpu_ms > 0
+    )
+    waits = select(func.count()).where(_rows.c.state == SubmissionState.QUEUED)
+    _, stored = submitted(connection, author_id, 0)
+    return Usage(
+        open=number,
+        times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
+        archives=stored + int(size),
+        waiting=connection.execute(waits).scalar_one(),
+        checks=[
+            (row.changed_at, row.cpu_ms)
+            for row in connection.execute(checks.order_by(_rows.c.changed_at))
+        ],
+    )
+
+
+def check_another_bot(
+    connection: Connection, limits: RemoteLimits, author_id: int, bot: LadderBot | None
+) -> None:
+    """Raise `LimitReached` if the author may not have this bot, too: a new or a withdrawn one."""
+    if bot is None or bot.state is BotState.WITHDRAWN:
+        there = (_bots.c.author_id == author_id, _bots.c.state != BotState.WITHDRAWN)
+        count = connection.execute(select(func.count()).where(*there)).scalar_one()
+        check_bots(limits, int(count))
+
+
+def with_key(connection: Connection, new: NewSubmission) -> Submission | None:
+    """The author's submission that has this key. `KeyReused` if it is of other bytes."""
+    ours = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
+    row = connection.execute(SELECT.where(*ours)).first()
+    if row is None:
+        return None
+    if (row.sha256, row.size) != (new.sha256, new.size):
+        raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
+    return submission_of(row, places(connection))
+
+
+def in_queue(connection: Connection) -> list[tuple[int, int]]:
+    """Ids and authors of what waits, the oldest first."""
+    query = select(_rows.c.id, _rows.c.author_id).where(_rows.c.state == SubmissionState.QUEUED)
+    return [(row.id, row.author_id) for row in connection.execute(query.order_by(_rows.c.id))]
+
+
+def busy_authors(connection: Connection) -> Sequence[int]:
+    """The authors of what is being checked."""
+    query = select(_rows.c.author_id).where(_rows.c.state == SubmissionState.CHECKING)
+    return connection.execute(query).scalars().all()
+
+
+def order_of(connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
+    """The order in which these are checked, by their ids."""
+    authors = sorted({author for _, author in waiting})
+    last = (
+        select(_rows.c.author_id, func.max(_rows.c.began_at).label("began_at"))
+        .where(_rows.c.author_id.in_(authors), _rows.c.began_at.is_not(None))
+        .group_by(_rows.c.author_id)
+    )
+    begun = {row.author_id: row.began_at for row in connection.execute(last)}
+    return check_order(waiting, begun, busy_authors(connection))
+
+
+def places(connection: Connection) -> dict[int, int]:
+    """Of each submission that waits, how many are checked before it."""
+    waiting = in_queue(connection)
+    if not waiting:
+        return {}
+    first = len(busy_authors(connection))
+    return {one: place for place, one in enumerate(order_of(connection, waiting), first)}
+
+
+def unknown(number: int) -> NotOnLadder:
+    """The refusal of a submission that is not there, or not the asker's."""
+    return NotOnLadder(f"there is no submission {number} of yours")
+
+
+def get(connection: Connection, number: int) -> Submission:
+    """A submission by its id; raises `unknown`."""
+    row = connection.execute(SELECT.where(_rows.c.id == number)).first()
+    if row is None:
+        raise unknown(number)
+    order = places(connection) if row.state == SubmissionState.QUEUED else {}
+    return submission_of(row, order)
+
+
+def submission_of(row: Row[Any], order: dict[int, int]) -> Submission:
+    """A row of `SELECT`; `places` has those that wait."""
+    try:
+        log = tuple(str(line) for line in json.loads(row.log or "[]"))
+        state = SubmissionState(row.state)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreDamaged(f"submission {row.id} is damaged: {error}") from None
+    return Submission(
+        id=row.id,
+        author_id=row.author_id,
+        author=row.author,
+        key=row.key,
+        bot=row.bot,
+        size=row.size,
+        sha256=row.sha256,
+        needs_sandbox=row.needs_sandbox,
+        state=state,
+        ahead=order.get(row.id, 0),
+        games=row.games,
+        of_games=row.of_games,
+        version=row.version,
+        digest=row.digest or "",
+        found=row.found or "",
+        remedy=row.remedy or "",
+        error=row.error or "",
+        log=log,
+        created_at=row.created_at,
+        changed_at=row.changed_at,
+    )
