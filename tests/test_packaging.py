@@ -46,7 +46,7 @@ ARROWS = {
     },
     "deepsea_web": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
-        *("deepsea_arena", "jinja2", "starlette", "uvicorn"),
+        *("deepsea_arena", "jinja2", "python_multipart", "starlette", "uvicorn"),
         *("google", "grpc", "grpc_health", "grpc_reflection"),
     },
     "deepsea_cli": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock
 from deepsea_web.site.access import Access
+from deepsea_web.site.accounts.desk import Members
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 
@@ -35,9 +36,14 @@ class Answer:
         return (gzip.decompress(self.body) if packed else self.body).decode()
 
 
-def a_site(store: Store, access: Access = LOCAL, clock: Clock | None = None) -> Site:
+def a_site(
+    store: Store,
+    access: Access = LOCAL,
+    clock: Clock | None = None,
+    members: Members | None = None,
+) -> Site:
     """The site of a ladder."""
-    return Site(store, access, PAGES, ENDPOINTS, clock)
+    return Site(store, access, PAGES, ENDPOINTS, clock, members)
 
 
 def get(site: Site, url: str, method: str = "GET", **given: Any) -> Answer:
@@ -53,11 +59,13 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     host: str = "127.0.0.1:8080",
     client: str = "127.0.0.1",
+    body: bytes | Sequence[bytes] = b"",
 ) -> Answer:
-    """The answer to one request, in a running loop."""
+    """The answer to one request, in a running loop; `body` in one part or in several."""
     path, _, query = url.partition("?")
     raw = [(b"host", host.encode())]
     raw += [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+    parts = [body] if isinstance(body, bytes) else list(body)
     scope = {
         "type": "http",
         "http_version": "1.1",
@@ -74,7 +82,9 @@ async def ask(
     sent: list[Any] = []
 
     async def receive() -> Any:
-        await asyncio.Event().wait()
+        if not parts:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
     async def send(message: Any) -> None:
         sent.append(message)

@@ -14,9 +14,10 @@ from deepsea_ladder.errors import StoreDamaged, StoreUnavailable
 from deepsea_ladder.store import Store
 from deepsea_web.policy import EMBED_HEADERS, HEADERS
 from deepsea_web.site.access import Access
-from deepsea_web.site.app import MOST_WAITING, Site
+from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.static import static_files, static_names
+from deepsea_web.site.threads import MOST_WAITING
 from helpers.ladder import a_cup, ids, play_all, rotations, stocked, submit
 from helpers.site import Answer, a_site, ask, get
 

@@ -23,7 +23,8 @@ HEADERS: Final = {
     "Content-Security-Policy": CSP,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    # With "no-referrer" browsers would send forms with "Origin: null".
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }

@@ -1,8 +1,9 @@
 """The site's application: from a request to a page, its JSON or CSV, or a refusal.
 
 Invariants: every address is in one table of routes, and what is not there is 404; nothing but GET
-and HEAD is answered; a page is made in a thread, at most THREADS at a time and once for everybody
-who asks for it meanwhile; what waits is bounded; every answer has the policy's headers.
+and HEAD is answered, but for the forms of people with an account; a page is made in a thread, at
+most THREADS at a time and once for everybody who asks for it meanwhile; what waits is bounded;
+every answer has the policy's headers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.applications import Starlette
@@ -21,8 +22,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
+from deepsea_arena.service.errors import ServiceError
 from deepsea_arena.wire.csv import csv_lines
 from deepsea_arena.wire.json import json_text
+from deepsea_ladder.errors import LadderError
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
@@ -31,17 +34,18 @@ from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
 from deepsea_web.policy import Guarded
 from deepsea_web.site.access import Access, Gate
+from deepsea_web.site.accounts.desk import Desk, Members
+from deepsea_web.site.accounts.members_only import MembersOnly
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.cache import Cache, Rendered
-from deepsea_web.site.errors import Refusal, refusal
+from deepsea_web.site.errors import refusal
 from deepsea_web.site.formats import KINDS
 from deepsea_web.site.look import Look
-from deepsea_web.site.page import LONGEST, Page, Query
+from deepsea_web.site.page import Page, Query, parameters_of
 from deepsea_web.site.static import static_files
+from deepsea_web.site.threads import Threads
 
 THREADS: Final = 3
-MOST_WAITING: Final = 64
-"""Requests that wait for a thread; what comes then is 503."""
 ANYBODY: Final = "anybody"
 """Who looks: everybody sees the same."""
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -71,24 +75,31 @@ class Site:
         pages: Sequence[Page[Any]],
         endpoints: Mapping[str, Endpoint] | None = None,
         clock: Clock | None = None,
+        members: Members | None = None,
     ) -> None:
-        """`endpoints` has by path what answers by itself."""
+        """`endpoints` has by path what answers by itself; `members` what needs an account."""
         self.store = store
         self.access = access
-        self.look = Look(access, [(page.nav, page.path) for page in pages if page.nav])
+        self.clock: Clock = clock or SystemClock()
+        links = [(page.nav, page.path) for page in pages if page.nav]
+        if members is not None:
+            links.append(("Account", "/account"))
+        self.look = Look(access, links, members is not None and members.service.private)
         self.closing = asyncio.Event()
         """Set when the server ends: streams end then."""
-        self.broadcast = Broadcast(self, clock or SystemClock(), access.url)
+        self.broadcast = Broadcast(self, self.clock, access.url)
+        self.desk = None if members is None else Desk(self, members)
         self._pages = pages
         self._cache = Cache()
-        self._threads = ThreadPoolExecutor(THREADS, "page")
-        self._waiting = 0
+        self._threads = Threads(THREADS, "page")
         self._making: dict[tuple[_Wanted, Revision], asyncio.Task[Rendered]] = {}
         self.app = self._application(endpoints or {})
 
     def close(self) -> None:
         """End the threads; what they do now is done first."""
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.close()
+        if self.desk is not None:
+            self.desk.close()
 
     def _application(self, endpoints: Mapping[str, Endpoint]) -> ASGIApp:
         routes: list[BaseRoute] = []
@@ -101,61 +112,83 @@ class Site:
                     )
                 )
         for path, endpoint in endpoints.items():
-            routes.append(Route(path, self._own(endpoint)))
+            routes.append(Route(path, self.asked(partial(endpoint, self))))
         routes.append(Route("/static/{name}", _static))
+        if self.desk is not None:
+            routes += self.desk.routes()
         if self.access.prefix:
             routes = [Mount(self.access.prefix, routes=routes), Route("/", self._to_prefix)]
         inner = Starlette(
             routes=routes,
-            exception_handlers={HTTPException: self._refused, Exception: self._refused},
+            exception_handlers={HTTPException: self.refused, Exception: self.refused},
         )
         inner.router.redirect_slashes = False
+        app: ASGIApp = inner
+        if self.desk is not None and self.desk.private:
+            app = MembersOnly(inner, self.desk, self.refused)
         embeds = f"{self.access.prefix}/embed/"
-        return Guarded(Gate(inner, self.access), self.access.hosts, embeds)
+        return Guarded(Gate(app, self.access), self.access.hosts, embeds)
 
     def _endpoint(self, number: int, *, embed: bool) -> Callable[[Request], Awaitable[Response]]:
         page = self._pages[number]
 
         async def answer(request: Request) -> Response:
+            wanted = _wanted(request, number, page, embed=embed)
+            if wanted.format == "html" and not embed:
+                personal = await self._personal(request, page, wanted)
+                if personal is not None:
+                    return personal
+            return await self._answer(request, page, wanted)
+
+        return self.asked(answer)
+
+    def asked(
+        self, answer: Callable[[Request], Awaitable[Any]]
+    ) -> Callable[[Request], Awaitable[Any]]:
+        """The same with a page for every error."""
+
+        async def answered(request: Request) -> Any:
             try:
-                wanted = _wanted(request, number, page, embed=embed)
-                return await self._answer(request, page, wanted)
+                return await answer(request)
             except Exception as error:  # noqa: BLE001  (every error has its page)
-                return await self._refused(request, error)
+                return await self.refused(request, error)
 
-        return answer
+        return answered
 
-    def _own(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Any]]:
-        async def answer(request: Request) -> Any:
-            try:
-                return await endpoint(self, request)
-            except Exception as error:  # noqa: BLE001  (every error has its page)
-                return await self._refused(request, error)
+    async def _personal(
+        self, request: Request, page: Page[Any], wanted: _Wanted
+    ) -> Response | None:
+        """The page with what its reader alone sees; None if that is nothing."""
+        if self.desk is None or page.own is None:
+            return None
+        query = _query(request, wanted)
 
-        return answer
+        def made(own: Mapping[str, Any]) -> str:
+            return self.look.page(page, query, page.read(self.store, query), own=own)
+
+        return await self.desk.personal(page, request, made)
 
     async def _answer(self, request: Request, page: Page[Any], wanted: _Wanted) -> Response:
         revision = await self.in_thread(self.store.revision)
         tag = self.tag(revision, wanted)
-        headers = {"ETag": tag, "Cache-Control": _AGAIN, "Vary": "Accept-Encoding"}
+        # A page that somebody sees more of is another one for others.
+        vary = "Accept-Encoding" if page.own is None else "Accept-Encoding, Cookie"
+        headers = {"ETag": tag, "Cache-Control": _AGAIN, "Vary": vary}
         if same(request, tag):
             return Response(status_code=304, headers=headers)
         rendered = self._cache.get((wanted, revision))
         if rendered is None:
-            path = dict(request.path_params)
-            rendered = await self._made(page, wanted, revision, path)
+            rendered = await self._made(page, wanted, revision, _query(request, wanted))
         if wanted.format == "csv":
             headers["Content-Disposition"] = 'attachment; filename="deepsea.csv"'
         return sent(request, rendered, headers)
 
     async def _made(
-        self, page: Page[Any], wanted: _Wanted, revision: Revision, path: Mapping[str, str]
+        self, page: Page[Any], wanted: _Wanted, revision: Revision, query: Query
     ) -> Rendered:
         """The page, made once for all who wait for it."""
         key = wanted, revision
         if key not in self._making:
-            given = {name: value for name, value in wanted.query if name not in path}
-            query = Query(path, given)
 
             async def make() -> Rendered:
                 try:
@@ -194,65 +227,55 @@ class Site:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """The result of work that reads the store; 503 if too much of it waits."""
-        if self._waiting >= MOST_WAITING:
-            raise HTTPException(503, headers={"Retry-After": "1"})
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        finally:
-            self._waiting -= 1
+        return await self._threads.run(work)
 
-    async def _refused(self, request: Request, error: Exception) -> Response:
+    async def refused(
+        self, request: Request, error: Exception, *, closed: bool = False
+    ) -> Response:
+        """The page of an error; `closed`: for somebody who may see nothing else."""
         answer = refusal(error)
         if answer.status >= 500 and not isinstance(error, HTTPException):
             # The operator's terminal, not the reader's: it may name files.
             where = one_line(request.scope["path"], 200)
-            unknown = not isinstance(error, _known())
-            _log.error("%s: %s", where, one_line(str(error)), exc_info=error if unknown else None)
-        headers = {"Cache-Control": "no-store", **(getattr(error, "headers", None) or {})}
+            cause = (
+                error.__cause__ if isinstance(error, ServiceError) and error.__cause__ else error
+            )
+            known = isinstance(cause, (LadderError, UserError))
+            _log.error("%s: %s", where, one_line(str(cause)), exc_info=None if known else cause)
+        said = {**(getattr(error, "headers", None) or {}), **answer.headers}
+        headers = {"Cache-Control": "no-store", **said}
         wanted = request.query_params.get("format")
         if wanted == "json" or request.scope["path"].endswith(".json"):
             body, kind = json_text({"error": answer.sentence}), KINDS["json"]
         elif wanted == "csv":
             body, kind = f"{answer.sentence}\n", "text/plain; charset=utf-8"
         else:
-            body, kind = self._refusal_page(answer), KINDS["html"]
+            body, kind = self.look.refusal(answer, closed=closed), KINDS["html"]
         return Response(body, answer.status, headers, media_type=kind)
-
-    def _refusal_page(self, answer: Refusal) -> str:
-        return self.look.refusal(answer)
 
     async def _to_prefix(self, request: Request) -> Response:
         return RedirectResponse(f"{self.access.prefix}/", 307)
 
 
-def _known() -> tuple[type[Exception], ...]:
-    from deepsea_ladder.errors import LadderError
-
-    return LadderError, UserError
-
-
 def _wanted(request: Request, number: int, page: Page[Any], *, embed: bool) -> _Wanted:
     """What is asked for. Raises UserError for parameters that are given twice, or too long."""
-    given: dict[str, str] = {}
-    chosen = "html"
-    for name, value in request.query_params.multi_items():
-        if name not in (*page.parameters, "format"):
-            continue  # so that nobody fills the cache with addresses of one page
-        if len(value) > LONGEST:
-            raise UserError(f"{name} has more than {LONGEST} characters")
-        if name in given:
-            raise UserError(f"{name} is given twice")
-        if name == "format":
-            chosen = value
-        elif value:
-            given[name] = value
+    given = {
+        name: value
+        for name, value in parameters_of(request, (*page.parameters, "format")).items()
+        if value or name == "format"
+    }
+    chosen = given.pop("format", "html")
     if chosen not in page.formats or (embed and chosen != "html"):
         known = ", ".join(("html",) if embed else page.formats)
         raise UserError(f"this page comes as {known}, not as {quoted(chosen, 40)}")
     for name, value in request.path_params.items():
         given[name] = str(value)
     return _Wanted(number, tuple(sorted(given.items())), chosen, embed)
+
+
+def _query(request: Request, wanted: _Wanted) -> Query:
+    path = dict(request.path_params)
+    return Query(path, {name: value for name, value in wanted.query if name not in path})
 
 
 def same(request: Request, tag: str) -> bool:

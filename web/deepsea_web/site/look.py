@@ -15,6 +15,7 @@ from deepsea_web.site.access import Access
 from deepsea_web.site.errors import Refusal
 from deepsea_web.site.page import Page, Query
 from deepsea_web.site.static import static_names
+from deepsea_web.site.visit import Visit
 from deepsea_web.template import render
 
 T = TypeVar("T")
@@ -27,17 +28,31 @@ class Look:
     access: Access
     navigation: Sequence[tuple[str, str]]
     """Names and paths of the pages that are linked from every page."""
+    private: bool = False
+    """Whether visitors see the login and nothing else."""
 
     def url(self, path: str, **query: object) -> str:
         """A link within the site."""
         return self.access.url(path, **query)
 
+    def address(self, path: str) -> str:
+        """A link that works from anywhere."""
+        return self.access.canonical(path)
+
     def static(self, name: str) -> str:
         """The address of a script or a style sheet."""
         return self.access.url(f"/static/{static_names()[name]}")
 
-    def page(self, page: Page[T], query: Query, data: T, *, embed: bool = False) -> str:
-        """A page as HTML."""
+    def page(
+        self,
+        page: Page[T],
+        query: Query,
+        data: T,
+        *,
+        embed: bool = False,
+        own: Mapping[str, Any] | None = None,
+    ) -> str:
+        """A page as HTML; `own` is what its reader alone sees."""
         path = page.path.format_map(query.path)
         return self._render(
             page.embed if embed and page.embed else page.template,
@@ -54,11 +69,26 @@ class Look:
                 if one != "html"
             ],
             current=page.nav,
+            own=own or {},
             **page.look(data),
         )
 
-    def refusal(self, refusal: Refusal) -> str:
-        """The page of a refusal."""
+    def own(self, template: str, title: str, visit: Visit, values: Mapping[str, Any]) -> str:
+        """A page that depends on who looks, as HTML."""
+        given = {"query": Query(), "done": None, "problem": None, "typed": {}, **values}
+        return self._render(
+            template,
+            visit=visit,
+            title=words.name(title),
+            summary=words.name(title),
+            canonical=None,
+            current="Account",
+            closed=self.private and not visit.author,
+            **given,
+        )
+
+    def refusal(self, refusal: Refusal, *, closed: bool = False) -> str:
+        """The page of a refusal; `closed`: for somebody who may see nothing else."""
         return self._render(
             "error.html",
             refusal=refusal,
@@ -66,8 +96,9 @@ class Look:
             summary=refusal.sentence,
             canonical=None,
             current=None,
+            closed=closed,
         )
 
     def _render(self, template: str, **values: Any) -> str:
-        given: Mapping[str, Any] = {"site": self, "w": words, **values}
+        given: Mapping[str, Any] = {"site": self, "w": words, "closed": False, **values}
         return "".join(render(f"site/{template}", **given))

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
+from starlette.requests import Request
+
 from deepsea_arena.seasons import season_to_show
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
+from deepsea_web.site.visit import Visit
 
 FORMATS: Final = ("html", "json", "csv")
 LONGEST: Final = 100
@@ -62,6 +65,24 @@ class Query:
         return given
 
 
+def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
+    """The parameters with these names, so that nobody fills a cache with addresses of one page.
+
+    Raises UserError for one that is given twice, or too long.
+    """
+    known = tuple(names)
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            continue
+        if len(value) > LONGEST:
+            raise UserError(f"{name} has more than {LONGEST} characters")
+        if name in given:
+            raise UserError(f"{name} is given twice")
+        given[name] = value
+    return given
+
+
 def season_of(store: Store, query: Query) -> str | None:
     """The season that a page is about; None if there is none."""
     return query.text("season") or season_to_show(store)
@@ -90,6 +111,8 @@ class Page(Generic[T]):
     rows: Callable[[T], Iterable[Mapping[str, Any]]] | None = None
     """The rows of its CSV; None: it has no CSV."""
     look: Callable[[T], Mapping[str, Any]] = lambda data: {}
+    own: Callable[[Visit, Query], Mapping[str, Any]] | None = None
+    """What somebody with an account sees on it besides; nothing: what everybody sees."""
     nav: str | None = None
     """Its name in the navigation; None: it is not there."""
     embed: str | None = None

@@ -21,6 +21,8 @@ KINDS: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
+OWN: Final = ("join.js", "copy.js", "submit.js", "submission.js")
+"""Scripts of the pages of people with an account; each of these works without its own."""
 
 
 @cache
@@ -55,6 +57,8 @@ def _texts() -> Mapping[str, str]:
         "game.js": _linked("game.js"),
         "feed.js": _read("feed.js"),
         "tv.js": _linked("tv.js"),
+        "own.css": _read("own.css"),
+        **{name: _read(name) for name in OWN},
         "icon.svg": _read("icon.svg"),
     }
 

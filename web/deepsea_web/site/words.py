@@ -5,13 +5,21 @@ Invariant: rounding and units only; templates have this module as `w`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from deepsea_arena.games import GameLine
+from deepsea_arena.service.submissions import Submission
 from deepsea_rules.printable import one_line
 
 NOTHING: Final = "–"
+SCOPES: Final = {
+    "read": "read what is yours",
+    "submit": "submit and withdraw bots",
+    "admin": "administer the ladder",
+}
+"""What a token with a scope can do."""
 _MINUS: Final = "\u2212"
 
 
@@ -40,6 +48,29 @@ def result(game: GameLine) -> str:
 def count(number: int, what: str, several: str | None = None) -> str:
     """`1 game`, `2,000 games`."""
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
+def may(scopes: Sequence[str]) -> str:
+    """What a token with these scopes can do."""
+    words = [SCOPES.get(scope, scope) for scope in scopes]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def mebibytes(size: int) -> str:
+    """`16 MiB`."""
+    return f"{size / 2**20:,.4g} MiB"
+
+
+def submission(one: Submission) -> str:
+    """How far a submission is."""
+    match one.state:
+        case "queued":
+            return f"waits, {count(one.ahead, 'submission')} before it" if one.ahead else "is next"
+        case "checking":
+            return f"is checked: game {one.games} of {one.of_games}" if one.of_games else "is read"
+        case "failed":
+            return "could not be checked"
+    return str(one.state)
 
 
 def minute(time: datetime) -> str:

@@ -942,6 +942,52 @@ class ListSubmissionsResponse(_message.Message):
 Global___ListSubmissionsResponse: _TypeAlias = ListSubmissionsResponse  # noqa: Y015
 
 @_typing.final
+class ListBotsRequest(_message.Message):
+    """Whose bots."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVERYBODY_FIELD_NUMBER: _builtins.int
+    everybody: _builtins.bool
+    """Those of all authors: an admin's token with the scope `admin`."""
+    def __init__(
+        self,
+        *,
+        everybody: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["everybody", b"everybody"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBotsRequest: _TypeAlias = ListBotsRequest  # noqa: Y015
+
+@_typing.final
+class ListBotsResponse(_message.Message):
+    """Bots."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BOTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def bots(self) -> _containers.RepeatedCompositeFieldContainer[Global___LadderBot]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        bots: _abc.Iterable[Global___LadderBot] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bots", b"bots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBotsResponse: _TypeAlias = ListBotsResponse  # noqa: Y015
+
+@_typing.final
 class WithdrawRequest(_message.Message):
     """A bot to be taken out."""
 

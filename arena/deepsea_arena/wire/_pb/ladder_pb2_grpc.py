@@ -96,6 +96,11 @@ class LadderServiceStub(object):
                 request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSubmissionsRequest.SerializeToString,
                 response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSubmissionsResponse.FromString,
                 _registered_method=True)
+        self.ListBots = channel.unary_unary(
+                '/deepsea.ladder.v1.LadderService/ListBots',
+                request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListBotsRequest.SerializeToString,
+                response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListBotsResponse.FromString,
+                _registered_method=True)
         self.Withdraw = channel.unary_unary(
                 '/deepsea.ladder.v1.LadderService/Withdraw',
                 request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WithdrawRequest.SerializeToString,
@@ -297,6 +302,13 @@ class LadderServiceServicer(object):
 
     def ListSubmissions(self, request, context):
         """The submissions of the caller's author, the newest first. Author.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBots(self, request, context):
+        """The bots of the caller's author. Author.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -522,6 +534,11 @@ def add_LadderServiceServicer_to_server(servicer, server):
                     servicer.ListSubmissions,
                     request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSubmissionsRequest.FromString,
                     response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSubmissionsResponse.SerializeToString,
+            ),
+            'ListBots': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBots,
+                    request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListBotsRequest.FromString,
+                    response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListBotsResponse.SerializeToString,
             ),
             'Withdraw': grpc.unary_unary_rpc_method_handler(
                     servicer.Withdraw,
@@ -960,6 +977,33 @@ class LadderService(object):
             '/deepsea.ladder.v1.LadderService/ListSubmissions',
             deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSubmissionsRequest.SerializeToString,
             deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListSubmissionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBots(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/deepsea.ladder.v1.LadderService/ListBots',
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListBotsRequest.SerializeToString,
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.ListBotsResponse.FromString,
             options,
             channel_credentials,
             insecure,

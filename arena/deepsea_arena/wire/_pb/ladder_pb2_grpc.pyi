@@ -85,6 +85,8 @@ class LadderServiceStub:
     """Follow a submission of one's own, from its present state on. Author."""
     ListSubmissions: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.ListSubmissionsRequest, _ladder_pb2.ListSubmissionsResponse]
     """The submissions of the caller's author, the newest first. Author."""
+    ListBots: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.ListBotsRequest, _ladder_pb2.ListBotsResponse]
+    """The bots of the caller's author. Author."""
     Withdraw: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.WithdrawRequest, _ladder_pb2.WithdrawResponse]
     """Take a bot of one's own out. Author, scope `submit`."""
     DownloadBot: _grpc.UnaryStreamMultiCallable[_ladder_pb2.DownloadBotRequest, _ladder_pb2.DownloadBotResponse]
@@ -175,6 +177,8 @@ class LadderServiceAsyncStub(LadderServiceStub):
     """Follow a submission of one's own, from its present state on. Author."""
     ListSubmissions: _aio.UnaryUnaryMultiCallable[_ladder_pb2.ListSubmissionsRequest, _ladder_pb2.ListSubmissionsResponse]  # type: ignore[assignment]
     """The submissions of the caller's author, the newest first. Author."""
+    ListBots: _aio.UnaryUnaryMultiCallable[_ladder_pb2.ListBotsRequest, _ladder_pb2.ListBotsResponse]  # type: ignore[assignment]
+    """The bots of the caller's author. Author."""
     Withdraw: _aio.UnaryUnaryMultiCallable[_ladder_pb2.WithdrawRequest, _ladder_pb2.WithdrawResponse]  # type: ignore[assignment]
     """Take a bot of one's own out. Author, scope `submit`."""
     DownloadBot: _aio.UnaryStreamMultiCallable[_ladder_pb2.DownloadBotRequest, _ladder_pb2.DownloadBotResponse]  # type: ignore[assignment]
@@ -334,6 +338,14 @@ class LadderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_ladder_pb2.ListSubmissionsResponse, _abc.Awaitable[_ladder_pb2.ListSubmissionsResponse]]:
         """The submissions of the caller's author, the newest first. Author."""
+
+    @_abc_1.abstractmethod
+    def ListBots(
+        self,
+        request: _ladder_pb2.ListBotsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ladder_pb2.ListBotsResponse, _abc.Awaitable[_ladder_pb2.ListBotsResponse]]:
+        """The bots of the caller's author. Author."""
 
     @_abc_1.abstractmethod
     def Withdraw(

@@ -1,6 +1,7 @@
 """The pages of the site, a module for each.
 
-A new page is a module with a `Page`, a template in `templates/site` and a line here.
+A new page is a module with a `Page` or an `OwnPage`, a template in `templates/site` and a line
+here.
 """
 
 from __future__ import annotations
@@ -8,14 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from deepsea_arena.service.service import LadderService
+from deepsea_web.site.accounts.desk import Members, OwnEndpoint
+from deepsea_web.site.accounts.own_page import Action, OwnPage
 from deepsea_web.site.app import Endpoint
 from deepsea_web.site.page import Page
+from deepsea_web.site.pages.account import (
+    ACCOUNT,
+    CREATE_TOKEN,
+    END_SESSION,
+    REVOKE_TOKEN,
+    WITHDRAW,
+    bot_zip,
+)
+from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
 from deepsea_web.site.pages.bot import BOT
 from deepsea_web.site.pages.game import GAME, game_frames, game_record
 from deepsea_web.site.pages.games import GAMES
 from deepsea_web.site.pages.how import HOW
+from deepsea_web.site.pages.join import JOIN, REDEEM
+from deepsea_web.site.pages.login import ENTER, LEAVE, LOGIN
 from deepsea_web.site.pages.pairs import PAIRS
 from deepsea_web.site.pages.standings import STANDINGS
+from deepsea_web.site.pages.submit import SEND, SUBMISSION, SUBMIT, submission_events
 from deepsea_web.site.pages.tournaments import TOURNAMENT, TOURNAMENTS
 from deepsea_web.site.pages.tv import FEED, TV, events
 
@@ -38,3 +54,27 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "/events": events,
 }
 """What answers by itself, by its path."""
+OWN_PAGES: Final[tuple[OwnPage, ...]] = (LOGIN, JOIN, ACCOUNT, SUBMIT, SUBMISSION, *ADMIN_PAGES)
+"""Every page that depends on who looks."""
+ACTIONS: Final[tuple[Action, ...]] = (
+    *(ENTER, LEAVE, REDEEM),
+    *(CREATE_TOKEN, REVOKE_TOKEN, END_SESSION, WITHDRAW),
+    SEND,
+    *ADMIN_ACTIONS,
+)
+"""Every form."""
+OWN_ENDPOINTS: Final[Mapping[str, OwnEndpoint]] = {
+    "/account/bots/{bot}/bot.zip": bot_zip,
+    "/submissions/{id}/events": submission_events,
+}
+"""What answers who looks by itself, by its path."""
+
+
+def members(service: LadderService) -> Members:
+    """What the site has for people with an account."""
+    return Members(
+        service=service,
+        pages=OWN_PAGES,
+        actions=ACTIONS,
+        endpoints=OWN_ENDPOINTS,
+    )

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from deepsea_arena.frames import Viewer, frames
 from deepsea_arena.game_reports import GameReport, game_report
+from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.wire.json import json_text, to_object
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
@@ -27,6 +28,7 @@ from deepsea_web.site.app import Site, same, sent
 from deepsea_web.site.cache import Rendered
 from deepsea_web.site.formats import KINDS
 from deepsea_web.site.page import Page, Query
+from deepsea_web.site.visit import Visit
 from deepsea_web.site.words import name, result
 
 _ALWAYS: Final = Revision(0, 0, 0, 0)
@@ -56,6 +58,17 @@ def _names(data: GameReport) -> str:
     return ", ".join(name(seat.bot, 40) for seat in data.game.by_placement())
 
 
+def _own(visit: Visit, query: Query) -> Mapping[str, Any]:
+    """What one's own bots left of the game."""
+    try:
+        logs = visit.call("GetLog", game_id=query.text("id") or "").logs
+    except ServiceError as error:
+        if error.kind in (Kind.NOT_FOUND, Kind.DENIED):
+            return {}
+        raise
+    return {"logs": logs} if logs else {}
+
+
 GAME = Page(
     path="/games/{id}",
     template="game.html",
@@ -64,6 +77,7 @@ GAME = Page(
     summary=lambda data: result(data.game),
     rows=_rows,
     look=_look,
+    own=_own,
     embed="embed_game.html",
 )
 

@@ -1,0 +1,94 @@
+"""A ladder with people who have accounts, for tests of their pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text as sql
+
+from deepsea_arena.service.service import LadderService
+from deepsea_arena.service.upload import Uploads
+from deepsea_ladder.model import SeatLog
+from deepsea_ladder.store import Store
+from deepsea_referee.timing.clock import ManualClock
+from deepsea_web.site.access import Access
+from deepsea_web.site.app import Site
+
+from . import ladder, submissions
+from .members import Person, a_service, a_token, an_admin_token, members_site
+from .site import LOCAL
+
+ANNA, BEN = "anna-senior", "ben-senior"
+TRACE = "Traceback: <script>document.title='owned'</script>"
+TABLES = "tokens", "sessions", "codes", "submissions", "audit", "bots", "authors"
+Stock = tuple[Path, dict[str, str]]
+"""A ladder's file, and the tokens of people by name."""
+
+
+@dataclass
+class World:
+    """A ladder with people who have tokens."""
+
+    service: LadderService
+    site: Site
+    tokens: dict[str, str]
+
+    def person(self, name: str = "") -> Person:
+        """Somebody, logged in if it is one with a token."""
+        person = Person(self.site, self.site.access)
+        if name:
+            person.log_in(self.tokens[name])
+        return person
+
+    def state(self) -> tuple[object, ...]:
+        """What changes with everything that is done."""
+        with self.service.store.database.read() as connection:
+            return tuple(
+                tuple(map(tuple, connection.execute(sql(f"SELECT * FROM {table} ORDER BY id"))))
+                for table in TABLES
+            )
+
+
+def stock_of(folder: Path) -> Stock:
+    """Make the ladder: games, a log of anna's and a submission of hers, three people."""
+    path = folder / "ladder.db"
+    with Store.create(path) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+        ladder.play_all(store, season, {"s1-2": ["anna"]})
+        game = store.history.get("s1-2")
+        seat = next(n for n, one in enumerate(game.seats) if one.version.bot == "anna")
+        store.logs.add(game.seq, [SeatLog(seat, TRACE, "printed\n<b>")])
+        submissions.add(store, submissions.an_author(store, ANNA), "hers", bot="second")
+        with Store.open(path, read_only=True, public=True) as public:
+            service = a_service(store, public)
+            tokens = {name: a_token(service, name) for name in (ANNA, BEN)}
+            tokens["admin"] = an_admin_token(service)
+    return path, tokens
+
+
+@contextmanager
+def opened(
+    stock: Stock,
+    folder: Path,
+    access: Access = LOCAL,
+    clock: ManualClock | None = None,
+    **more: Any,
+) -> Iterator[World]:
+    """A copy of the ladder, and its site; `clock` is that of streams and uploads."""
+    path = folder / "ladder.db"
+    shutil.copy(stock[0], path)
+    if clock is not None:
+        more["uploads"] = Uploads(clock, local=True)
+    with Store.open(path) as store, Store.open(path, read_only=True, public=True) as public:
+        service = a_service(store, public, **more)
+        site = members_site(service, access, clock)
+        try:
+            yield World(service, site, stock[1])
+        finally:
+            site.close()

@@ -1,0 +1,333 @@
+"""Pages of people with an account: who sees what, who may do what, and what ends a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deepsea_web.policy import HEADERS
+from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
+from deepsea_web.site.pages.login import HOME, local
+from helpers.members import Person, forms_of, multipart
+from helpers.world import ANNA, BEN, Stock, World, opened, stock_of
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """A ladder's file and its people's tokens; tests get copies."""
+    return stock_of(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture
+def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
+    """A ladder of one's own."""
+    with opened(stock, tmp_path) as found:
+        yield found
+
+
+# ----------------------------------------------------------------------------------- who sees what
+
+TO_LOGIN = 303
+SEEN_BY = {
+    # address: visitor, its author, another author, admin
+    "/login": (200, 200, 200, 200),
+    "/join": (200, 200, 200, 200),
+    "/account": (TO_LOGIN, 200, 200, 200),
+    "/submit": (TO_LOGIN, 200, 200, 200),
+    "/submissions/1": (TO_LOGIN, 200, 404, 404),
+    "/admin": (TO_LOGIN, 403, 403, 200),
+    "/admin/codes": (TO_LOGIN, 403, 403, 200),
+    "/admin/authors": (TO_LOGIN, 403, 403, 200),
+    "/admin/authors/anna-senior": (TO_LOGIN, 403, 403, 200),
+    "/admin/bots": (TO_LOGIN, 403, 403, 200),
+    "/admin/audit": (TO_LOGIN, 403, 403, 200),
+    "/account/bots/anna/bot.zip": (401, 200, 404, 404),
+}
+EXAMPLES = {"{id}": "1", "{author}": "anna-senior", "{bot}": "anna"}
+
+
+def example(path: str) -> str:
+    for part, value in EXAMPLES.items():
+        path = path.replace(part, value)
+    return path
+
+
+def test_the_table_of_who_sees_what_has_every_page() -> None:
+    streams = {"/submissions/1/events"}  # it has a test of its own
+    known = {example(path) for path in (*(page.path for page in OWN_PAGES), *OWN_ENDPOINTS)}
+    assert set(SEEN_BY) == known - streams
+
+
+@pytest.mark.parametrize("address", SEEN_BY)
+def test_who_sees_a_page(world: World, address: str) -> None:
+    for name, status in zip(("", ANNA, BEN, "admin"), SEEN_BY[address], strict=True):
+        answer = world.person(name).get(address)
+        assert answer.status == status, f"{name or 'a visitor'}: {answer.text}"
+        assert answer.headers["cache-control"] == "no-store"
+        assert all(answer.headers.getlist(key) == [one] for key, one in HEADERS.items())
+        if status < 400:
+            assert answer.headers["vary"] == "Cookie"
+            assert "etag" not in answer.headers
+        if status == TO_LOGIN:
+            assert answer.headers["location"].startswith("/login?next=%2F")
+        if status == 200 and not address.endswith(".zip"):
+            assert answer.text.count("<h1>") == 1
+
+
+def test_a_visitor_comes_back_to_the_page_that_was_asked_for(world: World) -> None:
+    person = world.person()
+    login = person.get("/submit").headers["location"]
+    answer = person.send(login, "/login", {"token": world.tokens[ANNA]})
+    assert (answer.status, answer.headers["location"]) == (303, "/submit")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//evil.example",
+        "///evil.example/x",
+        "/\\evil.example",
+        "https://evil.example",
+        "javascript:alert(1)",
+        "/account\r\nSet-Cookie: a=b",
+        "/..//evil.example",
+        "/%2f%2fevil.example",
+        "/.",
+        "evil",
+        "",
+        " /account",
+        "/" + "x" * 200,
+    ],
+)
+def test_no_address_leads_away_from_the_site(world: World, path: str) -> None:
+    assert local(path) == HOME
+    person = world.person()
+    fields = [one for one in person.form("/login", "/login") if one[0] not in ("next", "token")]
+    fields += [("next", path), ("token", world.tokens[ANNA])]
+    answer = person.post("/login", fields)
+    assert (answer.status, answer.headers["location"]) == (303, HOME)
+
+
+def test_everybody_gets_the_same_public_pages(world: World) -> None:
+    person = world.person(ANNA)
+    for address in ("/", "/games", "/bots/anna", "/games/s1-1", "/tv", "/games/s1-2?format=json"):
+        own, other = person.get(address), world.person().get(address)
+        assert own.body == other.body
+        assert own.headers["etag"] == other.headers["etag"]
+
+
+def test_own_logs_are_below_the_game_for_their_author_alone(world: World) -> None:
+    seen = world.person(ANNA).get("/games/s1-2")
+    assert "Traceback: &lt;script&gt;document" in seen.text
+    assert "printed\n&lt;b&gt;" in seen.text
+    assert seen.headers["cache-control"] == "no-store"
+    assert "Cookie" in seen.headers["vary"]
+    assert "etag" not in seen.headers
+    # Nobody gets that page from a cache, before or after.
+    for name in ("", BEN, "admin"):
+        answer = world.person(name).get("/games/s1-2")
+        assert answer.status == 200
+        assert "Traceback" not in answer.text
+        assert "Cookie" in answer.headers["vary"]
+    tag = world.person().get("/games/s1-2").headers["etag"]
+    assert world.person(ANNA).get("/games/s1-2", {"If-None-Match": tag}).status == 200
+    assert "Traceback" not in world.person(ANNA).get("/embed/games/s1-2").text
+
+
+# -------------------------------------------------------------------------------- who may do what
+
+
+DEEDS: dict[str, tuple[dict[str, str], tuple[int, int, int]]] = {
+    # address: what is typed; the status for a visitor, an author, an admin
+    "/login": ({"token": "dsl_wrong"}, (401, 401, 401)),
+    "/logout": ({}, (303, 303, 303)),
+    "/join": ({"code": "AAAA-AAAA-AAAA-AAAA"}, (401, 401, 401)),
+    "/account/tokens": ({"label": "new", "scopes": "read"}, (401, 200, 200)),
+    "/account/tokens/revoke": ({"id": "1"}, (401, 303, 404)),
+    "/account/sessions/end": ({"id": "1"}, (401, 303, 404)),
+    "/account/bots/withdraw": ({"bot": "anna"}, (401, 303, 404)),
+    "/submit": ({}, (401, 400, 400)),
+    "/admin/codes": ({"count": "2", "days": "3"}, (401, 403, 200)),
+    "/admin/codes/revoke": ({"id": "99"}, (401, 403, 404)),
+    "/admin/author/reset": ({"author": BEN}, (401, 403, 200)),
+    "/admin/author/rename": ({"author": BEN, "new_name": "benedict"}, (401, 403, 303)),
+    "/admin/author/block": ({"author": BEN, "blocked": "1"}, (401, 403, 303)),
+    "/admin/author/anonymise": ({"author": BEN, "confirm": BEN}, (401, 403, 303)),
+    "/admin/bots/state": ({"bot": "ben", "state": "disabled", "reason": "rude"}, (401, 403, 303)),
+    "/admin/quarantine/requeue": ({"game_id": "s1-1"}, (401, 403, 400)),
+}
+"""By the address of each form. Anna is the author; her token and her session have the number 1."""
+
+
+def test_the_table_of_who_may_do_what_has_every_form() -> None:
+    assert set(DEEDS) == {action.path for action in ACTIONS}
+
+
+@pytest.mark.parametrize("address", DEEDS)
+def test_who_may_do_something(world: World, address: str) -> None:
+    typed, statuses = DEEDS[address]
+    anna, admin = world.person(ANNA), world.person("admin")
+    before = world.state()
+    # Those who may do it come last: it may end what others need.
+    visitor, author, administrator = statuses
+    people = ((world.person(), visitor), (admin, administrator), (anna, author))
+    for person, status in people:
+        if status in (401, 403, 404):
+            assert person.do(address, typed).status == status
+    assert world.state() == before
+    for person, status in people:
+        if status in (200, 303):
+            answer = person.do(address, typed)
+            assert answer.status == status, answer.text
+            assert answer.headers["cache-control"] == "no-store"
+
+
+def test_what_is_somebody_elses_is_refused_as_what_is_not_there(world: World) -> None:
+    ben = world.person(BEN)
+    hers = ["/submissions/1", "/account/bots/anna/bot.zip"]
+    nobodys = ["/submissions/99", "/account/bots/nobody/bot.zip"]
+    for one, other in zip(hers, nobodys, strict=True):
+        first, second = ben.get(one), ben.get(other)
+        assert (first.status, second.status) == (404, 404)
+        words = first.text.replace("anna", "nobody").replace("1", "99")
+        assert words == second.text.replace("1", "99")
+
+
+# ---------------------------------------------------------------------------------- foreign forms
+
+
+def attacks(own: str, others: str) -> dict[str, tuple[dict[str, str], list[tuple[str, str]]]]:
+    """By what is wrong: headers that differ, and what proves where the form is from."""
+    right = [("form", own)]
+    return {
+        "no origin": ({"Origin": ""}, right),
+        "a foreign origin": ({"Origin": "https://evil.example"}, right),
+        "an opaque origin": ({"Origin": "null"}, right),
+        "another port": ({"Origin": "http://127.0.0.1:8081"}, right),
+        "another scheme": ({"Origin": "https://127.0.0.1:8080"}, right),
+        "a foreign page": ({"Sec-Fetch-Site": "cross-site"}, right),
+        "a neighbour's page": ({"Sec-Fetch-Site": "same-site"}, right),
+        "the address bar": ({"Sec-Fetch-Site": "none"}, right),
+        "no token": ({}, []),
+        "an empty token": ({}, [("form", "")]),
+        "another session's token": ({}, [("form", others)]),
+        "two tokens": ({}, [*right, *right]),
+    }
+
+
+@pytest.mark.parametrize("wrong", attacks("", ""))
+def test_a_form_from_elsewhere_does_nothing(world: World, wrong: str) -> None:
+    admin, anna, visitor = world.person("admin"), world.person(ANNA), world.person()
+    tokens = {id(one): one.form_token for one in (admin, anna, visitor)}
+    before = world.state()
+    for person, other in ((admin, anna), (anna, admin), (visitor, anna)):
+        headers, proof = attacks(tokens[id(person)], tokens[id(other)])[wrong]
+        for address, (typed, _) in DEEDS.items():
+            fields = [*proof, *typed.items()]
+            if address == "/submit":
+                kind, body = multipart([*fields, ("key", "k" * 16)], "mine.py", b"print(1)")
+                answer = person.post_body(address, kind, body, headers)
+            else:
+                answer = person.post(address, fields, headers)
+            # Without a session a bot's file is refused before its form is read.
+            early = person is visitor and address == "/submit"
+            assert answer.status in ((401, 403) if early else (403,)), address
+    assert world.state() == before
+
+
+def test_a_form_of_another_kind_does_nothing(world: World) -> None:
+    """The kinds that pages of other sites can send without asking."""
+    anna = world.person(ANNA)
+    token = anna.form_token
+    before = world.state()
+    for kind in ("text/plain", "application/json", ""):
+        body = f"form={token}&bot=anna".encode()
+        assert anna.post_body("/account/bots/withdraw", kind, body).status == 415
+    assert world.state() == before
+
+
+def test_every_form_of_every_page_carries_its_proof(world: World) -> None:
+    for name in ("", ANNA, "admin"):
+        person = world.person(name)
+        token = person.form_token
+        for address in SEEN_BY:
+            answer = person.get(address)
+            if answer.status == 200 and not address.endswith(".zip"):
+                for form in forms_of(answer):
+                    assert dict(form.fields)["form"] == token
+                    assert form.action.startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 403),
+        (b"\xff\xfe=1", 400),
+        (b"a" * 70_000, 413),
+        (b"&".join(b"x%d=1" % n for n in range(200)), 400),
+        (b"form", 400),
+    ],
+)
+def test_a_form_that_is_none_gets_a_sentence(world: World, body: bytes, status: int) -> None:
+    answer = world.person(ANNA).post_body("/logout", "application/x-www-form-urlencoded", body)
+    assert answer.status == status
+    assert '<p class="sentence">' in answer.text
+
+
+# ------------------------------------------------------------------------------- sessions that end
+
+
+def _ends(world: World, how: str, anna: Person) -> None:
+    admin = world.person("admin")
+    match how:
+        case "logging out":
+            assert anna.do("/logout", {}).status == 303
+        case "the end of the session":
+            other = world.person(ANNA)
+            sessions = [
+                one.fields for one in forms_of(other.get("/account")) if one.label[:3] == "End"
+            ]
+            assert other.do("/account/sessions/end", dict(sessions[0][1:])).status == 303
+        case "the end of the token":
+            other = world.person(ANNA)
+            assert other.do("/account/tokens/revoke", {"id": "1"}).status == 303
+        case "a reset":
+            assert admin.do("/admin/author/reset", {"author": ANNA}).status == 200
+        case "a block":
+            assert admin.do("/admin/author/block", {"author": ANNA, "blocked": "1"}).status == 303
+        case _:
+            assert (
+                admin.do("/admin/author/anonymise", {"author": ANNA, "confirm": ANNA}).status == 303
+            )
+
+
+ENDS = (
+    "logging out",
+    "the end of the session",
+    "the end of the token",
+    "a reset",
+    "a block",
+    "anonymity",
+)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_the_next_request_after_the_end_is_a_visitors(world: World, how: str) -> None:
+    anna = world.person(ANNA)
+    cookies, token = dict(anna.cookies), anna.form_token
+    assert anna.get("/account").status == 200
+    _ends(world, how, anna)
+    anna.cookies = cookies
+    assert anna.get("/account").status == TO_LOGIN
+    assert anna.get("/account/bots/anna/bot.zip").status == 401
+    assert "Traceback" not in anna.get("/games/s1-2").text
+    assert anna.post("/account/tokens", [("form", token), ("label", "x")]).status == 403
+
+
+def test_logging_out_leaves_other_logins(world: World) -> None:
+    here, there = world.person(ANNA), world.person(ANNA)
+    assert here.do("/logout", {}).status == 303
+    assert here.cookies == {}
+    assert there.get("/account").status == 200

@@ -1,0 +1,169 @@
+"""Administration: codes, authors, the queue, quarantine, bots, the audit log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from deepsea_ladder.errors import NotOnLadder
+from deepsea_referee.errors import UserError
+from deepsea_web.site.accounts.forms import Form
+from deepsea_web.site.accounts.own_page import Action, OwnPage, Shown, Then, Values
+from deepsea_web.site.page import Query
+from deepsea_web.site.visit import Visit
+
+ENTRIES: Final = 200
+
+
+def _read_queue(visit: Visit, query: Query) -> Values:
+    return {
+        "queue": visit.call("ListQueue").submissions,
+        "jobs": visit.call("ListQuarantine").jobs,
+    }
+
+
+def _read_codes(visit: Visit, query: Query) -> Values:
+    return {"codes": visit.call("ListCodes").codes}
+
+
+def _read_authors(visit: Visit, query: Query) -> Values:
+    return {"authors": visit.call("ListAuthors").authors}
+
+
+def _read_author(visit: Visit, query: Query) -> Values:
+    wanted = (query.text("author") or "").lower()
+    for one in visit.call("ListAuthors").authors:
+        if one.author.lower() == wanted:
+            return {"one": one}
+    raise NotOnLadder("there is no such author")
+
+
+def _read_bots(visit: Visit, query: Query) -> Values:
+    return {"bots": visit.call("ListBots", everybody=True).bots}
+
+
+def _read_audit(visit: Visit, query: Query) -> Values:
+    return {"entries": visit.call("ListAudit", limit=ENTRIES, everybody=True).entries}
+
+
+ADMIN = OwnPage(
+    path="/admin",
+    template="admin.html",
+    title=lambda values: "Queue and quarantine",
+    read=_read_queue,
+    done={"requeued": "The game waits for a worker again."},
+)
+CODES = OwnPage(
+    path="/admin/codes",
+    template="admin_codes.html",
+    title=lambda values: "Codes",
+    read=_read_codes,
+    done={"revoked": "The code has ended."},
+)
+AUTHORS = OwnPage(
+    path="/admin/authors",
+    template="admin_authors.html",
+    title=lambda values: "Authors",
+    read=_read_authors,
+)
+AUTHOR = OwnPage(
+    path="/admin/authors/{author}",
+    template="admin_author.html",
+    title=lambda values: values["one"].author,
+    read=_read_author,
+    done={
+        "renamed": "The author has this name now.",
+        "blocked": "The author is blocked: tokens and logins have ended.",
+        "lifted": "The block is lifted. Tokens that have ended stay so: reset gives a new code.",
+        "anonymised": "The name is gone.",
+    },
+)
+BOTS = OwnPage(
+    path="/admin/bots",
+    template="admin_bots.html",
+    title=lambda values: "Bots",
+    read=_read_bots,
+    done={"disabled": "The bot is disabled.", "active": "The bot plays again."},
+)
+AUDIT = OwnPage(
+    path="/admin/audit",
+    template="admin_audit.html",
+    title=lambda values: "Audit log",
+    read=_read_audit,
+)
+
+
+def _shown(codes: object) -> Shown:
+    return Shown(template="admin_codes_made.html", title="New codes", values={"codes": codes})
+
+
+def _make_codes(visit: Visit, form: Form) -> Shown:
+    names = [line.strip() for line in form.text("authors").splitlines()]
+    made = visit.call(
+        "CreateCodes",
+        count=form.number("count"),
+        authors=tuple(filter(None, names)),
+        days=form.number("days"),
+    )
+    return _shown(made.codes)
+
+
+def _revoke_code(visit: Visit, form: Form) -> Then:
+    visit.call("RevokeCode", id=form.number("id"))
+    return Then(path=CODES.path, done="revoked")
+
+
+def _reset(visit: Visit, form: Form) -> Shown:
+    return _shown((visit.call("ResetAuthor", author=form.text("author")).code,))
+
+
+def _rename(visit: Visit, form: Form) -> Then:
+    author, name = form.text("author"), form.text("new_name")
+    line = visit.call("RenameAuthor", author=author, to=name).author
+    return _to_author(line.author, "renamed")
+
+
+def _block(visit: Visit, form: Form) -> Then:
+    blocked = form.text("blocked") == "1"
+    line = visit.call("BlockAuthor", author=form.text("author"), blocked=blocked).author
+    return _to_author(line.author, "blocked" if blocked else "lifted")
+
+
+def _anonymise(visit: Visit, form: Form) -> Then:
+    author = form.text("author")
+    if form.text("confirm").lower() != author.lower():
+        raise UserError("write the author's name once more to confirm that it shall go")
+    line = visit.call("AnonymiseAuthor", author=author).author
+    return _to_author(line.author, "anonymised")
+
+
+def _set_state(visit: Visit, form: Form) -> Then:
+    state = form.text("state")
+    visit.call("SetBotState", bot=form.text("bot"), state=state, reason=form.text("reason"))
+    return Then(path=BOTS.path, done=state)
+
+
+def _requeue(visit: Visit, form: Form) -> Then:
+    visit.call("Requeue", game_id=form.text("game_id"))
+    return Then(path=ADMIN.path, done="requeued")
+
+
+def _to_author(name: str, done: str) -> Then:
+    return Then(path=AUTHOR.path.format(author=name), done=done)
+
+
+ADMIN_PAGES: Final = (ADMIN, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)
+ADMIN_ACTIONS: Final = (
+    Action(path="/admin/codes", page=CODES, act=_make_codes, fields=("count", "authors", "days")),
+    Action(path="/admin/codes/revoke", page=CODES, act=_revoke_code, fields=("id",)),
+    Action(path="/admin/author/reset", page=AUTHOR, act=_reset, fields=("author",)),
+    Action(path="/admin/author/rename", page=AUTHOR, act=_rename, fields=("author", "new_name")),
+    Action(path="/admin/author/block", page=AUTHOR, act=_block, fields=("author", "blocked")),
+    Action(
+        path="/admin/author/anonymise",
+        page=AUTHOR,
+        act=_anonymise,
+        fields=("author", "confirm"),
+    ),
+    Action(path="/admin/bots/state", page=BOTS, act=_set_state, fields=("bot", "state", "reason")),
+    Action(path="/admin/quarantine/requeue", page=ADMIN, act=_requeue, fields=("game_id",)),
+)

@@ -1,0 +1,27 @@
+// The steps of a submission as they happen; without it the page asks again by itself.
+
+const steps = document.getElementById("steps");
+const state = document.getElementById("state");
+const progress = document.getElementById("progress");
+const how = document.getElementById("how");
+
+if (steps.dataset.events) {
+  const stream = new EventSource(steps.dataset.events);
+  stream.addEventListener("step", (event) => {
+    const step = JSON.parse(event.data);
+    if (step.state !== "queued" && step.state !== "checking") {
+      stream.close();
+      location.reload();
+      return;
+    }
+    if (state.textContent !== step.words) state.textContent = step.words;
+    progress.max = step.of_games || 1;
+    progress.value = step.games;
+    how.textContent = "Each step is shown as it happens.";
+  });
+  stream.onerror = () => {
+    how.textContent = "The connection is lost; it is tried again.";
+    // Closed for good: the login has ended, which the page says.
+    if (stream.readyState === EventSource.CLOSED) location.reload();
+  };
+}
