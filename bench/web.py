@@ -59,7 +59,7 @@ class Server:
     def __init__(self, store: Path) -> None:
         self.begun = time.monotonic()
         self._process = subprocess.Popen(
-            (*_PROGRAM, "ladder", "serve", "--port", "0", "--store", str(store)),
+            (*_PROGRAM, "ladder", "serve", "--no-run", "--port", "0", "--store", str(store)),
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -24,12 +24,7 @@ def stop() -> Iterator[Stop]:
 @pytest.fixture(scope="session")
 def played_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with a season of eight games between four bots; ben crashed in two of them."""
-    path = tmp_path_factory.mktemp("played") / "ladder.db"
-    with Store.create(path) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 2)
-        ladder.play_all(store, season, {"s1-2": ["ben"], "s1-5": ["ben"]})
-    return path
+    return ladder.played(tmp_path_factory.mktemp("played") / "ladder.db")
 
 
 @pytest.fixture

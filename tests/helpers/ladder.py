@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.model import BotVersion, Job, StoredSeason
@@ -109,6 +110,15 @@ def play_all(
         (job,) = jobs
         rotation = job.rotation
         store.games.report(job, play(job, (crashing or {}).get(job.game_id, ())))
+
+
+def played(path: Path) -> Path:
+    """A ladder at this path: a season of eight games between four bots; ben crashed in two."""
+    with Store.create(path) as store:
+        season = stocked(store)
+        store.jobs.add(season, rotations(ids(store), 4) * 2)
+        play_all(store, season, {"s1-2": ["ben"], "s1-5": ["ben"]})
+    return path
 
 
 def a_cup(store: Store, name: str = "cup", embargo_until: int | None = None) -> StoredSeason:

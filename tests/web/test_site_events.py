@@ -18,9 +18,9 @@ from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.timing.clock import ManualClock
+from deepsea_web.remote.listening import listen
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import BEAT, END_MS, MOST_OF_ONE, MOST_STREAMS, POLL_US, REST_US
-from deepsea_web.site.serve import _listen
 from helpers import ladder
 from helpers.site import a_site, ask
 from helpers.site_server import serving
@@ -399,7 +399,7 @@ def test_what_a_reader_says_it_has_is_a_number_or_nothing(store: Store, after: s
 
 
 def test_nothing_waits_for_the_reader_s_word_on_what_came_before() -> None:
-    with closing(_listen("127.0.0.1", 0)) as listening, socket.socket() as reader:
+    with closing(listen("127.0.0.1", 0)) as listening, socket.socket() as reader:
         reader.connect(listening.getsockname())
         connection, _ = listening.accept()
         with connection:

@@ -152,7 +152,7 @@ def test_links_leave_out_what_is_not_given() -> None:
 def test_what_cannot_be_served_is_said_in_one_line(
     run: Run, place: Path, options: tuple[str, ...], said: str
 ) -> None:
-    done = run("ladder", "serve", "--port", "0", "--store", place, *options)
+    done = run("ladder", "serve", "--no-run", "--port", "0", "--store", place, *options)
     assert (done.status, done.out) == (2, "")
     assert said in one_line(done.err)
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_served_is_said_in_one_line(
 def test_a_port_in_use_is_said_in_one_line(run: Run, place: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        done = run("ladder", "serve", "--store", place, "--port", port)
+        done = run("ladder", "serve", "--no-run", "--store", place, "--port", port)
     assert done.status == 2
     assert f"port {port} of 127.0.0.1 is in use: choose another one" in one_line(done.err)
 
@@ -178,7 +178,17 @@ def command(
     place: Path, *options: str, scheme: str = "http"
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """The command as a process of its own, and its port."""
-    words = (sys.executable, "-m", "deepsea_cli", "ladder", "serve", "--port", "0", *options)
+    words = (
+        sys.executable,
+        "-m",
+        "deepsea_cli",
+        "ladder",
+        "serve",
+        "--no-run",
+        "--port",
+        "0",
+        *options,
+    )
     with subprocess.Popen(
         (*words, "--store", str(place)),
         stdout=subprocess.PIPE,

@@ -9,11 +9,12 @@ from deepsea_arena.service.accounts import ACCOUNTS
 from deepsea_arena.service.administration import ADMINISTRATION
 from deepsea_arena.service.own_bots import OWN_BOTS
 from deepsea_arena.service.reads import READS
+from deepsea_arena.service.server import SERVER
 from deepsea_arena.service.submissions import SUBMISSIONS_METHODS
 from deepsea_arena.service.table import Method
 
 METHODS: Final[Mapping[str, Method]] = {
     method.name: method
-    for method in (*ACCOUNTS, *SUBMISSIONS_METHODS, *OWN_BOTS, *READS, *ADMINISTRATION)
+    for method in (*SERVER, *ACCOUNTS, *SUBMISSIONS_METHODS, *OWN_BOTS, *READS, *ADMINISTRATION)
 }
 """By the name of the call in deepsea.ladder.v1.LadderService."""

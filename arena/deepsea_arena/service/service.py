@@ -8,7 +8,7 @@ have the role and the scope that stand there; gRPC, the HTTP API, pages and comm
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from deepsea_arena.service.caller import Caller
 from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
@@ -20,6 +20,15 @@ from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.clock import monotonic
+
+
+class ServerAddress(NamedTuple):
+    """Where a server is reached."""
+
+    url: str = ""
+    """Of its pages and its HTTP API; "" of no server."""
+    grpc: str = ""
+    """HOST:PORT; "" if there is none."""
 
 
 class LadderService:
@@ -54,6 +63,8 @@ class LadderService:
         self.uploads = uploads or Uploads(SystemClock(), limits)
         self.private = private
         self.limits = limits
+        self.address = ServerAddress()
+        """Set by the server, once it listens."""
         self.failures = Failures(clock, limits.failures_per_hour)
 
     def call(self, caller: Caller, name: str, /, **fields: object) -> Any:

@@ -55,6 +55,11 @@ def answers_by_stream(method: str) -> bool:
     return bool(_SERVICE.methods_by_name[method].server_streaming)
 
 
+def answers_by_bytes(method: str) -> bool:
+    """Whether a method answers with the parts of a file."""
+    return "chunk" in _response(method).DESCRIPTOR.fields_by_name
+
+
 def field_names(method: str) -> frozenset[str]:
     """The names of a request's fields."""
     return frozenset(field.name for field in _request(method).DESCRIPTOR.fields)

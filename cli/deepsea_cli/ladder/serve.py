@@ -1,14 +1,20 @@
-"""`ladder serve`: the ladder in a browser."""
+"""`ladder serve`: the ladder in a browser and for programs, with the runner beside it."""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from deepsea_cli.ladder.options import store_option
+from deepsea_cli.options import warn_of_workers
 from deepsea_cli.output import echo
+from deepsea_referee.errors import UserError
+
+if TYPE_CHECKING:
+    from deepsea_web.remote.serve import Served
 
 
 @click.command("serve")
@@ -28,9 +34,20 @@ from deepsea_cli.output import echo
     help="The port; 0 is one of the system's choice.",
 )
 @click.option(
+    "--grpc-port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    help="The port for gRPC; 0 is none.  [default: the one after --port]",
+)
+@click.option(
     "--public-url",
     metavar="URL",
     help="The address that readers use, such as https://host or https://host/prefix.",
+)
+@click.option(
+    "--public-grpc",
+    metavar="HOST:PORT",
+    help="The address that clients use for gRPC, if a proxy serves it.",
 )
 @click.option(
     "--trusted-proxy",
@@ -51,32 +68,60 @@ from deepsea_cli.output import echo
     type=click.Path(path_type=Path),
     help="Its private key, as PEM, without a password.",
 )
+@click.option("--private", is_flag=True, help="Visitors see the login and nothing else.")
+@click.option("--no-run", is_flag=True, help="Serve only; another process runs the ladder.")
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1, 256),
+    show_default="1",
+    callback=warn_of_workers,
+    help="Worker processes of the runner.",
+)
 @store_option
 def serve(
     *,
     store_text: str,
     host: str,
     port: int,
+    grpc_port: int | None,
     public_url: str | None,
+    public_grpc: str | None,
     trusted_proxies: tuple[str, ...],
     tls_cert: Path | None,
     tls_key: Path | None,
+    private: bool,
+    no_run: bool,
+    workers: int | None,
 ) -> None:
-    """Serve the ladder's pages: standings, bots and games, read-only, until Ctrl-C.
+    """Serve the ladder until Ctrl-C: pages, submissions, gRPC and the HTTP API; and play its games.
 
-    It starts no bot and writes nothing; games may be played meanwhile.
+    The runner is a process of its own, which plays and checks bots as `ladder run --forever` does.
     """
-    from deepsea_ladder.store import Store
-    from deepsea_web.site.serve import ServeOptions, serve
+    if no_run and workers is not None:
+        raise UserError("--workers are those of the runner, and --no-run starts none")
+    from deepsea_web.remote.serve import ServeOptions, serve
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     options = ServeOptions(
         host=host,
         port=port,
+        grpc_port=grpc_port,
         public_url=public_url,
+        public_grpc=public_grpc,
         trusted_proxies=trusted_proxies,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        private=private,
+        workers=0 if no_run else workers or 1,
     )
-    with Store.open(store_text, read_only=True, public=True) as store:
-        serve(store, options, lambda address: echo(f"the ladder is shown at {address}"))
+    serve(store_text, options, _announce)
+
+
+def _announce(served: Served) -> None:
+    echo(f"the ladder is shown at {served.url}")
+    if served.grpc:
+        echo(f"gRPC is served at {served.grpc}")
+    if served.workers:
+        workers = "1 worker" if served.workers == 1 else f"{served.workers} workers"
+        echo(f"a runner with {workers} plays and checks bots")

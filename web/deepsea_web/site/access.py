@@ -38,6 +38,10 @@ class Access:
     everybody: bool = False
     """Whether clients beyond this machine need no proxy."""
 
+    def keeps_secrets(self, client: str) -> bool:
+        """Whether nobody but the server reads what a client at this address sends."""
+        return self.origin.startswith("https:") or is_loopback(client)
+
     def url(self, path: str, **query: object) -> str:
         """A link within the site; what is None, False or empty is left out."""
         words = {

@@ -1,0 +1,251 @@
+"""What gRPC and the HTTP API have in common: who calls, how often, in a thread, as a stream.
+
+Invariants: a token is taken from the header `authorization` alone, and only where nobody else can
+read it; a stream ends within RECHECK_US of its token, and at once when the server ends; what waits
+for a thread is bounded; what goes wrong inside is written to the operator's log and told in a
+sentence without details.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeVar
+
+from deepsea_arena.service.caller import Caller, visitor
+from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
+from deepsea_arena.service.login import INVALID, caller_of_token, still_valid
+from deepsea_arena.service.service import LadderService
+from deepsea_arena.service.submissions import begin_upload
+from deepsea_arena.service.table import Method
+from deepsea_ladder.accounts import source
+from deepsea_referee.timing.clock import Clock, time_limit
+from deepsea_rules.printable import one_line
+from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
+from deepsea_web.remote.uploads import Parts, receive
+
+THREADS: Final = 4
+MOST_WAITING: Final = 256
+"""Calls that wait for a thread; what comes then is refused."""
+RECHECK_US: Final = 3_000_000
+"""How long a stream believes in its token."""
+NEWS_US: Final = 250_000
+"""How often a stream asks for news, at least."""
+EACH_US: Final = 1_500
+"""And for each open stream: at most about a fifth of a core asks for news, however many watch."""
+BATCH: Final = 64
+"""Answers of a stream that are made at a time."""
+LONGEST_TOKEN: Final = 200
+PLAIN: Final = (
+    "a token was sent where others can read it, so it is not taken: use the https address"
+)
+_BEARER: Final = "bearer "
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A caller, and how that was proved."""
+
+    caller: Caller
+    token: str = ""
+
+    @property
+    def key(self) -> tuple[str, int | str]:
+        """Whom calls are counted for."""
+        if self.caller.token_id:
+            return "token", self.caller.token_id
+        return "address", source(self.caller.address)
+
+
+class _Batch(NamedTuple):
+    answers: list[Any]
+    ended: bool
+    quiet: bool
+    """Whether there is nothing new after these."""
+
+
+class Front:
+    """The service for callers from afar; one event loop uses it."""
+
+    def __init__(
+        self,
+        service: LadderService,
+        clock: Clock,
+        closing: asyncio.Event | None = None,
+    ) -> None:
+        limits = service.limits
+        self.service = service
+        self.clock = clock
+        self.closing = closing or asyncio.Event()
+        """Set when the server ends."""
+        self._threads = ThreadPoolExecutor(THREADS, "service")
+        self._waiting = 0
+        self._streams = 0
+        self._calls = Rate(limits.calls_per_minute, MINUTE_US, clock.now_us)
+        self.visits = Rate(limits.pages_per_minute, MINUTE_US, clock.now_us)
+        """Calls and pages of an address."""
+        self._slots = Slots(limits.streams_of_address, limits.streams)
+        self._exports = Slots(limits.heavy, limits.streams)
+
+    def close(self) -> None:
+        """End the threads; what they do now is done first."""
+        self._threads.shutdown(cancel_futures=True)
+
+    # ------------------------------------------------------------------------------- who calls
+
+    async def who(self, headers: Sequence[str], address: str, *, secret: bool) -> Who:
+        """Who calls, by the values of `authorization`.
+
+        secret  whether nobody else can read what is sent
+        """
+        if not headers:
+            found = Who(visitor(address))
+        else:
+            found = await self._with_token(headers, address, secret=secret)
+        rate = self._calls if found.token else self.visits
+        _check(rate.take(found.key), "too many calls")
+        return found
+
+    async def _with_token(self, headers: Sequence[str], address: str, *, secret: bool) -> Who:
+        if not secret:
+            raise ServiceError(Kind.UNAUTHENTICATED, PLAIN)
+        token = headers[0][len(_BEARER) :]
+        plain = len(headers) == 1 and headers[0][: len(_BEARER)].lower() == _BEARER
+        try:
+            if not plain or len(token) > LONGEST_TOKEN:
+                raise ServiceError(Kind.UNAUTHENTICATED, INVALID)
+            caller = await self.in_thread(lambda: caller_of_token(self.service, token, address))
+        except ServiceError as error:
+            if error.kind is Kind.UNAUTHENTICATED:
+                # Who has a valid token is not kept out by others at the same address.
+                self.service.failures.check(address)
+                self.service.failures.add(address)
+            raise
+        return Who(caller, token)
+
+    # ----------------------------------------------------------------------------------- calls
+
+    async def one(self, who: Who, name: str, fields: Mapping[str, Any]) -> Any:
+        """The one answer of a method."""
+        return await self.in_thread(lambda: self.service.call(who.caller, name, **fields))
+
+    def allowed(self, who: Who, name: str) -> Method:
+        """The method. Raises ServiceError if the caller may not call it."""
+        return self.service.allowed(who.caller, name)
+
+    async def stream(
+        self, who: Who, name: str, fields: Mapping[str, Any]
+    ) -> AsyncGenerator[list[Any]]:
+        """The answers of a method as they come; an empty list now and then if nothing is new."""
+        self.allowed(who, name)
+        with self._slot(who, name):
+            async for batch in self._answers(who, name, fields):
+                yield batch
+
+    async def upload(self, who: Who, name: str, parts: Parts) -> AsyncGenerator[list[Any]]:
+        """The answers to an upload, as they come once it is there."""
+        self.allowed(who, name)
+        with self._slot(who, name):
+            upload = await self.in_thread(lambda: begin_upload(self.service, who.caller))
+            try:
+                await receive(upload, parts, self.in_thread, self.clock)
+                async for batch in self._answers(who, name, {"upload": upload}):
+                    upload.close()  # it is stored
+                    yield batch
+            finally:
+                upload.close()
+
+    async def _answers(
+        self, who: Who, name: str, fields: Mapping[str, Any]
+    ) -> AsyncGenerator[list[Any]]:
+        answers = await self.in_thread(lambda: iter(self.service.call(who.caller, name, **fields)))
+        try:
+            async for batch in self._batches(who, answers):
+                yield batch
+        finally:
+            if (close := getattr(answers, "close", None)) is not None:
+                self._threads.submit(close)
+
+    async def _batches(self, who: Who, answers: Iterator[Any]) -> AsyncGenerator[list[Any]]:
+        checked = self.clock.now_us()
+        while not self.closing.is_set():
+            batch = await self.in_thread(lambda: _next(answers))
+            yield batch.answers
+            if batch.ended:
+                return
+            if batch.quiet:
+                await self._rest()
+            if who.token and self.clock.now_us() - checked >= RECHECK_US:
+                if not await self.in_thread(lambda: still_valid(self.service, who.caller)):
+                    raise ServiceError(Kind.UNAUTHENTICATED, INVALID)
+                checked = self.clock.now_us()
+
+    async def _rest(self) -> None:
+        wait = min(max(NEWS_US, self._streams * EACH_US), RECHECK_US)
+        try:
+            async with time_limit(self.clock, wait):
+                await self.closing.wait()
+        except TimeoutError:
+            pass
+
+    @contextmanager
+    def _slot(self, who: Who, name: str) -> Iterator[None]:
+        """Hold a stream's place. Raises ServiceError if there is none."""
+        key = source(who.caller.address)
+        slots = self._exports if name in ONE_AT_A_TIME else self._slots
+        with slots.taken(key) as found:
+            if not found:
+                raise ServiceError(Kind.EXHAUSTED, "too many of these are open; try again", 30)
+            self._streams += 1
+            try:
+                yield
+            finally:
+                self._streams -= 1
+
+    # --------------------------------------------------------------------------------- threads
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """The result of work that reads or writes the store. Raises ServiceError, nothing else."""
+        if self._waiting >= MOST_WAITING:
+            raise ServiceError(Kind.UNAVAILABLE, "too many calls at the moment; try again", 1)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except Exception as error:
+            raise refused(error) from error
+        finally:
+            self._waiting -= 1
+
+
+ONE_AT_A_TIME: Final = frozenset({"Export"})
+"""Streams that are long: one of each address."""
+
+
+def refused(error: Exception) -> ServiceError:
+    """What a caller is told; what is a mistake of this program goes to the operator's log, too."""
+    found = refusal_of(error)
+    if found.kind is Kind.INTERNAL:
+        cause = error.__cause__ or error
+        _log.error("a call from afar: %s", one_line(str(cause)), exc_info=cause)
+    return found
+
+
+def _check(wait_s: int, sentence: str) -> None:
+    if wait_s:
+        raise ServiceError(Kind.EXHAUSTED, sentence, wait_s)
+
+
+def _next(answers: Iterator[Any]) -> _Batch:
+    found: list[Any] = []
+    for answer in islice(answers, BATCH):
+        if answer is None:
+            return _Batch(found, ended=False, quiet=True)
+        found.append(answer)
+    return _Batch(found, ended=len(found) < BATCH, quiet=False)

@@ -1,0 +1,119 @@
+"""The runner beside a server: a process of its own, which plays and checks bots.
+
+Invariants: it inherits no open file but the terminal's error output, and no token or address of a
+key from the environment; it ends with the server, however that ends; if it ends by itself it is
+started again, later each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from deepsea_referee.timing.clock import Clock, time_limit
+
+FIRST_PAUSE_S: Final = 2
+LONGEST_PAUSE_S: Final = 60
+PATIENCE_US: Final = 10_000_000
+"""How long it may take to hand its games back."""
+STORE: Final = "DEEPSEA_LADDER"
+"""The variable that tells it the store: other users of the machine can read command lines."""
+SECRET: Final = frozenset({"DEEPSEA_LADDER_TOKEN", "DEEPSEA_TOKEN"})
+_CHILD: Final = Path(__file__).with_name("runner_child.py")
+_log: Final = logging.getLogger(__name__)
+
+
+def runner_command(workers: int) -> list[str]:
+    """The command of a runner for everything that a ladder has to play."""
+    return [
+        sys.executable,
+        *("-m", "deepsea_cli", "ladder", "run", "--forever", "--workers", str(workers)),
+    ]
+
+
+class RunnerProcess:
+    """A command that runs beside a server until `stop`; one event loop uses it.
+
+    store  the ladder, as --store takes it
+    """
+
+    def __init__(self, command: Sequence[str], store: str, clock: Clock) -> None:
+        self._command = command
+        self._environment = _environment(os.environ, store)
+        self._clock = clock
+        self._ending = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None if it is not running at this moment."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> None:
+        """Start it; called in the main thread, whose end is its end."""
+        await self._begin()
+        self._task = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Let it give its games back, and end it."""
+        self._ending.set()
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+        if self._task is not None:
+            try:
+                async with time_limit(self._clock, PATIENCE_US):
+                    await asyncio.shield(self._task)
+            except TimeoutError:
+                self.kill()
+                await self._task
+
+    def kill(self) -> None:
+        """End it at once; the next run plays its games again."""
+        self._ending.set()
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _begin(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(_CHILD),
+            str(os.getpid()),
+            *self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=self._environment,
+            close_fds=True,
+            start_new_session=True,  # Ctrl-C is the server's to pass on
+        )
+
+    async def _keep(self) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            assert self._process is not None
+            status = await self._process.wait()
+            self._process = None
+            if self._ending.is_set():
+                return
+            _log.warning("the runner has ended with status %d; another starts soon", status)
+            with suppress(TimeoutError):
+                async with time_limit(self._clock, pause * 1_000_000):
+                    await self._ending.wait()
+            if self._ending.is_set():
+                return
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+            await self._begin()
+
+
+def _environment(given: Mapping[str, str], store: str) -> dict[str, str]:
+    kept = {name: value for name, value in given.items() if name not in SECRET}
+    return {**kept, STORE: store}
