@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from deepsea_arena.admission import AdmissionRefusal, games_of, play_admission
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -46,7 +47,7 @@ def submit(
     store.bots.check_quota(author)
     check_packages(bundle, seasons_to_fit(store))
     refusal = play_admission(bundle, seasons_to_fit(store), on_game)
-    version = None if refusal else store.bots.submit(bundle.name, author, bundle)
+    version = None if refusal else store.bots.submit(bundle.name, author, bundle, MACHINE)
     return SubmitResult(
         bot=version.bot if version else bundle.name,
         author=author,

@@ -19,7 +19,7 @@ from deepsea_cli.ladder import COMMANDS
 from deepsea_cli.ladder import command as group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ladder.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## ([a-z]+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+SECTIONS = dict(re.findall(r"^## ([a-z-]+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 
 
 def command(name: str) -> click.Command:
@@ -43,7 +43,7 @@ def test_every_option_is_described_and_no_other(name: str) -> None:
         for option in parameter.opts
     }
     # These are described once.
-    assert real & {"--store", "--remote"} or name in ("login", "logout")
+    assert real & {"--store", "--remote"} or name in ("login", "logout", "limits")
     common = {"--store", "--remote", "--verbose", "-v"}
     assert common <= set(re.findall(r"`(-[\w-]+)", PAGE))
     described = set(re.findall(r"^\| `(--[\w-]+)", SECTIONS[name], re.M))

@@ -94,11 +94,11 @@ def test_on_a_ladder_nobody_is_told_to_choose_a_clock(fault: Fault) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_and_options_in_messages_exist(path: Path) -> None:
     for text in messages(path):
-        for inner in re.findall(r"deepsea-referee ladder ([a-z]+)", text):
+        for inner in re.findall(r"deepsea-referee ladder ([a-z-]+)", text):
             assert inner in LADDER, text
         for outer in re.findall(r"(?:`|run |try: )deepsea-referee ([a-z]+)\b", text):
             assert outer in TOP, text
-        for inner in re.findall(r"`ladder ([a-z]+)", text):
+        for inner in re.findall(r"`ladder ([a-z-]+)", text):
             assert inner in LADDER, text
         if "deepsea_cli" in path.parts or "workbench" in path.parts:
             for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):

@@ -284,7 +284,7 @@ def test_an_author_gets_another_name_everywhere(store: Store, another: Callable[
     assert {entry.actor for entry in entries} <= {"Countess", "machine", ""}
     assert (entries[0].subject, entries[0].note, entries[0].actor) == (
         "Countess",
-        "was ADA",
+        "was called ADA",
         "machine",
     )
 
@@ -325,9 +325,9 @@ def test_the_audit_log_says_who_did_what_and_no_secret(store: Store) -> None:
     entries = store.audit.latest()
     told = [(entry.kind, entry.subject, entry.note, entry.actor) for entry in entries]
     start = token("Ada's").start
-    assert told[0] == (AuditKind.TOKEN, f"{start}...", "revoked", "admin")
-    assert (AuditKind.CODE, "code 1", "made", "machine") in told
-    assert (AuditKind.CODE, "code 1", "redeemed", "Ada") in told
+    assert told[0] == (AuditKind.TOKEN, "Ada", f"{start}... revoked", "admin")
+    assert (AuditKind.CODE, "anybody", "code 1 made", "machine") in told
+    assert (AuditKind.CODE, "Ada", "code 1 redeemed", "Ada") in told
     assert {entry.address for entry in entries} == {"", "192.0.2.0/24"}
     assert digest("Ada's") not in str(entries)
     assert {entry.actor for entry in store.audit.latest(author_id=proven.author_id)} == {

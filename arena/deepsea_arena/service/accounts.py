@@ -225,7 +225,7 @@ def list_audit(
         raise ServiceError(Kind.DENIED, "this needs an admin's token with the scope admin")
     author_id = None if everybody else _own(caller)
     found = service.store.audit.latest(limit or AUDIT, author_id=author_id)
-    return AuditList(tuple(map(_audit_line, found)))
+    return AuditList(tuple(map(audit_line, found)))
 
 
 def token_to_be(
@@ -266,7 +266,8 @@ def token_line(token: StoredToken) -> TokenLine:
     )
 
 
-def _audit_line(entry: AuditEntry) -> AuditLine:
+def audit_line(entry: AuditEntry) -> AuditLine:
+    """An entry of the audit log, as people and programs read it."""
     return AuditLine(
         at=utc_time(entry.at),
         kind=entry.kind,

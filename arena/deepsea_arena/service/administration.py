@@ -246,7 +246,7 @@ ADMINISTRATION: Final = (
     _method("ResetAuthor", reset_author, "POST", "authors/{author}/reset"),
     _method("RenameAuthor", rename_author, "POST", "authors/{author}/rename"),
     _method("AnonymiseAuthor", anonymise_author, "POST", "authors/{author}/anonymise"),
-    _method("BlockAuthor", block_author, "POST", "authors/{author}/block"),
+    _method("BlockAuthor", block_author, "POST", "authors/{author}/blocked"),
     _method("SetBotState", set_bot_state, "POST", "bots/{bot}/state"),
     _method("ListQuarantine", list_quarantine, "GET", "quarantine"),
     _method("Requeue", requeue, "POST", "quarantine/{game_id}"),

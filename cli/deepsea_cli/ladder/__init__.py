@@ -33,6 +33,18 @@ COMMANDS: Final = {
     "status": ("status", "Show the queue, running games and problems."),
     "requeue": ("status", "Retry games that were set aside."),
     "release": ("status", "Give up the leases of a run that has ended."),
+    "admin-token": ("codes", "Make an admin, and print a token."),
+    "invite": ("codes", "Make codes that let people in."),
+    "codes": ("codes", "List codes that may be redeemed."),
+    "authors": ("authors", "List authors with their role and state."),
+    "tokens": ("authors", "List or end the tokens of an author."),
+    "reset": ("authors", "End an author's tokens; print a code for a new one."),
+    "rename": ("authors", "Give an author another name."),
+    "block": ("authors", "Block an author: rights end, bots stay."),
+    "unblock": ("authors", "Let a blocked author have rights again."),
+    "anonymise": ("authors", "Remove an author's name and rights for good."),
+    "audit": ("audit", "Print who did what."),
+    "limits": ("audit", "Print the limits of a ladder that is reached from afar."),
     "login": ("login", "Log in to a ladder on another machine."),
     "logout": ("login", "End a login."),
     "whoami": ("login", "Say who you are at a ladder on another machine."),
@@ -47,7 +59,7 @@ COMMANDS: Final = {
     "ladder",
     cls=LazyGroup,
     entries={
-        name: LazyCommand(f"{__name__}.{module}:{name}", line)
+        name: LazyCommand(f"{__name__}.{module}:{name.replace('-', '_')}", line)
         for name, (module, line) in COMMANDS.items()
     },
     invoke_without_command=True,

@@ -7,6 +7,7 @@ import click
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.output import echo
+from deepsea_ladder.accounts import MACHINE
 
 
 @click.command("withdraw")
@@ -27,7 +28,7 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
         echo(f"{gone.bot} is {gone.state}: {gone.reason}")
         return
     with open_store(place.store_text) as store:
-        bot = store.bots.withdraw(name, reason or "withdrawn by its author")
+        bot = store.bots.withdraw(name, reason or "withdrawn by its author", MACHINE)
     echo(f"{bot.name} is withdrawn: {bot.reason}")
 
 
@@ -38,7 +39,7 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
 def disable(*, store_text: str, name: str, reason: str) -> None:
     """Schedule no more games for the bot NAME, for the ladder's operator."""
     with open_store(store_text) as store:
-        bot = store.bots.disable(name, reason)
+        bot = store.bots.disable(name, reason, MACHINE)
     echo(f"{bot.name} is disabled: {bot.reason}")
 
 
@@ -48,5 +49,5 @@ def disable(*, store_text: str, name: str, reason: str) -> None:
 def enable(*, store_text: str, name: str) -> None:
     """Schedule games for the bot NAME again; its count of failures is reset."""
     with open_store(store_text) as store:
-        bot = store.bots.enable(name)
+        bot = store.bots.enable(name, MACHINE)
     echo(f"{bot.name} is active with version {bot.current.number}")

@@ -9,6 +9,7 @@ import click
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.ladder.tables import count, minute, peculiarities
 from deepsea_cli.output import echo, print_json
+from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -96,9 +97,9 @@ def requeue(*, store_text: str, game_id: str | None, every: bool) -> None:
         raise UserError("name a game, or --all")
     with open_store(store_text) as store:
         if game_id is None:
-            echo(f"{count(store.jobs.requeue_all(), 'game')} will be tried again")
+            echo(f"{count(store.jobs.requeue_all(by=MACHINE), 'game')} will be tried again")
             return
-        state = store.jobs.requeue(game_id)
+        state = store.jobs.requeue(game_id, MACHINE)
     echo(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")
 
 

@@ -90,7 +90,9 @@ def note_code(
     connection: Connection, at: int, author_id: int | None, code_id: int, what: str, by: Actor
 ) -> None:
     """Tell the audit log what happened to a code."""
-    note(connection, at, AuditKind.CODE, f"code {code_id}", what, author_id=author_id, by=by)
+    subject = "anybody" if author_id is None else ""
+    words = f"code {code_id} {what}"
+    note(connection, at, AuditKind.CODE, subject, words, author_id=author_id, by=by)
 
 
 def select_codes() -> Select[Any]:
@@ -120,8 +122,8 @@ def add_token(connection: Connection, author_id: int, token: NewToken, at: int, 
             expires_at=at + token.days * DAY_MS,
         ),
     )
-    words = f"made: {scopes}"
-    note(connection, at, AuditKind.TOKEN, f"{token.start}...", words, author_id=author_id, by=by)
+    words = f"{token.start}... made: {scopes}"
+    note(connection, at, AuditKind.TOKEN, "", words, author_id=author_id, by=by)
     return token_id
 
 

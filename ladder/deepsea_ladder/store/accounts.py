@@ -171,8 +171,8 @@ class Accounts:
                 .where(sessions.c.token_id == token_id, sessions.c.ended_at.is_(None))
                 .values(ended_at=at)
             )
-            subject = f"{row.start}..."
-            note(connection, at, AuditKind.TOKEN, subject, "revoked", author_id=author_id, by=by)
+            words = f"{row.start}... revoked"
+            note(connection, at, AuditKind.TOKEN, "", words, author_id=author_id, by=by)
 
     def reset(self, author: str, digest: str, days: int, by: Actor) -> StoredCode:
         """End every code, token and session of an author, and store a code for new ones.

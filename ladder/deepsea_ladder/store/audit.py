@@ -7,7 +7,7 @@ named by reference, so that a name that changes or goes does so here as well; no
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Select, case, desc, func, insert, or_, select, update
 
@@ -16,6 +16,9 @@ from deepsea_ladder.model import AuditEntry, AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_rules.printable import printable
+
+RENAMED: Final = "was called "
+"""How the note of a rename begins, before the former name."""
 
 _concerned = schema.authors.alias("concerned")
 _acting = schema.authors.alias("acting")
@@ -54,8 +57,12 @@ def forget(connection: Connection, author_id: int) -> None:
     table = schema.audit
     connection.execute(
         update(table)
-        .where(table.c.author_id == author_id, table.c.kind == AuditKind.AUTHOR)
-        .values(note="")
+        .where(
+            table.c.author_id == author_id,
+            table.c.kind == AuditKind.AUTHOR,
+            table.c.note.like(f"{RENAMED}%"),
+        )
+        .values(note="had another name")
     )
     connection.execute(
         update(table)

@@ -17,7 +17,7 @@ from deepsea_ladder.accounts import ANONYMOUS, MACHINE, RESERVED, Actor, AuthorS
 from deepsea_ladder.errors import AccountError, NotOnLadder
 from deepsea_ladder.model import AuditKind, StoredAuthor
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import forget, note
+from deepsea_ladder.store.audit import RENAMED, forget, note
 from deepsea_ladder.store.database import Database, now
 
 _authors = schema.authors
@@ -55,7 +55,7 @@ class Authors:
                 raise AccountError(f"the name {to!r} is taken; choose another one")
             at = now(connection)
             _change(connection, row.id, name=to, name_key=names.key(to))
-            words = f"was {row.name}"
+            words = f"{RENAMED}{row.name}"
             note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
             return _get(connection, row.id, at)
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, String, cast, delete, func, or_, select, update
 
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model import (
     AuditKind,
     BotVersion,
@@ -218,7 +219,7 @@ class Ratings:
                 update(schema.seasons).where(schema.seasons.c.id == season.id).values(method=METHOD)
             )
             words = f"{len(played)} games, by {METHOD}"
-            note(connection, now(connection), AuditKind.REWRITTEN, season.name, words)
+            note(connection, now(connection), AuditKind.REWRITTEN, season.name, words, by=MACHINE)
         return len(played)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import NotOnLadder, SeasonError, StoreDamaged, StoreError
 from deepsea_ladder.model import AttemptEnd, AuditKind, ClosedSeason, JobStatus, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import METHOD
@@ -81,6 +82,7 @@ class Seasons:
                 AuditKind.SEASON,
                 season.name,
                 f"opened; commitment {commitment(seed)}",
+                by=MACHINE,
             )
             return _get(connection, season.name, public=False)
 
@@ -100,7 +102,7 @@ class Seasons:
                     .where(jobs.c.season_id == stored.id, jobs.c.status == JobStatus.TODO)
                     .values(status=JobStatus.CANCELLED, note=SEASON_CLOSED)
                 )
-                note(connection, at, AuditKind.SEASON, name, "closed")
+                note(connection, at, AuditKind.SEASON, name, "closed", by=MACHINE)
             leased = select(jobs).where(
                 jobs.c.season_id == stored.id, jobs.c.status == JobStatus.LEASED
             )

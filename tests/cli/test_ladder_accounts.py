@@ -1,0 +1,180 @@
+"""Accounts by commands on the ladder's machine: admins, codes, authors, tokens, the audit log."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from deepsea_cli.ladder import options
+from deepsea_ladder.accounts import code_digest, token_digest
+from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.store import Store
+from deepsea_ladder.store.account_rows import NewToken
+from helpers import ladder
+from helpers.commands import Run
+
+CODE = re.compile(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ladder with two authors, which the commands find."""
+    path = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(path))
+    with Store.create(path) as store:
+        for name in ("anna", "ben"):
+            ladder.submit(store, f"bot-of-{name}", author=name)
+    return path
+
+
+def redeem(place: Path, code: str, author: str = "") -> str:
+    """The author that a code gives a token of."""
+    digest, token = code_digest(code), token_digest_of(code)
+    assert digest is not None
+    with Store.open(place) as store:
+        return store.accounts.redeem(digest, author, token, "").author
+
+
+def token_digest_of(text: str) -> NewToken:
+    """A token that nobody knows the secret of."""
+    return NewToken(ladder.SEED.hex()[:-16] + text.replace("-", ""), "dsl_test", "", 9, ())
+
+
+def test_an_admin_token_is_all_that_is_printed(run: Run, place: Path) -> None:
+    done = run("ladder", "admin-token")
+    assert (done.status, done.err) == (0, "")
+    digest = token_digest(done.out.strip())
+    assert digest is not None
+    with Store.open(place) as store:
+        found = store.accounts.by_token(digest)
+    assert found is not None
+    assert (found.author, found.role.word) == ("admin", "admin")
+    made = json.loads(run("ladder", "admin-token", "--author", "anna", "--json").out)
+    assert made["account"]["author"] == "anna"
+    assert made["account"]["scopes"] == ["read", "submit", "admin"]
+
+
+def test_codes_are_printed_one_on_a_line(run: Run, place: Path) -> None:
+    codes = run("ladder", "invite", "--count", 3).out.split()
+    assert len(set(codes)) == 3
+    assert all(CODE.fullmatch(code) for code in codes)
+    assert redeem(place, codes[1], "Zoe") == "Zoe"
+    lines = run("ladder", "codes").out.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [["1", "anybody"], ["3", "anybody"]]
+    assert not CODE.search("".join(lines))
+
+
+def test_a_file_of_names_gives_each_a_code(run: Run, place: Path, tmp_path: Path) -> None:
+    names = tmp_path / "class.txt"
+    names.write_text("anna\n\n# who came late\nZoe\n", encoding="utf-8")
+    done = run("ladder", "invite", "--authors", names, "--url", "https://ladder.example/")
+    links = [line.split() for line in done.out.splitlines()]
+    assert [name for _, name in links] == ["anna", "Zoe"]
+    for link, name in links:
+        address, _, code = link.partition("#")
+        assert address == "https://ladder.example/join"
+        assert redeem(place, code) == name
+
+
+def test_slips_have_what_somebody_needs(run: Run) -> None:
+    done = run("ladder", "invite", "--count", 2, "--slips", "--url", "https://ladder.example")
+    assert done.out.count("8<") == 3
+    assert len(CODE.findall(done.out)) == 2
+    assert done.out.count("deepsea-referee ladder login https://ladder.example --code -") == 2
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--count", "-1"),
+        ("--count", "501"),
+        ("--count", "1", "--days", "0"),
+        ("--count", "1", "--days", "366"),
+        ("--count", "1", "--slips", "--json"),
+        ("--authors", "nothing.txt"),
+    ],
+)
+def test_invitations_that_make_no_sense_make_no_code(run: Run, words: tuple[str, ...]) -> None:
+    done = run("ladder", "invite", *words)
+    assert (done.status, done.out) == (2, "")
+    assert json.loads(run("ladder", "codes", "--json").out) == {"codes": []}
+
+
+def test_a_bad_name_in_a_file_makes_no_code(run: Run, tmp_path: Path) -> None:
+    names = tmp_path / "class.txt"
+    names.write_text("Zoe\nNo Name\n", encoding="utf-8")
+    done = run("ladder", "invite", "--authors", names)
+    assert done.status == 2
+    assert "No Name" in done.err
+    assert "Zoe" not in run("ladder", "authors").out
+
+
+def test_a_code_is_revoked(run: Run) -> None:
+    run("ladder", "invite", "--count", 1)
+    assert "code 1 has ended" in run("ladder", "codes", "--revoke", 1).out
+    assert run("ladder", "codes", "--revoke", 1).status == 2
+    assert "ladder invite" in run("ladder", "codes").out
+
+
+def test_tokens_are_listed_and_ended(run: Run, place: Path) -> None:
+    redeem(place, run("ladder", "reset", "anna").out.strip())
+    (token,) = json.loads(run("ladder", "tokens", "anna", "--json").out)["tokens"]
+    assert token["start"] == "dsl_test"
+    assert "dsl_test" in run("ladder", "tokens", "anna").out
+    assert run("ladder", "tokens", "ben", "--revoke", token["id"]).status == 2
+    assert run("ladder", "tokens", "anna", "--revoke", token["id"]).status == 0
+    assert "no valid token" in run("ladder", "tokens", "anna").out
+    done = run("ladder", "tokens", "nobody")
+    assert (done.status, done.err.count("\n")) == (2, 1)
+
+
+def test_the_machine_may_end_the_last_admins_token_but_not_the_last_admin(run: Run) -> None:
+    run("ladder", "admin-token")
+    assert run("ladder", "tokens", "admin", "--revoke", 1).status == 0
+    done = run("ladder", "block", "admin")
+    assert done.status == 2
+    assert "deepsea-referee ladder admin-token --author" in done.err
+    run("ladder", "admin-token", "--author", "anna")
+    assert run("ladder", "block", "admin").status == 0
+
+
+def test_an_author_gets_another_name_is_blocked_and_forgotten(run: Run) -> None:
+    assert run("ladder", "rename", "anna", "Zoe").out == "anna is Zoe now\n"
+    assert "Zoe is blocked, with 1 bot on the ladder" in run("ladder", "block", "Zoe").out
+    assert run("ladder", "reset", "Zoe").status == 2
+    assert "Zoe is active" in run("ladder", "unblock", "Zoe").out
+    assert run("ladder", "anonymise", "Zoe").status == 2
+    assert "Zoe is anonymous-" in run("ladder", "anonymise", "Zoe", "--yes").out
+    lines = json.loads(run("ladder", "authors", "--json").out)["authors"]
+    assert [line["state"] for line in lines] == ["anonymised", "active"]
+    everything = run("ladder", "audit").out + run("ladder", "standings").out
+    assert "Zoe" not in everything
+    assert "anna" not in everything.replace("bot-of-anna", "")
+
+
+def test_the_audit_log_says_what_the_machine_did(run: Run) -> None:
+    run("ladder", "disable", "bot-of-ben", "--reason", "it snores")
+    run("ladder", "rename", "anna", "Zoe")
+    entries = json.loads(run("ladder", "audit", "--json").out)["entries"]
+    assert [(e["actor"], e["kind"], e["subject"]) for e in entries[:2]] == [
+        ("machine", "author", "Zoe"),
+        ("machine", "disabled", "bot-of-ben"),
+    ]
+    one = run("ladder", "audit", "--author", "ben", "--limit", 1).out
+    assert one.endswith("machine: disabled bot-of-ben: it snores\n")
+
+
+def test_limits_are_those_that_are_enforced(run: Run) -> None:
+    table = json.loads(run("ladder", "limits", "--json").out)["limits"]
+    assert {line["name"]: int(line["value"]) for line in table} == {
+        line.name: line.value for line in USUAL_LIMITS.table()
+    }
+    shown = run("ladder", "limits").out
+    for line in table:
+        assert line["name"] in shown
+        assert line["about"] in shown
