@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from deepsea_arena.lease_owner import take_back
-from deepsea_arena.wire.json import utc_time
+from deepsea_arena.wire.json import milliseconds, utc_time
 from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model import StoredSeason
@@ -193,13 +193,22 @@ def seat_a_begins(rules: RuleSet) -> RuleSet:
     return replace(rules, name=name, first_player="seat_a")
 
 
-def open_season(store: Store, settings: Season, fresh: FreshSeed | None = None) -> SeasonInfo:
-    """Open another season; its seed is a random one, or a given one."""
+def open_season(
+    store: Store,
+    settings: Season,
+    fresh: FreshSeed | None = None,
+    submissions_until: datetime | None = None,
+) -> SeasonInfo:
+    """Open another season; its seed is a random one, or a given one.
+
+    submissions_until  after it the ladder takes in no bots while the season is open
+    """
     if fresh is None:
         from deepsea_sdk.entropy import fresh_seed  # the whole SDK comes with it
 
         fresh = fresh_seed
-    return season_info(store.seasons.open(settings, fresh()))
+    until = None if submissions_until is None else milliseconds(submissions_until)
+    return season_info(store.seasons.open(settings, fresh(), submissions_until=until))
 
 
 def close_season(store: Store, name: str) -> ClosedSeason:

@@ -191,8 +191,7 @@ class Validator:
     def _check(self, lease: SubmissionLease) -> None:
         submissions = self._store.submissions
         seasons = self._insist(lambda: seasons_to_fit(self._store))
-        _check_isolation(lease, seasons)
-        self._insist(lambda: submissions.check_quota(lease))
+        self._insist(lambda: submissions.check_before(lease))
         read = self._read(lease)
         if (bundle := read.bundle) is None:
             self._refuse(lease, SubmissionRefusal(read.found, _TO_DO))
@@ -310,15 +309,6 @@ class Validator:
             return insist(call, self._stop, self._listener.trouble)
         except StoreUnavailable:
             raise _HandedBack from None
-
-
-def _check_isolation(lease: SubmissionLease, seasons: Sequence[Season]) -> None:
-    """Refuse a stranger's bot where it would run without a sandbox."""
-    for season in seasons:
-        if lease.needs_sandbox and season.isolation == "process":
-            raise SubmissionError(
-                f"season {season.name} plays bots without a sandbox, so none are taken from afar"
-            )
 
 
 def _longest(seasons: Sequence[Season]) -> float:

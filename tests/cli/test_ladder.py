@@ -99,6 +99,23 @@ def test_every_setting_of_a_season_gets_through(run: Run, place: Path) -> None:
     assert "trusted" in done.out
 
 
+def test_a_season_takes_in_bots_until_a_time(run: Run, place: Path) -> None:
+    assert run("ladder", "init", "--trusted").status == 0
+    until = ("--trusted", "--submissions-until")
+    done = run("ladder", "season", "cup", *until, "2101-01-31T18:00+02:00")
+    assert done.status == 0
+    assert done.out.splitlines()[-1] == "it takes in bots until 2101-01-31 16:00 UTC"
+    with Store.open(place) as store:
+        assert store.seasons.get("cup").submissions_until == 4136630400000
+    for text, words in (
+        ("2101-01-31T18:00", "is no time with its offset"),
+        ("2001-01-31T18:00Z", "submissions end in the future: that time is over"),
+    ):
+        done = run("ladder", "season", "late", *until, text)
+        assert done.status == 2
+        assert words in done.err
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -8,8 +8,15 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select, update
 
-from deepsea_ladder.errors import KeyReused, LimitReached, NotOnLadder, SubmissionError
+from deepsea_ladder.errors import (
+    KeyReused,
+    LimitReached,
+    NotOnLadder,
+    StoreError,
+    SubmissionError,
+)
 from deepsea_ladder.model import BotState, SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.submission_limits import HOUR_MS
 from helpers import ladder
@@ -310,10 +317,36 @@ def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> 
     # What came in time is checked.
     lease = claim(store)
     assert lease.id == early.id
-    store.submissions.check_quota(lease)
+    store.submissions.check_before(lease)
     assert accept(store, lease, "early")
     store.seasons.close("s1")
     assert add(store, ada, "later").state is QUEUED
+
+
+def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, ada: int) -> None:
+    trusted = Season(name="trusted", isolation="process")
+    waiting = add(store, ada, "one")
+    store.seasons.open(trusted, ladder.SEED)
+    words = "season trusted plays bots without a sandbox"
+    with pytest.raises(SubmissionError, match=words):
+        add(store, ada, "two")
+    lease = claim(store)
+    for refused in (
+        lambda: store.submissions.check_before(lease),
+        lambda: accept(store, lease, "one"),
+        lambda: store.submissions.accept_known(lease, "mine", "d" * 64, LIMITS, 1),
+    ):
+        with pytest.raises(SubmissionError, match=words):
+            refused()
+    assert add(store, ada, "three", needs_sandbox=False).state is QUEUED
+    store.seasons.close("trusted")
+    assert accept(store, lease, "one")
+    assert store.submissions.get(waiting.id).state is ACCEPTED
+    trusted = replace(trusted, name="again")
+    with pytest.raises(StoreError, match="bots of strangers, such as 'mine', would run without"):
+        store.seasons.open(trusted, ladder.SEED)
+    store.bots.disable("mine", "it is a stranger's")
+    store.seasons.open(trusted, ladder.SEED)
 
 
 def test_a_submission_is_nobody_elses(store: Store, ada: int, bob: int) -> None:

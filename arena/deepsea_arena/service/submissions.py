@@ -16,7 +16,6 @@ from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.table import Flow, Method
 from deepsea_arena.service.upload import Upload
-from deepsea_arena.submit import seasons_to_fit
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_bundle import names
 from deepsea_ladder import model
@@ -122,7 +121,6 @@ def begin_upload(service: LadderService, caller: Caller) -> Upload:
         raise ServiceError(Kind.DENIED, "an author's token submits; here `ladder submit` does")
 
     def on_header(upload: Upload) -> bool:
-        _refuse_without_sandbox(service)
         new = _new(service, caller, upload)
         try:
             return service.store.submissions.check(new, upload.limits) is not None
@@ -137,7 +135,6 @@ def submit(
 ) -> Iterator[SubmissionStep | None]:
     """Put an upload into the queue, and follow its check; see `begin_upload`."""
     upload.finish()
-    _refuse_without_sandbox(service)
     parts = () if upload.known else upload.parts()
     new = _new(service, caller, upload)
     found = service.store.submissions.add(new, parts, upload.limits)
@@ -264,18 +261,6 @@ def _new(service: LadderService, caller: Caller, upload: Upload) -> NewSubmissio
         sha256=upload.sha256,
         needs_sandbox=not service.uploads.local,
     )
-
-
-def _refuse_without_sandbox(service: LadderService) -> None:
-    """Refuse the uploads of strangers while a season plays bots as plain processes."""
-    if service.uploads.local:
-        return
-    for season in seasons_to_fit(service.store):
-        if season.isolation == "process":
-            raise ServiceError(
-                Kind.NOT_NOW,
-                f"season {season.name} plays bots without a sandbox, so none are taken from afar",
-            )
 
 
 def _is_own(caller: Caller, author: str) -> bool:

@@ -6,6 +6,7 @@ play in every season.
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from deepsea_cli.ladder.options import (
     VARIABLE,
     default_store,
     open_store,
+    read_time,
     season_from,
     settings_options,
     store_option,
@@ -26,6 +28,8 @@ from deepsea_cli.ladder.tables import peculiarities, percent, print_table
 from deepsea_cli.output import echo
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from deepsea_arena.final_table import FinalTable
     from deepsea_arena.seasons import SeasonInfo
 
@@ -61,15 +65,25 @@ def init(*, store_text: str, name: str | None, **settings: Any) -> None:
 
 @click.command("season")
 @click.argument("name", metavar="NAME")
+@click.option(
+    "--submissions-until",
+    metavar="TIME",
+    callback=read_time,
+    help="Take in no bots after this time, such as 2027-01-31T18:00Z, while it is open.",
+)
 @store_option
 @settings_options
-def season(*, store_text: str, name: str, **settings: Any) -> None:
+def season(
+    *, store_text: str, name: str, submissions_until: datetime | None, **settings: Any
+) -> None:
     """Open the season NAME, in which every bot starts without games."""
     opened = season_from(name, settings)
     from deepsea_arena.seasons import open_season
 
     with open_store(store_text) as store:
-        _print_season(open_season(store, opened))
+        _print_season(open_season(store, opened, submissions_until=submissions_until))
+    if submissions_until is not None:
+        echo(f"it takes in bots until {submissions_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
 
 
 @click.command("close")

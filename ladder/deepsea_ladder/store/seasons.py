@@ -23,6 +23,7 @@ from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.embargo import embargoed, visible
 from deepsea_ladder.store.job_transitions import SEASON_CLOSED, end_attempt, give_back
+from deepsea_ladder.store.submission_rows import bots_from_afar
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 
@@ -58,6 +59,11 @@ class Seasons:
             if connection.execute(select(table.c.id).where(table.c.name == season.name)).first():
                 raise StoreError(f"there is a season {season.name!r} already; choose another name")
             at = now(connection)
+            if season.isolation == "process" and (theirs := bots_from_afar(connection)):
+                raise StoreError(
+                    f"bots of strangers, such as {theirs[0]!r}, would run without a sandbox in "
+                    f"season {season.name!r}: disable them, or choose isolation `sandbox`"
+                )
             if embargo_until is not None and embargo_until <= at:
                 raise StoreError("an embargo ends in the future: that time is over")
             if submissions_until is not None and submissions_until <= at:

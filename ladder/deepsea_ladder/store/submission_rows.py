@@ -12,9 +12,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, func, select
 
 from deepsea_bundle import names
-from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged
+from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model import BotState, LadderBot, NewSubmission, Submission, SubmissionState
 from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.bots import own_bot
 from deepsea_ladder.store.quotas import check_deadline, submitted
@@ -37,6 +38,7 @@ SELECT: Final[Select[Any]] = select(_rows, schema.authors.c.name.label("author")
 def check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
     """Refuse what may not be added now."""
     check_deadline(connection, at)
+    check_isolation(connection, needs_sandbox=new.needs_sandbox)
     check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
     if new.bot:
         names.checked("the bot's name", new.bot)
@@ -66,6 +68,33 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
             for row in connection.execute(checks.order_by(_rows.c.changed_at))
         ],
     )
+
+
+def bots_from_afar(connection: Connection) -> list[str]:
+    """The names of active bots of which a version came from where strangers can submit."""
+    theirs = (
+        select(_bots.c.name)
+        .join(_rows, _rows.c.bot == _bots.c.name)
+        .where(
+            _rows.c.state == SubmissionState.ACCEPTED,
+            _rows.c.needs_sandbox,
+            _bots.c.state == BotState.ACTIVE,
+        )
+    )
+    return list(connection.execute(theirs.distinct().order_by(_bots.c.name)).scalars())
+
+
+def check_isolation(connection: Connection, *, needs_sandbox: bool) -> None:
+    """Refuse a stranger's bot while an open season would run it without a sandbox."""
+    if not needs_sandbox:
+        return
+    table = schema.seasons
+    opened = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
+    for settings in connection.execute(opened).scalars():
+        if (season := Season.from_json(settings)).isolation == "process":
+            raise SubmissionError(
+                f"season {season.name} plays bots without a sandbox, so none are taken from afar"
+            )
 
 
 def check_another_bot(

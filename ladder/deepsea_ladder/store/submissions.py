@@ -38,6 +38,7 @@ from deepsea_ladder.store.submission_rows import (
     SELECT,
     busy_authors,
     check_another_bot,
+    check_isolation,
     check_new,
     get,
     in_queue,
@@ -201,10 +202,11 @@ class Submissions:
             held = update(_rows).where(*_held(lease)).values(values)
             return connection.execute(held).rowcount > 0
 
-    def check_quota(self, lease: SubmissionLease) -> None:
-        """Raise `SubmissionError` if the author may have no more versions, before games."""
+    def check_before(self, lease: SubmissionLease) -> None:
+        """Raise `SubmissionError` for what would be refused anyway, before games are played."""
         with self._database.read() as connection:
             check_deadline(connection, lease.created_at)
+            check_isolation(connection, needs_sandbox=lease.needs_sandbox)
             check_quota(connection, lease.author_id, lease.author)
 
     def accept_known(
@@ -217,6 +219,7 @@ class Submissions:
         """
         with self._database.write() as connection:
             at = now(connection)
+            check_isolation(connection, needs_sandbox=lease.needs_sandbox)
             bot = own_bot(connection, lease.author_id, name)
             check_another_bot(connection, limits, lease.author_id, bot)
             if bot is None or bot.current.digest != digest:
@@ -259,6 +262,7 @@ class Submissions:
                 return False
             at = now(connection)
             check_deadline(connection, lease.created_at)
+            check_isolation(connection, needs_sandbox=lease.needs_sandbox)
             bot = own_bot(connection, lease.author_id, bundle.name)
             check_another_bot(connection, limits, lease.author_id, bot)
             by = Actor(lease.author_id)
