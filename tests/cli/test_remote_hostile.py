@@ -126,6 +126,7 @@ def test_pages_of_games_without_end_are_given_up(
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
         (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
         (begun({"Content-Length": "100000000"}), b" "),
+        (begun(), b" "),
     ],
 )
 def test_an_answer_that_never_comes_is_given_up(head: bytes, drips: bytes) -> None:

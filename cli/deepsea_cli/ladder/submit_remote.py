@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deepsea_cli.errors import Interrupted
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
 KIB = 1024
 
 
-def submit_bot(target: Target, bundle: BotBundle, note: Note) -> Submission:
-    """The submission in its last state. Raises UserError for what the ladder does not take."""
+def submit_bot(
+    target: Target,
+    bundle: BotBundle,
+    note: Note,
+    pause: Callable[[float], object] | None = None,
+) -> Submission:
+    """The submission in its last state. Raises UserError for what the ladder does not take.
+
+    pause  waits so many seconds before a broken connection is made again
+    """
     archive = bundle.archive
     shown = _Shown(len(archive), note)
     with target.client(note) as client:
@@ -40,7 +49,7 @@ def submit_bot(target: Target, bundle: BotBundle, note: Note) -> Submission:
                 sent=shown.sent,
                 news=shown.news,
                 broken=shown.broken,
-                pause=threading.Event().wait,
+                pause=pause or threading.Event().wait,
             )
         except KeyboardInterrupt:
             raise Interrupted(shown.interruption()) from None

@@ -35,6 +35,23 @@ _BROKEN: Final = ("UNAVAILABLE", "INTERNAL")
 """Refusals that are no fault of who asks."""
 
 
+class _Connection(http.client.HTTPConnection):
+    """A connection for one call."""
+
+    _answer: http.client.HTTPResponse | None = None
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        """The answer; it is closed with the connection."""
+        self._answer = super().getresponse()
+        return self._answer
+
+    def end(self) -> None:
+        """Close both."""
+        if self._answer is not None:
+            self._answer.close()
+        self.close()
+
+
 class HttpApi:
     """Asks a ladder over HTTP.
 
@@ -120,17 +137,18 @@ class HttpApi:
     def _connected(self, deadline: float | None) -> Iterator[http.client.HTTPConnection]:
         """A connection that is closed after `deadline` seconds, or if it is silent for too long."""
         address = self._address
-        connection = http.client.HTTPConnection(address.host, address.port)
-        connection.sock = connect(address, self._pinned)
+        connection = _Connection(address.host, address.port)
+        # Kept here, too: the connection forgets it when the answer will end with it.
+        connection.sock = line = connect(address, self._pinned)
         if self._pinned is not None:
-            self.certificate_name = certificate_name(connection.sock)
-        connection.sock.settimeout(self._silence if deadline is None else deadline)
+            self.certificate_name = certificate_name(line)
+        line.settimeout(self._silence if deadline is None else deadline)
         late = threading.Event()
 
         def end() -> None:
             late.set()
-            with suppress(OSError, AttributeError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
         timer = None if deadline is None else threading.Timer(deadline, end)
         if timer is not None:
@@ -149,7 +167,7 @@ class HttpApi:
         finally:
             if timer is not None:
                 timer.cancel()
-            connection.close()
+            connection.end()
 
     def _checked(self, response: http.client.HTTPResponse) -> http.client.HTTPResponse:
         """The response, if it is an answer."""
@@ -187,6 +205,8 @@ class HttpApi:
         while line := response.readline(LARGEST_PART + 1):
             if len(line) > LARGEST_PART:
                 raise BadServer(f"{self._address.url} sends a line without end")
+            if not line.endswith(b"\n"):
+                raise http.client.IncompleteRead(line)
             if not line.strip():
                 continue  # nothing new
             document = self._document(line)
