@@ -61,7 +61,13 @@ def test_what_was_written_comes_back() -> None:
 
 
 def test_what_is_missing_is_empty_and_what_is_new_is_ignored() -> None:
-    given = {"at": "2026-01-02T03:04:05.006Z", "state": "resting", "kind": "c", "mood": "good"}
+    given = {
+        "at": "2026-01-02T03:04:05.006Z",
+        "until": "",
+        "state": "resting",
+        "kind": "c",
+        "mood": "good",
+    }
     page: Any = from_json(Page, given)
     assert (page.name, page.count, page.large, page.share, page.wanted) == ("", 0, 0, 0.0, False)
     assert (page.until, page.pairs) == (None, ())
@@ -90,7 +96,7 @@ def test_what_is_missing_is_empty_and_what_is_new_is_ignored() -> None:
         ("at", "2026-01-02T03:04:05"),
         ("at", 7),
         ("at", None),
-        ("until", ""),
+        ("until", "never"),
         ("pairs", {"0": {}}),
         ("pairs", [7]),
         ("pairs", [{"left": "x"}]),

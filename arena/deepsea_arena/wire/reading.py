@@ -55,7 +55,9 @@ def _value(hint: Any, value: object, where: str) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         (inner,) = (one for one in arguments if one is not NoneType)
-        return None if value is None else _value(inner, value, where)
+        # As a message a time is a text, and no time the empty one.
+        missing = value is None or (inner is datetime and value == "")
+        return None if missing else _value(inner, value, where)
     if origin is Literal:
         return _leaf(str, value, where)
     if origin is tuple or origin is list or origin is Sequence:

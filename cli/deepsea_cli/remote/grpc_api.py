@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,14 +89,14 @@ class GrpcApi:
 
     def ask(self, name: str, fields: Document) -> Document:
         """The answer of a method that has one."""
-        call: Any = self._channel.unary_unary(messages.path_of(name))
-        with self._told():
-            data = call(
-                messages.request_to_bytes(name, fields),
-                timeout=self._deadline,
-                metadata=self._metadata,
-            )
-        return self._document(name, data)
+        # As a stream, of which there has to be one: gRPC itself returns None for none.
+        call: Any = self._channel.unary_stream(messages.path_of(name))
+        request = messages.request_to_bytes(name, fields)
+        answers = call(request, timeout=self._deadline, metadata=self._metadata)
+        found = list(islice(self._answers(name, answers), 2))
+        if len(found) != 1:
+            raise self._senseless(name)
+        return found[0]
 
     def follow(self, name: str, fields: Document) -> Iterator[Document]:
         """The answers of a method as they come."""
@@ -133,7 +134,10 @@ class GrpcApi:
         try:
             return messages.response_from_bytes(name, data)
         except (messages.MessageError, ValueError, RecursionError):
-            raise BadServer(f"the answer of {self._url} to {name} makes no sense") from None
+            raise self._senseless(name) from None
+
+    def _senseless(self, name: str) -> BadServer:
+        return BadServer(f"the answer of {self._url} to {name} makes no sense")
 
     @contextmanager
     def _told(self) -> Iterator[None]:
