@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from deepsea_cli.remote.credentials import CredentialsFile, Login, Logins, confi
 from deepsea_referee.errors import UserError
 from helpers import certificates
 from helpers.answering import Answering, Asked, Reply, Scripted, answer, refusal
-from helpers.commands import Run, one_line
+from helpers.commands import Run, environment, one_line
 
 TOKEN = "dsl_" + "a" * 49
 OTHER = "dsl_" + "b" * 49
@@ -519,3 +521,31 @@ def test_a_server_may_name_itself_by_its_address() -> None:
 def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
     with pytest.raises(UserError, match="damaged"):
         tls.context("no certificate")
+
+
+# --------------------------------------------------------------------------------------- start
+
+
+@pytest.mark.parametrize(
+    "words", [("whoami",), ("standings",), ("games",), ("bot", "ben"), ("submit", "greedy")]
+)
+def test_asking_a_ladder_from_afar_loads_no_database(
+    server: Answering, words: tuple[str, ...]
+) -> None:
+    line = ("deepsea-referee", "ladder", *words, "--remote", server.url)
+    code = (
+        f"import sys; sys.argv = {[*line]}\n"
+        "from deepsea_cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules)"
+    )
+    settings = {**environment(), "DEEPSEA_LADDER_TOKEN": TOKEN}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=settings, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "deepsea_cli.remote.client" in loaded
+    heavy = {"sqlalchemy", "alembic", "grpc", "starlette", "uvicorn", "deepsea_ladder.store"}
+    assert not loaded & heavy
+    assert len(server.asked) > 1
