@@ -17,8 +17,8 @@ from math import sqrt
 from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
-from deepsea_sdk.coach.common_luck import Stream, halves, play_on
-from deepsea_sdk.rollout import Policy
+from deepsea_sdk.coach.common_luck import Stream, halves
+from deepsea_sdk.rollout import Policy, play_on
 from deepsea_sdk.sensible import sensible
 from deepsea_sdk.steady import STEADY, Numbers, policy
 

@@ -35,8 +35,9 @@ from .errors import ConnectionRejected, IllegalAnswer, NotInMatch, SdkError, Wir
 from .launch import ADDRESS as _ADDRESS
 from .parameters import VARIABLE as _PARAMETERS
 from .parameters import apply as _apply_parameters
-from .rollout import Policy, roll_out
+from .rollout import Policy, TurnDice, roll_out
 from .sensible import sensible
+from .steady import steady
 from .table import LocalGame, play
 
 __version__ = "0.1.0"
@@ -67,6 +68,7 @@ __all__ = [
     "Policy",
     "RuleSet",
     "SdkError",
+    "TurnDice",
     "Unit",
     "View",
     "WireError",
@@ -77,6 +79,7 @@ __all__ = [
     "roll_out",
     "run",
     "sensible",
+    "steady",
     "turns_left",
 ]
 

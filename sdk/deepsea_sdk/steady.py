@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
 from deepsea_rules.constants import FULL_AIR
@@ -47,8 +47,12 @@ _HEAVIEST: Final = 6
 """With so many units no roll moves a diver."""
 
 
+HomeChances: TypeAlias = tuple[tuple[tuple[float, ...], ...], ...]
+"""Chances to get home, by load, turns and distance."""
+
+
 @cache
-def home_chances() -> tuple[tuple[tuple[float, ...], ...], ...]:
+def home_chances() -> HomeChances:
     """`home_chance` by load, turns and distance, for as many of each as there can be."""
     table = []
     for load in range(_HEAVIEST + 1):
@@ -70,13 +74,17 @@ def _worth(unit: Unit) -> float:
 def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
     """A policy for `roll_out` that goes by these numbers."""
     turn_back, next_move, first_unit, next_unit, drop_unit = numbers
-    homes = home_chances()
+    homes: HomeChances = ()
 
     def choose(position: View | GameState) -> str:
+        """The action of the seat to move: one of `legal`, by what everybody knows."""
         # Written out, because roll-outs spend much of their time here.
+        nonlocal homes
         legal = position.legal
         if len(legal) < 2:
             return legal[0]
+        if not homes:  # only now: every bot imports this, and few of them ask
+            homes = home_chances()
         phase = position.phase
         seat = position.to_move
         own = position.cargo[seat]
@@ -115,3 +123,4 @@ def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
 
 
 steady: Final = policy(STEADY)
+"""The policy of these numbers, for `roll_out`: the coach and `diver` play on with it."""

@@ -11,7 +11,7 @@ from deepsea_rules.constants import FACES
 from deepsea_rules.events import Happening, TurnPlayed
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import deal
-from deepsea_sdk import Policy, roll_out, sensible
+from deepsea_sdk import Policy, TurnDice, roll_out, sensible, steady
 from helpers.games import rng
 
 
@@ -157,3 +157,50 @@ def test_a_roll_out_may_stop_when_the_dive_ends(policy: Policy | None) -> None:
             if len(state.trail) == 1:
                 break
             assert (state.phase, state.dive) == (("declare", dive + 1) if dive < 3 else ("over", 3))
+
+
+class Rolls(GameState):
+    """A state that writes down what each seat rolls in each of its turns."""
+
+    __slots__ = ("rolls",)
+    rolls: dict[tuple[int, int, int], tuple[int, int]]
+
+    def unchecked_move(self, d1: int, d2: int) -> None:
+        turn = sum(key[:2] == (self.dive, self.to_move) for key in self.rolls)
+        self.rolls[self.dive, self.to_move, turn] = d1, d2
+        super().unchecked_move(d1, d2)
+
+
+@pytest.mark.parametrize("players", [2, 4, 6])
+def test_turn_dice_are_the_same_for_a_seats_turn_whatever_is_done(players: int) -> None:
+    dice = TurnDice(rng(f"dice of {players}"), players)
+    courses = []
+    for number, policy in enumerate((sensible, steady, lambda state: state.legal[0])):
+        state = Rolls.opening(PRESETS["manual"], deal(bytes([number]) * 32), players, 0)
+        assert isinstance(state, Rolls)
+        state.rolls = {}
+        roll_out(state, dice, policy)
+        assert state.phase == "over"
+        courses.append(state.rolls)
+    one, *others = courses
+    for other in others:
+        common = one.keys() & other.keys()
+        assert len(common) > 3 * players
+        assert one.keys() != other.keys()
+        assert {key: one[key] for key in common} == {key: other[key] for key in common}
+
+
+def test_turn_dice_are_fair_and_differ_from_trial_to_trial() -> None:
+    source = rng("fair")
+    trials = [TurnDice(source, 6) for _ in range(20)]
+    assert len({trial.rolls for trial in trials}) == 20
+    counts = Counter(b"".join(trial.rolls for trial in trials))
+    assert sorted(counts) == list(range(9))
+    mean = sum(counts.values()) / 9
+    assert all(abs(count - mean) < 5 * mean**0.5 for count in counts.values())
+
+
+def test_with_turn_dice_a_policy_chooses() -> None:
+    state = GameState.opening(PRESETS["manual"], deal(bytes(32)), 2, 0)
+    with pytest.raises(TypeError, match="steady"):
+        roll_out(state, TurnDice(rng("dice"), 2))

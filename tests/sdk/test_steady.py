@@ -9,7 +9,8 @@ from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.common_luck import Stream, halves, play_on
+from deepsea_sdk.coach.common_luck import Stream, halves
+from deepsea_sdk.rollout import play_on
 from deepsea_sdk.sensible import sensible
 from deepsea_sdk.steady import STEADY, policy, steady
 from helpers import games

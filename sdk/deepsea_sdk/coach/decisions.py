@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 from deepsea_rules.actions import Kind
 from deepsea_rules.view import View
-from deepsea_sdk.rollout import Policy
+from deepsea_sdk.rollout import Policy, play_on
 
-from .common_luck import Stream, apply, halves, play_on
+from .common_luck import Stream, apply, halves
 from .racing import Effort, Interval, Race
 
 Mark = Literal["", "?!", "?", "??"]

@@ -18,9 +18,9 @@ from typing import Final, TypeAlias
 
 from deepsea_rules.constants import DIVES
 from deepsea_rules.units import LEVELS, values_of_level
-from deepsea_sdk.rollout import Policy
+from deepsea_sdk.rollout import Policy, play_on
 
-from .common_luck import Stream, halves, play_on
+from .common_luck import Stream, halves
 from .course import Outlook, Step, rolls
 from .racing import Interval, interval
 
