@@ -168,6 +168,7 @@ def test_every_refused_token_is_refused_in_the_same_words(service: LadderService
 def test_wrong_codes_cost_time_by_address(played: Store) -> None:
     time = Time()
     service = service_of(played, time)
+    token, _ = joined(service, "Yan")
     (code,) = codes(service, count=1)
     for _ in range(5):
         assert refused(service, visitor(HERE), "Redeem", code="x").kind is Kind.UNAUTHENTICATED
@@ -176,6 +177,7 @@ def test_wrong_codes_cost_time_by_address(played: Store) -> None:
     with pytest.raises(ServiceError) as info:
         log_in(service, "x", HERE)
     assert info.value.kind is Kind.EXHAUSTED
+    assert log_in(service, token, HERE).caller.author == "Yan"
     other = visitor("192.0.2.8")
     assert refused(service, other, "Redeem", code="x").kind is Kind.UNAUTHENTICATED
     time.now = 1.0

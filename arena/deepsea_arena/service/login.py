@@ -57,9 +57,9 @@ def caller_of_session(service: LadderService, session: str, address: str) -> Cal
 def log_in(service: LadderService, token: str, address: str) -> Login:
     """Open a session of the pages with a token; a failure is counted by address.
 
-    Raises ServiceError if the token is not valid, or after too many failures.
+    Raises ServiceError if the token is not valid; after too many failures it says when to try
+    again. Who has a valid token is not kept out by others at the same address.
     """
-    service.failures.check(address)
     digest = token_digest(token)
     secret = new_session(service.entropy())
     stored = session_digest(secret)
@@ -75,6 +75,7 @@ def log_in(service: LadderService, token: str, address: str) -> Login:
     except LadderError as error:
         raise refusal_of(error) from error
     if not found:
+        service.failures.check(address)
         service.failures.add(address)
         raise ServiceError(Kind.UNAUTHENTICATED, INVALID)
     return Login(secret, _caller(found, address))
