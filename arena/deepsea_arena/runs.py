@@ -17,7 +17,7 @@ from deepsea_arena.retry import insist
 from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummary, Source
 from deepsea_arena.seasons import find_season, without_cgroups
 from deepsea_arena.settled import OrderReport, UntilSettled
-from deepsea_arena.shutdown import Stop
+from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.validation import local_checker, validating
 from deepsea_arena.worker_protocol import WorkerPool
 from deepsea_arena.workers import dask_workers
@@ -33,6 +33,8 @@ from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.workers import LocalWorkers, Workers
 
 _T = TypeVar("_T")
+_IDLE_S: Final = 5.0
+"""The wait for a season."""
 _OPENING: Final = 8
 """How often a store that is busy is opened: within about a minute."""
 
@@ -91,6 +93,12 @@ class RunReport:
     order: OrderReport | None
     """The order, for a run until it is settled."""
 
+    @classmethod
+    def stopped(cls) -> RunReport:
+        """A run that was stopped before it had a season."""
+        summary = RunSummary(ended=RunEnd.STOPPED)
+        return _report("none", summary, None)
+
 
 class RunStopped(Exception):
     """A run that is part of something larger was stopped."""
@@ -140,19 +148,45 @@ def run(
 ) -> RunReport:
     """Play rated games: the bot that needs one most, against bots of about its strength.
 
-    Submissions are checked beside the games; a run with an end first checks those that wait.
+    Submissions are checked beside the games; a run with an end first checks those that wait, and
+    one without end goes on checking while no season is open.
     """
+    if not request.forever or request.season is not None:
+        season = _playable(store, request, watcher, stop)
+        with validating(store, make_checker, watcher, stop, first=not request.forever):
+            return _run(store, season, request, make_pool, watcher, stop)
+    with validating(store, make_checker, watcher, stop, first=False):
+        while _await_season(store, watcher, stop):
+            season = _playable(store, request, watcher, stop)
+            report = _run(store, season, request, make_pool, watcher, stop)
+            if report.ended is not RunEnd.CLOSED:
+                return report
+    return RunReport.stopped()
 
-    def insisted(call: Callable[[], _T]) -> _T:
-        return insist(call, stop, watcher.trouble)
 
-    season = insisted(lambda: find_season(store, request.season))
+def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> bool:
+    """Wait until a season is open; False at a request to stop."""
+    waits = False
+    with stop.on_signals():
+        while stop.wish is StopRequest.GO_ON:
+            seasons = insist(store.seasons.all, stop, watcher.trouble)
+            if any(one.closed_at is None and one.tournament is None for one in seasons):
+                return True
+            if not waits:
+                watcher.trouble("no season is open; waiting for one: `ladder season NAME`")
+            waits = True
+            stop.pause(_IDLE_S)
+    return False
+
+
+def _playable(store: Store, request: RunRequest, watcher: RunWatcher, stop: Stop) -> StoredSeason:
+    """The season to be played. Raises for one that gets no games of a run."""
+    season = insist(lambda: find_season(store, request.season), stop, watcher.trouble)
     if season.closed_at is not None:
         raise SeasonClosed(f"the season {season.name!r} is closed and gets no new games")
     if season.tournament is not None:
         raise UserError(f"season {season.name!r} is a tournament's: continue that instead")
-    with validating(store, make_checker, watcher, stop, first=not request.forever):
-        return _run(store, season, request, make_pool, watcher, stop)
+    return season
 
 
 def _run(
@@ -222,8 +256,12 @@ def run_report(
     season: StoredSeason, summary: RunSummary, order: OrderReport | None = None
 ) -> RunReport:
     """The report of a run for people and programs."""
+    return _report(season.name, summary, order)
+
+
+def _report(season: str, summary: RunSummary, order: OrderReport | None) -> RunReport:
     return RunReport(
-        season=season.name,
+        season=season,
         ended=summary.ended,
         accepted=summary.accepted,
         duplicates=summary.duplicates,

@@ -274,7 +274,7 @@ class SubmissionLease:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionRefusal:
-    """Why a submission is not accepted; all of it is safe to print."""
+    """Why a submission is not accepted; the store keeps it in a form that is safe to print."""
 
     found: str
     remedy: str = ""

@@ -131,6 +131,38 @@ def test_a_run_without_a_number_ends_when_the_order_is_settled(stocked: Store, s
     assert len(watcher.expected) == 1  # nothing is expected where there is an order, or a number
 
 
+def test_a_run_without_end_waits_for_a_season_and_for_the_next(stocked: Store, stop: Stop) -> None:
+    stocked.seasons.close("s1")
+
+    class Keeper(Watcher):
+        def trouble(self, message: str) -> None:
+            self.seen.append(message)
+            if "s2 begins: None" in self.seen:
+                stop.ask(StopRequest.FINISH)
+            else:
+                stocked.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
+                stop.ring()
+
+    def close() -> None:
+        stocked.seasons.close("s2")
+
+    watcher = Keeper(close)
+    report = run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop)
+    waits = "no season is open; waiting for one: `ladder season NAME`"
+    assert watcher.seen == [waits, "s2 begins: None", waits]
+    assert (report.ended, report.season) == (RunEnd.STOPPED, "none")
+    assert len(list(stocked.history.games())) == 1
+
+
+def test_a_run_without_end_stops_while_it_waits_for_a_season(stocked: Store, stop: Stop) -> None:
+    stocked.seasons.close("s1")
+    watcher = Watcher(troubles=True)
+    stop.ask(StopRequest.FINISH)
+    report = run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop)
+    assert (report.ended, report.accepted) == (RunEnd.STOPPED, 0)
+    assert watcher.seen == []
+
+
 def test_games_of_a_run_that_was_killed_are_taken_back(stocked: Store, stop: Stop) -> None:
     season = stocked.seasons.get("s1")
     stocked.jobs.add(season, ladder.rotations(ladder.ids(stocked)[:2], 2))

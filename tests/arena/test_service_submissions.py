@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import resource
+import shutil
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +30,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import ManualClock
 from helpers import ladder
+from helpers.killing import context
 from helpers.submissions import LIMITS, an_author, zipped
 
 KEY = "a-key-of-mine"
@@ -206,6 +213,76 @@ def test_an_author_reads_what_own_bots_left_of_a_game(
     words = refused(Kind.NOT_FOUND, lambda: service.call(stranger, "GetLog", game_id="s1-2"))
     nobodys = refused(Kind.NOT_FOUND, lambda: service.call(stranger, "GetLog", game_id="s9-2"))
     assert words.replace("s1-2", "s9-2") == nobodys
+
+
+def test_of_many_uploads_of_one_author_the_allowed_ones_wait(
+    service: LadderService, anna: Caller
+) -> None:
+    def one(number: int) -> str:
+        try:
+            answers = upload(service, anna, zipped(f"bot {number}"), f"key-{number:05}")
+            return str(next(answers).submission.state)
+        except ServiceError as error:
+            return error.kind.name
+
+    with ThreadPoolExecutor(20) as threads:
+        ends = list(threads.map(one, range(20)))
+    assert (ends.count("queued"), ends.count("EXHAUSTED")) == (3, 17)
+    assert len(service.call(anna, "ListSubmissions").submissions) == 3
+    # Uploads that ended make room for others.
+    refused(Kind.EXHAUSTED, lambda: upload(service, anna, zipped("more")))
+    lease = service.store.submissions.claim("runner", 60)
+    assert lease is not None
+    service.store.submissions.refuse(lease, SubmissionRefusal("no"), 0)
+    assert next(upload(service, anna, zipped("more"))).submission.state == "queued"
+
+
+MANY = 20
+PIECE = bytes(range(256)) * 128
+PIECES = 512
+
+
+def upload_many(answer: Connection, path: str) -> None:
+    """Upload 20 archives of 16 MiB at once; send by how many MiB the memory grew at its peak."""
+    digest = hashlib.sha256()
+    for _ in range(PIECES):
+        digest.update(PIECE)
+    ready = threading.Barrier(MANY)
+    with Store.open(path) as store:
+        service = LadderService(store, store, METHODS, entropy=lambda: b"")
+        callers = [author(service, f"author-{number}") for number in range(MANY)]
+
+        def one(caller: Caller) -> None:
+            with begin_upload(service, caller) as coming:
+                coming.header(size=PIECES * len(PIECE), sha256=digest.hexdigest(), key=KEY)
+                ready.wait()
+                for _ in range(PIECES):
+                    coming.chunk(PIECE)
+                ready.wait()
+                next(service.call(caller, "Submit", upload=coming))
+
+        before = peak_mib()
+        with ThreadPoolExecutor(MANY) as threads:
+            list(threads.map(one, callers))
+        answer.send((peak_mib() - before, len(store.submissions.queue())))
+
+
+def peak_mib() -> int:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+@pytest.mark.slow
+def test_many_large_uploads_at_once_take_little_memory(pattern: Path, tmp_path: Path) -> None:
+    path = shutil.copy(pattern, tmp_path / "ladder.db")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=upload_many, args=(theirs, str(path)))
+    process.start()
+    theirs.close()
+    grown, there = ours.recv()
+    process.join()
+    assert there == MANY
+    assert grown < 64
 
 
 def test_a_submission_of_another_is_not_there(

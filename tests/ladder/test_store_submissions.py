@@ -95,15 +95,15 @@ def test_a_submission_waits_with_its_archive_until_it_is_accepted(
 
 def test_a_refusal_is_kept_and_adds_no_version(store: Store, ada: int) -> None:
     added = add(store, ada, "one")
-    refusal = SubmissionRefusal("it\x1b[2J crashed", "correct it", ("a", "b"), "Traceback")
+    refusal = SubmissionRefusal("it\x1b[2J crashed", "correct it", ("a", "b\x1b[2J"), "Trace\nback")
     assert store.submissions.refuse(claim(store), refusal, 5, digest="d" * 64)
     done = store.submissions.get(added.id)
     assert done.state is REFUSED
     assert "\x1b" not in done.found
     assert (done.remedy, done.log, done.error, done.version) == (
         "correct it",
-        ("a", "b"),
-        "Traceback",
+        ("a", r"b\x1b[2J"),
+        "Trace\nback",
         None,
     )
     assert [bot.name for bot in store.bots.all()] == ["bot-of-Ada", "bot-of-Bob"]

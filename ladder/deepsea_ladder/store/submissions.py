@@ -51,6 +51,8 @@ from deepsea_ladder.store.submission_rows import (
 from deepsea_rules.printable import printable
 
 LONGEST_ERROR: Final = 16 * 1024
+LONGEST_LINE: Final = 1000
+"""Characters of a line of a bot's output."""
 _rows, _parts = schema.submissions, schema.submission_parts
 
 
@@ -304,8 +306,8 @@ class Submissions:
                 digest=digest or None,
                 found=printable(refusal.found, schema.LONGEST_NOTE),
                 remedy=printable(refusal.remedy, schema.LONGEST_NOTE),
-                error=refusal.error[-LONGEST_ERROR:],
-                log=json.dumps(refusal.log),
+                error=printable(refusal.error, keep="\n")[-LONGEST_ERROR:],
+                log=json.dumps([printable(line, LONGEST_LINE) for line in refusal.log]),
             )
 
     def fail(self, lease: SubmissionLease, reason: str, cpu_ms: int) -> SubmissionState | None:
