@@ -184,6 +184,15 @@ def test_wrong_codes_cost_time_by_address(played: Store) -> None:
     assert service.call(visitor(HERE), "Redeem", code=code, author="Zoe").account.author == "Zoe"
 
 
+def test_who_chooses_no_name_is_asked_for_one(service: LadderService) -> None:
+    (code,) = codes(service, count=1)
+    found = refused(service, visitor(HERE), "Redeem", code=code)
+    assert (found.kind, str(found)) == (
+        Kind.NOT_NOW,
+        "this code is for a new author: choose a name",
+    )
+
+
 def test_a_name_that_is_not_allowed_is_no_failure(service: LadderService) -> None:
     joined(service, "Zoe")
     (code,) = codes(service, count=1)
@@ -301,6 +310,7 @@ def test_a_session_is_opened_by_a_token_and_ends(service: LadderService) -> None
     assert service.call(caller, "WhoAmI").account.token_id == 0
     (line,) = service.call(caller, "ListSessions").sessions
     assert line.address == "192.0.2.0/24"
+    assert (line.expires_at - line.created_at).days == service.limits.session_days
     log_out(service, caller)
     log_out(service, caller)
     assert not still_valid(service, caller)

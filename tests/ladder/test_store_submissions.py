@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select, update
 
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import (
     KeyReused,
     LimitReached,
@@ -425,3 +426,17 @@ def check_one_of(store: Store, text: str) -> None:
     lease = claim(store)
     store.submissions.progress(lease, 60, 1, 3)
     accept(store, lease, text)
+
+
+def test_nothing_of_a_blocked_author_is_accepted(store: Store, ada: int) -> None:
+    add(store, ada, "one")
+    lease = claim(store)
+    store.authors.set_blocked("Ada", MACHINE, blocked=True)
+    digest = ladder.a_bundle("one").digest
+    for step in (
+        lambda: store.submissions.check_before(lease),
+        lambda: store.submissions.accept_known(lease, "mine", digest, LIMITS, 1),
+        lambda: accept(store, lease, "one"),
+    ):
+        with pytest.raises(SubmissionError, match="'Ada' is blocked"):
+            step()

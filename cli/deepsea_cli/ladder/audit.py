@@ -40,15 +40,14 @@ def audit(*, store_text: str, author: str, limit: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def limits(*, as_json: bool) -> None:
     """Print the limits of a ladder that is reached from afar."""
-    from deepsea_arena.service.limits import limit_table
     from deepsea_arena.wire.json import to_json
     from deepsea_ladder.remote_limits import USUAL_LIMITS
 
-    found = limit_table(USUAL_LIMITS)
+    table = USUAL_LIMITS.table()
     if as_json:
-        print_json(to_json(found))
+        print_json({"limits": to_json(table)})
         return
     # Not a table that fits the terminal: no word of it is to be cut.
-    name, unit = (max(len(getattr(one, key)) for one in found.limits) for key in ("name", "unit"))
-    for one in found.limits:
+    name, unit = (max(len(getattr(one, key)) for one in table) for key in ("name", "unit"))
+    for one in table:
         echo(f"{one.name:<{name}}  {one.value:>11,} {one.unit:<{unit}}  {one.about}")

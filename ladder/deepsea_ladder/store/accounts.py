@@ -98,6 +98,8 @@ class Accounts:
             code = connection.execute(query).first()
             if code is None:
                 raise CodeRefused("this code is not valid: it was mistyped, used, or has ended")
+            if code.author_id is None and not author:
+                raise AccountError("this code is for a new author: choose a name")
             if code.author_id is None:
                 author_id = add_author(connection, chosen_name(author), at)
             else:

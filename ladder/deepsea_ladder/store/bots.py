@@ -151,7 +151,7 @@ def add_version(
         raise SubmissionError(
             f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
         )
-    author = _active_name(connection, author_id)
+    author = active_name(connection, author_id)
     is_new = _keep(connection, digest, packed)
     check_quota(connection, author_id, author, len(packed) if is_new else 0)
     number = bot.current.number + 1 if bot else 1
@@ -250,7 +250,7 @@ def _bot(row: Row[Any]) -> LadderBot:
     )
 
 
-def _active_name(connection: Connection, author_id: int) -> str:
+def active_name(connection: Connection, author_id: int) -> str:
     """The author's name; `SubmissionError` for one who may do nothing."""
     table = schema.authors
     row = connection.execute(select(table).where(table.c.id == author_id)).one()

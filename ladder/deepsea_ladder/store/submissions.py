@@ -29,7 +29,7 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.bots import add_version, enable, own_bot
+from deepsea_ladder.store.bots import active_name, add_version, enable, own_bot
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.quotas import check_deadline, check_quota
 from deepsea_ladder.store.retry_policy import RetryPolicy
@@ -209,7 +209,7 @@ class Submissions:
         with self._database.read() as connection:
             check_deadline(connection, lease.created_at)
             check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            check_quota(connection, lease.author_id, lease.author)
+            check_quota(connection, lease.author_id, active_name(connection, lease.author_id))
 
     def accept_known(
         self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, cpu_ms: int
@@ -222,6 +222,7 @@ class Submissions:
         with self._database.write() as connection:
             at = now(connection)
             check_isolation(connection, needs_sandbox=lease.needs_sandbox)
+            active_name(connection, lease.author_id)  # refuses who may do nothing
             bot = own_bot(connection, lease.author_id, name)
             check_another_bot(connection, limits, lease.author_id, bot)
             if bot is None or bot.current.digest != digest:
