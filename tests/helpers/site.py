@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock
 from deepsea_web.site.access import Access
-from deepsea_web.site.accounts.desk import Members
+from deepsea_web.site.accounts.answers import Members
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 
@@ -60,8 +60,15 @@ async def ask(
     host: str = "127.0.0.1:8080",
     client: str = "127.0.0.1",
     body: bytes | Sequence[bytes] = b"",
+    whole: bool = True,
+    noted: Callable[[Any], object] = lambda message: None,
 ) -> Answer:
-    """The answer to one request, in a running loop; `body` in one part or in several."""
+    """The answer to one request, in a running loop.
+
+    body   in one part or in several
+    whole  whether the client sends all of it; else it stops after these parts
+    noted  called with each message of the answer
+    """
     path, _, query = url.partition("?")
     raw = [(b"host", host.encode())]
     raw += [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
@@ -84,10 +91,12 @@ async def ask(
     async def receive() -> Any:
         if not parts:
             await asyncio.Event().wait()
-        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+        body = parts.pop(0)
+        return {"type": "http.request", "body": body, "more_body": bool(parts) or not whole}
 
     async def send(message: Any) -> None:
         sent.append(message)
+        noted(message)
 
     await site.app(scope, receive, send)
     start, *rest = sent

@@ -34,7 +34,8 @@ from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
 from deepsea_web.policy import Guarded
 from deepsea_web.site.access import Access, Gate
-from deepsea_web.site.accounts.desk import Desk, Members
+from deepsea_web.site.accounts.answers import Answers, Members
+from deepsea_web.site.accounts.desk import Desk
 from deepsea_web.site.accounts.members_only import MembersOnly
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.cache import Cache, Rendered
@@ -88,7 +89,10 @@ class Site:
         self.closing = asyncio.Event()
         """Set when the server ends: streams end then."""
         self.broadcast = Broadcast(self, self.clock, access.url)
-        self.desk = None if members is None else Desk(self, members)
+        self.desk = None if members is None else Desk(self, members.service)
+        self._answers = None
+        if self.desk is not None and members is not None:
+            self._answers = Answers(self.desk, members)
         self._pages = pages
         self._cache = Cache()
         self._threads = Threads(THREADS, "page")
@@ -114,8 +118,8 @@ class Site:
         for path, endpoint in endpoints.items():
             routes.append(Route(path, self.asked(partial(endpoint, self))))
         routes.append(Route("/static/{name}", _static))
-        if self.desk is not None:
-            routes += self.desk.routes()
+        if self._answers is not None:
+            routes += self._answers.routes()
         if self.access.prefix:
             routes = [Mount(self.access.prefix, routes=routes), Route("/", self._to_prefix)]
         inner = Starlette(
@@ -124,8 +128,8 @@ class Site:
         )
         inner.router.redirect_slashes = False
         app: ASGIApp = inner
-        if self.desk is not None and self.desk.private:
-            app = MembersOnly(inner, self.desk, self.refused)
+        if self.desk and self._answers and self.desk.private:
+            app = MembersOnly(inner, self.desk, self._answers.open_paths(), self.refused)
         embeds = f"{self.access.prefix}/embed/"
         return Guarded(Gate(app, self.access), self.access.hosts, embeds)
 

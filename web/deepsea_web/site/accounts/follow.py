@@ -24,10 +24,16 @@ class Followed:
     """The source of one reader's stream; what the reader has is the number of answers."""
 
     def __init__(
-        self, desk: Desk, first: Any, answers: Iterator[Any], event: Callable[[Any], str]
+        self,
+        desk: Desk,
+        address: str,
+        first: Any,
+        answers: Iterator[Any],
+        event: Callable[[Any], str],
     ) -> None:
         """`answers` yields None while nothing is new; `event` writes an answer."""
         self._desk = desk
+        self._address = address
         self._newest = first
         self._number = 1
         self._answers = answers
@@ -46,7 +52,8 @@ class Followed:
         asking = asyncio.create_task(self._ask(wake))
         closing = asyncio.create_task(self._closing(wake))
         try:
-            yield
+            with self._desk.streaming(self._address):
+                yield
         finally:
             asking.cancel()
             closing.cancel()

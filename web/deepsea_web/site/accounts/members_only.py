@@ -7,7 +7,7 @@ session, however long it lasts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from functools import partial
 from typing import Final, Protocol
 
@@ -36,11 +36,13 @@ class Refused(Protocol):
 class MembersOnly:
     """An application for those with a session."""
 
-    def __init__(self, app: ASGIApp, desk: Desk, refused: Refused) -> None:
+    def __init__(
+        self, app: ASGIApp, desk: Desk, open_paths: Collection[str], refused: Refused
+    ) -> None:
         self._app = app
         self._desk = desk
         self._refused = refused
-        self._open = desk.open_paths()
+        self._open = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or self._is_open(scope["path"]):

@@ -7,7 +7,7 @@ refused sees why, since what still comes is read and thrown away, up to a bound.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
 
@@ -22,11 +22,12 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_web.site.accounts.forms import Form, form_of
 from deepsea_web.site.accounts.multipart import Field, FileBegins, FileEnds, Multipart, Part
-from deepsea_web.site.threads import Threads
 
 DRAINED: Final = 32 * 1024 * 1024
 DRAIN_US: Final = 10_000_000
 """How much, and for how long, is read of a form that is refused already."""
+InThread = Callable[[Callable[[], None]], Awaitable[None]]
+"""Does work that may take its time."""
 
 
 class UploadForm:
@@ -36,13 +37,13 @@ class UploadForm:
         self,
         fields: Sequence[str],
         upload: Upload,
-        threads: Threads,
+        in_thread: InThread,
         check: Callable[[Form], object],
     ) -> None:
         """`check` raises if the fields before the file do not prove where the form is from."""
         self.upload = upload
         self._names = fields
-        self._threads = threads
+        self._in_thread = in_thread
         self._check = check
         self._pairs: list[tuple[str, str]] = []
         self._program: bytearray | None = None
@@ -66,7 +67,7 @@ class UploadForm:
             parts.finish()
             if not self._has_file:
                 raise UserError("choose a file: a zip or a Python file")
-            await self._threads.run(self.upload.finish)
+            await self._in_thread(self.upload.finish)
         except (UserError, HTTPException):
             await _drain(stream, clock)
             raise
@@ -114,13 +115,13 @@ class UploadForm:
         if file.suffix.lower() == ".py":
             self._program = bytearray()
             bot = bot or names.name_from(file.stem)
-        await self._threads.run(lambda: self.upload.form(bot=bot, key=key))
+        await self._in_thread(lambda: self.upload.form(bot=bot, key=key))
 
     async def _packed(self, program: bytes) -> None:
         def pack_single() -> None:
             self.upload.chunk(pack(collect_single(program, LIMITS).files))
 
-        await self._threads.run(pack_single)
+        await self._in_thread(pack_single)
 
 
 async def _drain(stream: AsyncIterator[bytes], clock: Clock) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from deepsea_arena.service.service import LadderService
-from deepsea_web.site.accounts.desk import Members, OwnEndpoint
+from deepsea_web.site.accounts.answers import Members, OwnEndpoint
 from deepsea_web.site.accounts.own_page import Action, OwnPage
 from deepsea_web.site.app import Endpoint
 from deepsea_web.site.page import Page

@@ -70,10 +70,12 @@ SUBMISSION = OwnPage(
 
 async def submission_events(desk: Desk, seen: Seen, request: Request) -> ASGIApp:
     """The steps of a submission as server-sent events, until it has ended."""
+    address = seen.visit.caller.address
+    desk.check_room(address)
     number = Query(dict(request.path_params)).number("id", 1) or 0
     steps = await desk.in_thread(lambda: iter(seen.visit.call("WatchSubmission", id=number)))
     first = await desk.in_thread(lambda: next(steps))
-    return EventStream(Followed(desk, first, steps, _event), 0)
+    return EventStream(Followed(desk, address, first, steps, _event), 0)
 
 
 def _event(step: Any) -> str:

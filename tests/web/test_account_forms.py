@@ -1,0 +1,515 @@
+"""Forms of the pages: joining, tokens, uploads; the cookies; what a private ladder shows."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from sqlalchemy import text as sql
+
+from deepsea_arena.service.caller import MACHINE
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_referee.timing.clock import ManualClock
+from deepsea_web.site.access import Access
+from deepsea_web.site.accounts.cookies import Cookie
+from deepsea_web.site.accounts.ending import CHECK_US
+from deepsea_web.site.pages import ENDPOINTS, PAGES
+from helpers import submissions
+from helpers.members import Person, caller_of, multipart
+from helpers.pages import HOSTILE
+from helpers.site import LOCAL, Answer, ask
+from helpers.world import ANNA, BEN, Stock, World, opened, stock_of
+
+SECURE = Access("https://games.example", "", frozenset({"games.example"}), everybody=True)
+BELOW = Access("https://games.example", "/deep/sea", frozenset({"games.example"}), everybody=True)
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """A ladder's file and its people's tokens; tests get copies."""
+    return stock_of(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture
+def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
+    """A ladder of one's own."""
+    with opened(stock, tmp_path) as found:
+        yield found
+
+
+# ---------------------------------------------------------------------------------------- joining
+
+
+def a_code(world: World, author: str = "") -> str:
+    given: dict[str, Any] = {"authors": [author]} if author else {"count": 1}
+    (code,) = world.service.call(MACHINE, "CreateCodes", **given).codes
+    return str(code.code)
+
+
+def test_a_code_makes_an_author_and_shows_the_token_once(world: World) -> None:
+    person, code = world.person(), a_code(world)
+    answer = person.send("/join", "/join", {"code": code.lower(), "author": "zoe"})
+    assert answer.status == 200
+    (token,) = re.findall(r"dsl_[0-9A-Za-z]{49}", answer.text)
+    assert code not in answer.text
+    assert "<h1>Welcome, zoe</h1>" in answer.text
+    assert "zoe" in person.get("/account").text
+    assert token not in person.get("/account").text
+    again = Person(world.site)
+    again.log_in(token)
+    assert "zoe" in again.get("/account").text
+    refused = world.person().send("/join", "/join", {"code": code, "author": "yan"})
+    assert refused.status == 401
+    assert 'role="alert"' in refused.text
+
+
+def test_what_was_typed_is_there_again_but_for_secrets(world: World) -> None:
+    code = a_code(world)
+    typed = {"code": code, "author": '"><script>', "label": "a 'b' \"c\""}
+    answer = world.person().send("/join", "/join", typed)
+    assert answer.status == 400
+    assert code not in answer.text
+    assert 'value="&#34;&gt;&lt;script&gt;"' in answer.text
+    assert "a &#39;b&#39; &#34;c&#34;" in answer.text
+    token = world.tokens[ANNA][:-1] + "!"
+    answer = world.person().send("/login", "/login", {"token": token, "stay": "1"})
+    assert answer.status == 401
+    assert token not in answer.text
+    assert "dsl_w" not in answer.text
+    assert " checked" in answer.text
+
+
+def test_many_wrong_tokens_have_to_wait(world: World) -> None:
+    person = Person(world.site)
+    answers = [person.send("/login", "/login", {"token": "dsl_x"}) for _ in range(25)]
+    assert answers[0].status == 401
+    assert answers[-1].status == 429
+    assert int(answers[-1].headers["retry-after"]) > 0
+
+
+def test_a_token_of_a_session_has_its_scopes_and_no_more(world: World) -> None:
+    anna = world.person(ANNA)
+    answer = anna.send("/account", "/account/tokens", {"label": "mine"})
+    assert answer.status == 200
+    assert "read what is yours and submit and withdraw bots" in answer.text
+    refused = anna.do("/account/tokens", {"label": "more", "scopes": "admin"})
+    assert refused.status == 403
+    assert "mine" in anna.get("/account").text
+
+
+def test_an_author_is_anonymised_only_by_name(world: World) -> None:
+    admin = world.person("admin")
+    page = f"/admin/authors/{BEN}"
+    refused = admin.send(page, "/admin/author/anonymise", {"confirm": "bob"})
+    assert (refused.status, "once more" in refused.text) == (400, True)
+    done = admin.send(page, "/admin/author/anonymise", {"confirm": BEN.upper()})
+    assert done.status == 303
+    assert admin.get(done.headers["location"]).status == 200
+    assert BEN not in admin.get("/admin/authors").text
+
+
+def test_codes_are_made_to_be_cut_out(world: World) -> None:
+    typed = {"count": "2", "authors": f"{BEN}\n\n zoe \n", "days": "3"}
+    answer = world.person("admin").send("/admin/codes", "/admin/codes", typed)
+    assert answer.status == 200
+    links = re.findall(r"http://127\.0\.0\.1:8080/join#([A-Z2-7-]{19})<", answer.text)
+    assert len(set(links)) == 4
+    listed = world.person("admin").get("/admin/codes").text
+    assert BEN in listed
+    assert "zoe" in listed
+    assert not any(code in listed for code in links)
+
+
+# ---------------------------------------------------------------------------------- hostile texts
+
+
+@pytest.mark.parametrize("text", [text[:40] for text in HOSTILE if len(text) < 1000])
+def test_names_and_notes_stay_text(world: World, text: str) -> None:
+    text = text.encode(errors="replace").decode()
+    with world.service.store.database.write() as connection:
+        given = {"text": text}
+        for change in (
+            "UPDATE authors SET name = :text WHERE name = 'anna-senior'",
+            "UPDATE bots SET name = :text, reason = :text WHERE name = 'anna'",
+            "UPDATE tokens SET label = :text",
+            "UPDATE audit SET note = :text, subject = :text",
+            "UPDATE submissions SET bot = :text, state = 'refused', found = :text",
+            "UPDATE submissions SET remedy = :text, error = :text",
+        ):
+            connection.execute(sql(change), given)
+    anna, admin = world.person(ANNA), world.person("admin")
+    for person, address in (
+        *((anna, page) for page in ("/account", "/submit", "/submissions/1", "/games/s1-2")),
+        *((admin, page) for page in ("/admin", "/admin/authors", "/admin/bots", "/admin/audit")),
+    ):
+        answer = person.get(address)
+        assert answer.status == 200, address
+        for mark in ("<script>document", "<img src=x", "onerror=document.title='", "{{ 49", "49}"):
+            assert mark not in answer.text
+
+
+@pytest.mark.parametrize("given", ["<script>", '"onload="x', "zzz", "out\r\nX: y", "%00"])
+def test_nothing_of_an_address_is_written_back(world: World, given: str) -> None:
+    person = world.person(ANNA)
+    for page in ("/login", "/account", "/admin/codes", "/join"):
+        answer = person.get(f"{page}?done={given}&next={given}&code={given}&x={given}")
+        assert given not in answer.text
+        assert 'role="status"' not in answer.text
+        assert "x" not in answer.headers
+    assert person.get("/account?done=revoked").text.count("The token has ended.") == 1
+
+
+# ---------------------------------------------------------------------------------------- cookies
+
+
+def test_cookies_are_for_this_site_alone(world: World) -> None:
+    session = Cookie(SECURE, "session")
+    assert session.name.startswith("__Host-")
+    given = session.give("a" * 64, 60).split("; ")
+    assert given[0] == f"{session.name}={'a' * 64}"
+    assert set(given[1:]) == {"Path=/", "Max-Age=60", "Secure", "HttpOnly", "SameSite=Lax"}
+    plain = Cookie(LOCAL, "session")
+    assert not plain.name.startswith("__Host-")
+    assert set(plain.give("a").split("; ")[1:]) == {"Path=/", "HttpOnly", "SameSite=Lax"}
+    names = {Cookie(one, "session").name for one in (SECURE, BELOW, LOCAL)}
+    assert len(names) == 3
+    assert "Path=/;" in Cookie(BELOW, "session").give("a")
+
+
+@pytest.mark.parametrize(
+    "header", ["", "a", "=", "; ;", "{}", "a=b; {}=", '{}="x y"', "{}=<", "{}=" + "a" * 200, "\x01"]
+)
+def test_a_cookie_that_is_none_is_nobodys(world: World, header: str) -> None:
+    cookie = Cookie(LOCAL, "session")
+    header = header.replace("{}", cookie.name)
+    assert cookie.read([header]) is None
+    answer = world.person().get("/account", {"Cookie": header})
+    assert answer.status == 303
+
+
+def test_a_cookie_lasts_as_long_as_the_browser_unless_asked_for(world: World) -> None:
+    for typed, kept in (({}, False), ({"stay": "1"}, True)):
+        person = world.person()
+        answer = person.send("/login", "/login", {"token": world.tokens[ANNA], **typed})
+        (given,) = (one for one in answer.headers.getlist("set-cookie") if "session" in one)
+        assert ("Max-Age" in given) is kept
+
+
+def test_pages_below_a_prefix_with_tls(stock: Stock, tmp_path: Path) -> None:
+    with opened(stock, tmp_path, BELOW) as world:
+        person = world.person()
+        answer = person.get("/deep/sea/account")
+        assert answer.headers["location"] == "/deep/sea/login?next=%2Faccount"
+        answer = person.send(answer.headers["location"], "/login", {"token": world.tokens[ANNA]})
+        assert (answer.status, answer.headers["location"]) == (303, "/deep/sea/account")
+        assert all(one.startswith("__Host-") for one in person.cookies)
+        text = person.get("/deep/sea/account").text
+        links = re.findall(r'(?:href|action|src)="([^"]*)"', text)
+        assert all(link.startswith(("/deep/sea/", "#")) for link in links)
+        assert (
+            "https://games.example/deep/sea/"
+            in person.send("/deep/sea/account", "/account/tokens", {"label": "x"}).text
+        )
+
+
+def test_a_form_is_taken_under_every_name_of_this_machine(world: World) -> None:
+    """Also through a tunnel, whose port is another one."""
+    for host in ("localhost:9000", "[::1]:8080", "127.0.0.1:8080"):
+        person = Person(world.site, Access(f"http://{host}"))
+        assert person.log_in(world.tokens[ANNA]).status == 303
+        answer = person.post("/logout", [("form", person.form_token)], {"Origin": "http://x:9000"})
+        assert answer.status == 403
+
+
+# ---------------------------------------------------------------------------------------- uploads
+
+ZIP = submissions.zipped("uploaded")
+
+
+def upload(
+    person: Person,
+    filename: str,
+    content: bytes,
+    typed: Mapping[str, str] | None = None,
+    size: int = 0,
+) -> Answer:
+    """Send the form with a file, in parts of a size."""
+    typed = typed or {}
+    fields = [one for one in person.form("/submit", "/submit") if one[0] not in typed]
+    kind, body = multipart([*fields, *typed.items()], filename, content)
+    parts = [body[at : at + size] for at in range(0, len(body), size)] if size else body
+    return person.post_body("/submit", kind, parts)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 1000])
+def test_a_zip_is_submitted_however_it_is_cut(world: World, size: int) -> None:
+    anna = world.person(ANNA)
+    answer = upload(anna, "bot.zip", ZIP, {"bot": "rocket"}, size)
+    assert answer.status == 303, answer.text
+    assert answer.headers["location"] == "/submissions/2"
+    assert (
+        "is next" in anna.get("/submissions/2").text or "waits" in anna.get("/submissions/2").text
+    )
+    listed = world.service.call(_caller(world, ANNA), "ListSubmissions").submissions
+    assert [(one.bot, one.state) for one in listed] == [("rocket", "queued"), ("second", "queued")]
+
+
+@pytest.mark.parametrize(
+    ("filename", "bot", "named"),
+    [
+        ("my_bot.py", "", "my_bot"),
+        ("C:\\bots\\deep diver.py", "", "deep-diver"),
+        ("x.PY", "rocket", "rocket"),
+    ],
+)
+def test_a_python_file_is_a_bot(world: World, filename: str, bot: str, named: str) -> None:
+    ben = world.person(BEN)
+    answer = upload(ben, filename.replace("\\", "\\\\"), b"print(1)\n", {"bot": bot})
+    assert answer.status == 303, answer.text
+    (found, *_) = world.service.call(_caller(world, BEN), "ListSubmissions").submissions
+    assert found.bot == named
+
+
+def test_the_same_form_twice_is_one_submission(world: World) -> None:
+    anna = world.person(ANNA)
+    typed = {"bot": "rocket", "key": "k" * 20}
+    first, second = (upload(anna, "bot.zip", ZIP, typed) for _ in range(2))
+    assert first.headers["location"] == second.headers["location"]
+
+
+@pytest.mark.parametrize(
+    ("filename", "content", "more", "status"),
+    [
+        ("", b"", {}, 400),
+        ("bot.zip", b"", {}, 400),
+        ("bot.zip", ZIP, {"bot": "../x"}, 400),
+        ("bot.zip", ZIP, {"key": "short"}, 400),
+        ("bot.py", b"#" * 30_000_000, {}, 400),
+        ("bot.zip", b"#" * 17_000_000, {}, 400),
+    ],
+)
+def test_an_upload_that_is_refused_leaves_nothing(
+    world: World, filename: str, content: bytes, more: dict[str, str], status: int
+) -> None:
+    anna = world.person(ANNA)
+    before = world.state()
+    answer = upload(anna, filename, content, more)
+    assert answer.status == status
+    assert 'role="alert"' in answer.text
+    assert world.state() == before
+
+
+def test_a_file_before_its_proof_is_not_taken(world: World) -> None:
+    anna = world.person(ANNA)
+    before = world.state()
+    fields = anna.form("/submit", "/submit")
+    kind, body = multipart([], "bot.zip", ZIP)
+    _, rest = multipart(fields, "bot.zip", ZIP)
+    assert anna.post_body("/submit", kind, body[: -len("--b0und--\r\n")] + rest).status == 403
+    assert world.state() == before
+
+
+@pytest.mark.parametrize(
+    "kind", ["multipart/form-data", "text/plain", "multipart/form-data; boundary=b0und"]
+)
+def test_what_is_no_form_with_a_file_gets_a_sentence(world: World, kind: str) -> None:
+    anna = world.person(ANNA)
+    for body in (b"", b"--b0und\r\n", b"\x00" * 1000, b"--b0und--\r\n"):
+        answer = anna.post_body("/submit", kind, body)
+        assert answer.status == 400
+        assert 'role="alert"' in answer.text
+
+
+def test_a_slow_upload_is_ended(stock: Stock, tmp_path: Path) -> None:
+    clock = ManualClock()
+    with opened(stock, tmp_path, clock=clock) as world:
+        anna = world.person(ANNA)
+        fields = anna.form("/submit", "/submit")
+        kind, body = multipart(fields, "bot.zip", ZIP)
+
+        headers = {
+            "Content-Type": kind,
+            "Origin": LOCAL.origin,
+            "Cookie": "; ".join(f"{name}={value}" for name, value in anna.cookies.items()),
+        }
+
+        async def slow() -> int:
+            asked = asyncio.create_task(
+                ask(world.site, "/submit", "POST", headers=headers, body=body[:-40], whole=False)
+            )
+            while not asked.done():
+                clock.jump(1_000_000)
+                await asyncio.to_thread(lambda: None)
+            return (await asked).status
+
+        assert asyncio.run(slow()) == 429
+
+
+def test_a_submission_shows_what_was_found(world: World) -> None:
+    anna = world.person(ANNA)
+    assert '<meta http-equiv="refresh" content="2">' in anna.get("/submissions/1").text
+    with world.service.store.database.write() as connection:
+        connection.execute(
+            sql(
+                "UPDATE submissions SET state = 'refused', found = 'a timeout', "
+                "remedy = 'be fast', error = 'Traceback <b>'"
+            )
+        )
+    text = anna.get("/submissions/1").text
+    for words in ("refused", "a timeout", "be fast", "Traceback &lt;b&gt;"):
+        assert words in text
+    assert "refresh" not in text
+
+
+def _caller(world: World, name: str) -> Any:
+    return caller_of(world.service, world.tokens[name])
+
+
+# ---------------------------------------------------------------------------------------- streams
+
+
+async def _until_ended(
+    world: World, person: Person, clock: ManualClock, url: str, end: Any
+) -> list[bytes]:
+    """The parts of a stream, during which `end` is done in a thread."""
+    parts: list[bytes] = []
+    begun = asyncio.Event()
+
+    def note(message: Any) -> None:
+        parts.append(message.get("body", b""))
+        begun.set()
+
+    cookies = "; ".join(f"{a}={b}" for a, b in person.cookies.items())
+    asked = asyncio.create_task(ask(world.site, url, headers={"Cookie": cookies}, noted=note))
+    await begun.wait()
+    await asyncio.to_thread(end)
+    left_us = 5_000_000
+    while not asked.done() and left_us > 0:
+        clock.jump(100_000)
+        left_us -= 100_000
+        for _ in range(20):
+            await asyncio.to_thread(lambda: None)
+    assert asked.done(), "the stream goes on"
+    return parts
+
+
+@pytest.mark.parametrize("how", ["logging out", "the end of the token", "a block"])
+def test_a_stream_ends_with_its_session(stock: Stock, tmp_path: Path, how: str) -> None:
+    clock = ManualClock()
+    with opened(stock, tmp_path, clock=clock) as world:
+        anna = world.person(ANNA)
+        admin = _caller(world, "admin")
+        session = anna.cookies.copy()
+
+        def end() -> None:
+            caller = _caller(world, ANNA)
+            match how:
+                case "logging out":
+                    for one in world.service.call(caller, "ListSessions").sessions:
+                        world.service.call(caller, "EndSession", id=one.id)
+                case "the end of the token":
+                    world.service.call(caller, "RevokeToken", id=caller.token_id)
+                case _:
+                    world.service.call(admin, "BlockAuthor", author=ANNA, blocked=True)
+
+        parts = asyncio.run(_until_ended(world, anna, clock, "/submissions/1/events", end))
+        assert any(b'"state": "queued"' in part for part in parts)
+        anna.cookies = session
+        assert anna.get("/submissions/1/events").status == 401
+        assert CHECK_US < 5_000_000
+
+
+def test_the_steps_of_somebody_elses_submission_are_not_told(world: World) -> None:
+    for name, status in (("", 401), (BEN, 404), ("admin", 404)):
+        assert world.person(name).get("/submissions/1/events").status == status
+
+
+def test_streams_of_an_address_are_counted(stock: Stock, tmp_path: Path) -> None:
+    limits = RemoteLimits(streams_of_address=0)
+    with opened(stock, tmp_path, SECURE, limits=limits) as world:
+        far = Person(world.site, SECURE, client="192.0.2.7")
+        far.log_in(world.tokens[ANNA])
+        answer = far.get("/submissions/1/events")
+        assert answer.status == 503
+        assert int(answer.headers["retry-after"]) > 0
+        assert far.get("/submissions/1").status == 200
+
+
+# ---------------------------------------------------------------------------------------- private
+
+
+@pytest.fixture
+def private(stock: Stock, tmp_path: Path) -> Iterator[World]:
+    """A private ladder."""
+    with opened(stock, tmp_path, private=True) as found:
+        yield found
+
+
+def every_public_address() -> Iterator[str]:
+    for page in PAGES:
+        address = page.path.replace("{name}", "anna").replace("{id}", "s1-1")
+        for form in page.formats:
+            yield f"{address}?format={form}"
+        yield address
+        if page.embed:
+            yield f"/embed{page.embed_path or address}"
+    yield from (path.replace("{id}", "s1-1") for path in ENDPOINTS)
+    yield from ("/nothing", "/admin", "/account", "/games/s1-1/x.json", "//", "/static", "/login/x")
+
+
+@pytest.mark.parametrize("address", sorted(set(every_public_address())))
+def test_a_visitor_of_a_private_ladder_sees_the_login(private: World, address: str) -> None:
+    visitor = private.person()
+    for headers in ({}, {"If-None-Match": "*", "Cookie": f"{Cookie(LOCAL, 'session').name}=x"}):
+        answer = visitor.get(address, headers)
+        if answer.status == 303:
+            assert unquote(answer.headers["location"]).startswith("/login")
+            assert answer.body == b""
+        else:
+            assert answer.status == 403
+            assert "etag" not in answer.headers
+            assert "anna" not in answer.text
+            assert "<nav" not in answer.text
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_login_of_a_private_ladder_shows_nothing_else(private: World) -> None:
+    for address in ("/login", "/join"):
+        answer = private.person().get(address)
+        assert answer.status == 200
+        assert "<nav" not in answer.text
+        for link in re.findall(r'(?:href|src|action)="(/[^"]*)"', answer.text):
+            assert link.startswith(("/static/", "/login", "/join"))
+            if link.startswith("/static/"):
+                assert private.person().get(link).status == 200
+
+
+def test_members_of_a_private_ladder_see_everything_and_nothing_is_kept(private: World) -> None:
+    anna = private.person(ANNA)
+    for address in ("/", "/?format=json", "/games?format=csv", "/games/s1-1/frames.json", "/feed"):
+        answer = anna.get(address)
+        assert answer.status == 200
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["vary"] == "Cookie"
+        assert "etag" not in answer.headers
+    assert anna.get("/nothing").status == 404
+
+
+def test_a_public_stream_of_a_private_ladder_ends_with_the_session(
+    stock: Stock, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+    with opened(stock, tmp_path, clock=clock, private=True) as world:
+        caller = _caller(world, ANNA)
+
+        def end() -> None:
+            world.service.call(caller, "RevokeToken", id=caller.token_id)
+
+        anna = world.person(ANNA)
+        parts = asyncio.run(_until_ended(world, anna, clock, "/events", end))
+        assert any(b"event: games" in part for part in parts)

@@ -1,0 +1,252 @@
+"""Pages of people with an account in a real browser: by keys, narrow, without JavaScript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+from sqlalchemy import text as sql
+
+from deepsea_arena.service.caller import MACHINE
+from deepsea_ladder.store import Store
+from helpers.chromium import WIDTHS, keep_screenshot, visited
+from helpers.site_server import serving
+from helpers.world import ANNA, Stock, World, opened, stock_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """A ladder's file and its people's tokens; tests get copies."""
+    return stock_of(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture
+def served(stock: Stock, tmp_path: Path) -> Iterator[tuple[World, str]]:
+    """A ladder of one's own, and its address."""
+    with opened(stock, tmp_path) as world, serving(world.site) as url:
+        yield world, url
+
+
+@contextmanager
+def logged_in(browser: Browser, url: str, token: str, **options: object) -> Iterator[Page]:
+    """A page of somebody with a session."""
+    with visited(browser, f"{url}/login", allowed=(f"{url}/",), **options) as page:  # type: ignore[arg-type]
+        page.get_by_label("Token", exact=True).fill(token)
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(f"{url}/account")
+        yield page
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:300]}" for one in found]
+
+
+def looked_at(page: Page, name: str) -> None:
+    """A page fits a telephone and a notebook; it is kept as a picture if that is wanted."""
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            keep_screenshot(page, f"account-{name}-{width}-{scheme}")
+
+
+OF_VISITORS = ("/login", "/join")
+OF_AUTHORS = ("/account", "/submit", "/submissions/1", "/games/s1-2")
+OF_ADMINS = (
+    "/admin",
+    "/admin/codes",
+    "/admin/authors",
+    f"/admin/authors/{ANNA}",
+    "/admin/bots",
+    "/admin/audit",
+)
+
+
+@pytest.mark.parametrize("who", ["", ANNA, "admin"], ids=["visitor", "author", "admin"])
+def test_the_pages_fit_and_break_no_rule(
+    chromium: Browser, served: tuple[World, str], who: str
+) -> None:
+    world, url = served
+    addresses = {"": OF_VISITORS, ANNA: OF_AUTHORS, "admin": OF_ADMINS}[who]
+    if not who:
+        with visited(chromium, f"{url}/login", allowed=(f"{url}/",)) as page:
+            for address in addresses:
+                page.goto(url + address)
+                looked_at(page, address.strip("/"))
+    else:
+        with logged_in(chromium, url, world.tokens[who]) as page:
+            for address in addresses:
+                page.goto(url + address)
+                looked_at(page, address.strip("/").replace("/", "-"))
+    # Axe itself breaks the policy, so it comes on another visit.
+    context = chromium.new_context(bypass_csp=True, viewport={"width": 360, "height": 740})
+    try:
+        page = context.new_page()
+        if who:
+            page.goto(f"{url}/login")
+            page.get_by_label("Token", exact=True).fill(world.tokens[who])
+            page.get_by_role("button", name="Log in").click()
+        for address in addresses:
+            page.goto(url + address)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                assert violations(page) == [], address
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+def test_one_joins_submits_and_leaves_by_keys(
+    chromium: Browser, served: tuple[World, str], tmp_path: Path, scripts: bool
+) -> None:
+    world, url = served
+    (code,) = world.service.call(MACHINE, "CreateCodes", count=1).codes
+    bot = tmp_path / "deep_diver.py"
+    bot.write_text("print('hello')\n", encoding="utf-8")
+    start = f"{url}/join#{code.code}"
+    with visited(
+        chromium, start, width=360, allowed=(f"{url}/",), java_script_enabled=scripts
+    ) as page:
+        field = page.get_by_label("Code", exact=True)
+        if scripts:
+            # The code came with the address, and is gone from it.
+            expect(field).to_have_value(code.code)
+            assert page.evaluate("location.hash") == ""
+            expect(page.get_by_label("Author name")).to_be_focused()
+        else:
+            field.focus()
+            page.keyboard.insert_text(code.code)
+            page.keyboard.press("Tab")
+        page.keyboard.type("zoe")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Welcome, zoe")
+        keep_screenshot(page, f"account-joined-360-{'with' if scripts else 'without'}")
+        token = page.locator("#secret").text_content() or ""
+        assert token.startswith("dsl_")
+        assert page.get_by_role("button", name="Copy").count() == (1 if scripts else 0)
+
+        page.get_by_role("link", name="submit a bot").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Submit a bot")
+        page.get_by_label("File", exact=True).set_input_files(bot)
+        page.get_by_role("button", name="Submit").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Submission 2")
+        expect(page.locator("#state")).to_contain_text("waits")
+        assert (page.locator("meta[http-equiv=refresh]").count() == 0) is scripts
+
+        # The check goes on, and the page shows it by itself.
+        store = world.service.store
+        _checked(store, "UPDATE submissions SET state = 'checking', games = 1, of_games = 4")
+        expect(page.locator("#state")).to_have_text("is checked: game 1 of 4")
+        _checked(
+            store,
+            "UPDATE submissions SET state = 'refused', found = 'a timeout', remedy = 'be faster', "
+            "error = 'Traceback', log = '[\"<b>the end\"]'",
+        )
+        expect(page.locator("#state")).to_have_text("refused")
+        expect(page.locator("main")).to_contain_text("<b>the end")
+        looked_at(page, f"refused-{'with' if scripts else 'without'}")
+
+        page.get_by_role("button", name="Log out").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status")).to_have_text("You are logged out.")
+        page.goto(f"{url}/submissions/2")
+        expect(page.locator("h1")).to_have_text("Log in")
+        page.get_by_label("Token", exact=True).fill(token)
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Submission 2")
+
+
+def _checked(store: Store, change: str) -> None:
+    with store.database.write() as connection:
+        connection.execute(sql(f"{change} WHERE id = 2"))
+
+
+def test_an_author_withdraws_a_bot_and_revokes_the_token(
+    chromium: Browser, served: tuple[World, str]
+) -> None:
+    world, url = served
+    with logged_in(chromium, url, world.tokens[ANNA], width=360) as page:
+        page.get_by_role("button", name="Withdraw anna").click()
+        expect(page.get_by_role("status")).to_contain_text("The bot is withdrawn")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download anna").click()
+        assert download.value.suggested_filename == "anna.zip"
+        page.get_by_text("Another token").click()
+        page.get_by_label("What it is for").fill("o'neil's \"<laptop>\"")
+        page.get_by_role("button", name="Make a token").click()
+        expect(page.locator("h1")).to_have_text("A new token")
+        keep_screenshot(page, "account-token-360")
+        page.get_by_role("link", name="revoke it").click()
+        row = page.get_by_role("row", name="o'neil's")
+        row.get_by_role("button", name="Revoke").click()
+        expect(page.get_by_role("status")).to_have_text("The token has ended.")
+        # The session goes with the token that opened it.
+        page.get_by_role("row", name="laptop").get_by_role("button", name="Revoke").click()
+        expect(page.locator("h1")).to_have_text("Log in")
+
+
+def test_an_admin_makes_codes_and_blocks_an_author(
+    chromium: Browser, served: tuple[World, str]
+) -> None:
+    world, url = served
+    with logged_in(chromium, url, world.tokens["admin"]) as page:
+        page.get_by_role("link", name="Admin").click()
+        page.get_by_role("link", name="Codes").click()
+        page.get_by_label("For new authors").fill("5")
+        page.get_by_label("And one each").fill("zoe\nyan")
+        page.get_by_role("button", name="Make codes").click()
+        expect(page.locator(".coupons li")).to_have_count(7)
+        looked_at(page, "coupons")
+        page.emulate_media(media="print")
+        assert page.locator("header.top").is_hidden()
+        keep_screenshot(page, "account-coupons-print")
+        page.emulate_media(media="screen")
+        page.get_by_role("link", name="Authors").click()
+        page.get_by_role("link", name=ANNA).click()
+        page.get_by_role("button", name="Block", exact=True).click()
+        expect(page.get_by_role("status")).to_contain_text("blocked")
+        page.get_by_role("link", name="Bots").click()
+        page.get_by_label("Why ben is disabled").fill("it is rude")
+        page.get_by_role("button", name="Disable").nth(1).click()
+        expect(page.get_by_role("status")).to_have_text("The bot is disabled.")
+        expect(page.get_by_role("row", name="ben")).to_contain_text("it is rude")
+        page.get_by_role("button", name="Enable ben").click()
+        expect(page.get_by_role("status")).to_have_text("The bot plays again.")
+
+
+def test_a_foreign_page_cannot_send_a_form(
+    chromium: Browser, served: tuple[World, str], tmp_path: Path
+) -> None:
+    """The browser itself says where a form comes from, whatever the page does."""
+    world, url = served
+    foreign = tmp_path / "foreign.html"
+    foreign.write_text(
+        f'<form method="post" action="{url}/logout"><button>win</button></form>', encoding="utf-8"
+    )
+    context = chromium.new_context()
+    try:
+        page = context.new_page()
+        page.goto(f"{url}/login")
+        for token in ("dsl_wrong", world.tokens[ANNA]):
+            page.get_by_label("Token", exact=True).fill(token)
+            page.get_by_role("button", name="Log in").click()
+            if token == "dsl_wrong":
+                expect(page.get_by_role("alert")).to_contain_text("not valid")
+        expect(page).to_have_url(f"{url}/account")
+        page.goto(foreign.as_uri())
+        page.get_by_role("button", name="win").click()
+        expect(page.locator("h1")).to_have_text("Forbidden")
+        page.goto(f"{url}/account")
+        expect(page.locator("h1")).to_have_text(ANNA)
+    finally:
+        context.close()
