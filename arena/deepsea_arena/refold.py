@@ -5,18 +5,29 @@ Invariants: a check compares bit for bit; a what-if changes nothing; only `rewri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from deepsea_arena.proving import prove_with
 from deepsea_arena.seasons import find_season
 from deepsea_arena.standings import listed
 from deepsea_ladder.errors import StoreDamaged
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Audit, RatingParameters
 from deepsea_ladder.soundness import season_differences
 from deepsea_ladder.standings import Standing, StandingRow, standings
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.damage import damages
+
+Progress: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+
+
+def no_progress(games: int) -> AbstractContextManager[Callable[[int], object]]:
+    """Show nothing."""
+    return nullcontext(lambda more: None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,26 +76,42 @@ class WhatIf:
 
 
 def check_ratings(
-    store: Store, season_name: str | None = None, *, records: bool = False
+    store: Store,
+    season_name: str | None = None,
+    *,
+    records: bool = False,
+    workers: int = 1,
+    progress: Progress = no_progress,
 ) -> tuple[SeasonCheck, ...]:
-    """Compare one season or all; `records` as for `season_differences`. Raises `StoreDamaged`."""
+    """Compare one season or all.
+
+    records   as for `season_differences`
+    workers   how many processes re-run records; the result is the same
+    progress  called with the number of games, for what is called with how many more were re-run
+    Raises `StoreDamaged` if the database is damaged, RefereeError if a worker ended.
+    """
     if damage := damages(store.database):
         raise StoreDamaged(f"the ladder at {store.database} is damaged: {damage[0]}")
-    seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
+    seasons = _seasons(store, season_name)
+    games = [store.queue.counts(season).done for season in seasons]
     checks = []
-    for season in seasons:
-        found = tuple(season_differences(store, season, records=records))
-        games = store.queue.counts(season).done
-        checks.append(
-            SeasonCheck(season=season.name, games=games, sound=not found, differences=found)
-        )
+    with progress(sum(games)) as on_games:
+        proof = prove_with(workers, on_games)
+        for season, number in zip(seasons, games, strict=True):
+            found = tuple(season_differences(store, season, records=records, proof=proof))
+            checks.append(
+                SeasonCheck(season=season.name, games=number, sound=not found, differences=found)
+            )
     return tuple(checks)
+
+
+def _seasons(store: Store, name: str | None) -> Sequence[StoredSeason]:
+    return store.seasons.all() if name is None else [store.seasons.get(name)]
 
 
 def audit_ratings(store: Store, season_name: str | None = None) -> dict[str, Audit]:
     """Compare the ratings of one season or all, by name, with those by the package `trueskill`."""
-    seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
-    return {season.name: store.ratings.audit(season) for season in seasons}
+    return {season.name: store.ratings.audit(season) for season in _seasons(store, season_name)}
 
 
 def rewrite_ratings(store: Store, season_name: str | None = None) -> RewrittenSeason:

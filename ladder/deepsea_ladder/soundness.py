@@ -14,6 +14,7 @@ from deepsea_ladder.chain import follow
 from deepsea_ladder.errors import ChainBroken, LadderError
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.proof import Prove, prove
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.damage import UNREADABLE, damages
 
@@ -30,14 +31,17 @@ def differences(store: Store, *, records: bool = False) -> list[str]:
     return found
 
 
-def season_differences(store: Store, season: StoredSeason, *, records: bool = False) -> list[str]:
+def season_differences(
+    store: Store, season: StoredSeason, *, records: bool = False, proof: Prove = prove
+) -> list[str]:
     """What is wrong with a season.
 
-    `records` also re-runs every record, which takes milliseconds for each, compares it with the
-    season's seed, the versions and their files, and follows the season's chain.
+    records  also re-run every record, which takes a millisecond or two for each, compare it with
+             the season's seed, the versions and their files, and follow the season's chain
+    proof    how records are re-run
     """
     try:
-        found = store.ratings.differences(season, records=records)
+        found = store.ratings.differences(season, records=records, proof=proof)
         if records and not found:
             found = _archive_differences(store, season) + _chain_differences(store, season)
     except (LadderError, *UNREADABLE) as error:

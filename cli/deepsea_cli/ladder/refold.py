@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,16 @@ from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, season_option, store_option
 from deepsea_cli.ladder.tables import count, number, skill, whole
 from deepsea_cli.output import echo
+from deepsea_cli.progress import Progress
 from deepsea_cli.text_table import Column, grid
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from deepsea_arena.refold import SeasonCheck, WhatIf
     from deepsea_ladder.rating.trueskill_fold import Audit
+    from deepsea_ladder.store import Store
 
 
 @click.command("refold")
@@ -24,6 +29,12 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
 @click.option("--records", is_flag=True, help="Also re-run every record, and compare.")
 @click.option("--audit", is_flag=True, help="Compare with the package `trueskill`, all seasons.")
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Processes that re-run records; the result is the same.  [default: one for each CPU]",
+)
 @click.option("--rewrite", is_flag=True, help="Replace the season's stored ratings.")
 @click.option("--mu", type=float, help="Try this mean for new bots.")
 @click.option("--sigma", type=float, help="Try this uncertainty for new bots.")
@@ -44,6 +55,7 @@ def refold(
     season_name: str | None,
     check: bool,
     records: bool,
+    workers: int | None,
     audit: bool,
     rewrite: bool,
     **parameters: float | None,
@@ -57,7 +69,7 @@ def refold(
     given = {name: value for name, value in parameters.items() if value is not None}
     if bool(given) + (check or records) + audit + rewrite > 1:
         raise UserError("a check, --audit, --rewrite and other parameters exclude each other")
-    from deepsea_arena.refold import audit_ratings, check_ratings, rewrite_ratings, what_if
+    from deepsea_arena.refold import audit_ratings, rewrite_ratings, what_if
 
     with open_store(store_text) as store:
         if given:
@@ -70,11 +82,29 @@ def refold(
             done = rewrite_ratings(store, season_name)
             echo(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
         else:
-            checks = check_ratings(store, season_name, records=records)
+            checks = _checks(store, season_name, records=records, workers=workers)
             for season in checks:
                 _show_check(season, records=records)
             if not all(season.sound for season in checks):
                 ctx.exit(NEGATIVE)
+
+
+def _checks(
+    store: Store, season_name: str | None, *, records: bool, workers: int | None
+) -> Sequence[SeasonCheck]:
+    from deepsea_arena.refold import check_ratings
+    from deepsea_referee.system import SYSTEM
+
+    if not records:
+        return check_ratings(store, season_name)
+    workers = workers or SYSTEM.cpus()
+    return check_ratings(store, season_name, records=True, workers=workers, progress=_progress)
+
+
+@contextmanager
+def _progress(games: int) -> Iterator[Callable[[int], object]]:
+    with Progress(games, printed=True) as counter:
+        yield counter.advance
 
 
 def _show_check(season: SeasonCheck, *, records: bool) -> None:

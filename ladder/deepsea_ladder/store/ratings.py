@@ -6,10 +6,10 @@ compares what is stored with that fold bit for bit; a what-if changes nothing in
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import fields
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, String, cast, delete, func, or_, select, update
@@ -22,7 +22,8 @@ from deepsea_ladder.model import (
     RatedVersion,
     StoredSeason,
 )
-from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, seat_results
+from deepsea_ladder.proof import Prove, RecordedGame, prove
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game
 from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
     Audit,
@@ -35,16 +36,15 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.lineups import lineup_of
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_ladder.store.versions import versions_by_id
-from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.randomness import game_seed
-from deepsea_rules.record import GameRecord, verify
 
 _MOST_DIFFERENCES: Final = 20
 """Those that are listed; the others would say the same."""
+_PORTION: Final = 200
+"""Games whose records are in memory at once."""
 
 
 class RatedGame(NamedTuple):
@@ -177,15 +177,17 @@ class Ratings:
                 ),
             )
 
-    def differences(self, season: StoredSeason, *, records: bool = False) -> list[str]:
+    def differences(
+        self, season: StoredSeason, *, records: bool = False, proof: Prove = prove
+    ) -> list[str]:
         """The first differences of a season's stored ratings and results from those of its games.
 
-        `records` also re-runs every record, which takes milliseconds for each.
+        records  also re-run every record, which takes a millisecond or two for each
+        proof    how that is done
         """
         found: list[str] = []
         tallies: dict[int, RatingTotals] = {}
-        with ExitStack() as stack:
-            connection = stack.enter_context(self._database.read())
+        with self._database.read() as connection:
             stored = read_tallies(connection, season)
             for game in rated_games(connection, season):
                 tallies |= _folded(season.season.rating, tallies, game)
@@ -195,7 +197,8 @@ class Ratings:
             for version in sorted(stored.keys() | tallies.keys()):
                 found += _tally_differences(version, stored.get(version), tallies.get(version))
             if records:
-                found += _record_differences(connection, season, _MOST_DIFFERENCES)
+                wrong = proof(recorded_games(connection, season))
+                found += islice(wrong, _MOST_DIFFERENCES)
         return found[:_MOST_DIFFERENCES]
 
     def rewrite(self, season: StoredSeason) -> int:
@@ -299,39 +302,39 @@ def _bits(rating: Rating) -> str:
     return "/".join(rating.to_hex())
 
 
-def _record_differences(connection: Connection, season: StoredSeason, limit: int) -> list[str]:
-    games, jobs = schema.games, schema.jobs
+def recorded_games(connection: Connection, season: StoredSeason) -> Iterator[RecordedGame]:
+    """A season's games with their records, in the order in which they are rated."""
+    games, jobs, sat, meant = schema.games, schema.jobs, schema.game_seats, schema.job_seats
+    seed = seed_of(connection, season.id)
     rows = connection.execute(
         select(games, jobs.c.number)
         .join(jobs, jobs.c.id == games.c.job_id)
         .where(games.c.season_id == season.id)
         .order_by(games.c.seq)
-        .execution_options(yield_per=200)
+        .execution_options(yield_per=_PORTION)
     )
-    found: list[str] = []
-    seed = seed_of(connection, season.id)
-    for row in rows:
-        try:
-            record = GameRecord.from_json(row.record)
-            verify(record)
-        except InvalidRecord as error:
-            found.append(f"game {row.game_id}: the record is wrong: {error}")
-            continue
-        its_seed = game_seed(seed, row.number, row.attempt - 1)
-        if record.game_id != row.game_id:
-            found.append(f"game {row.game_id}: the record is another game's")
-        elif record.seed != its_seed:
-            found.append(f"game {row.game_id}: its seed does not follow from the season's")
-        elif seat_results(record, lineup_of(connection, row.job_id)) != _seats_of(
-            connection, row.seq
+    for portion in rows.partitions():
+        ours = games.c.seq.between(portion[0].seq, portion[-1].seq)
+        lineups: dict[int, list[int]] = defaultdict(list)
+        for job_id, version_id in connection.execute(
+            select(meant.c.job_id, meant.c.version_id)
+            .join(games, games.c.job_id == meant.c.job_id)
+            .where(ours)
+            .order_by(games.c.seq, meant.c.seat)
         ):
-            found.append(f"game {row.game_id}: the stored results are not those of its record")
-        if len(found) >= limit:
-            break
-    return found
-
-
-def _seats_of(connection: Connection, seq: int) -> list[SeatResult]:
-    table = schema.game_seats
-    query = select(table).where(table.c.seq == seq).order_by(table.c.seat)
-    return [_seat(row) for row in connection.execute(query)]
+            lineups[job_id].append(version_id)
+        results: dict[int, list[SeatResult]] = defaultdict(list)
+        for row in connection.execute(
+            select(sat)
+            .where(sat.c.seq.between(portion[0].seq, portion[-1].seq))
+            .order_by(sat.c.seq, sat.c.seat)
+        ):
+            results[row.seq].append(_seat(row))
+        for row in portion:
+            yield RecordedGame(
+                row.game_id,
+                row.record,
+                game_seed(seed, row.number, row.attempt - 1),
+                tuple(lineups[row.job_id]),
+                tuple(results[row.seq]),
+            )
