@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "anonymise": ("authors", "Remove an author's name and rights for good."),
     "audit": ("audit", "Print who did what."),
     "limits": ("audit", "Print the limits of a ladder that is reached from afar."),
+    "make-cert": ("make_cert", "Make a certificate for a room without names."),
     "login": ("login", "Log in to a ladder on another machine."),
     "logout": ("login", "End a login."),
     "whoami": ("login", "Say who you are at a ladder on another machine."),

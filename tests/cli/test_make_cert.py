@@ -1,0 +1,74 @@
+"""`ladder make-cert`: certificates that clients can be shown, and pin."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from deepsea_cli.remote import tls
+from deepsea_web.remote.certificate import Certificate
+from helpers.commands import Run
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+
+
+def test_a_client_that_knows_the_certificate_trusts_the_server(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+    done = run("ladder", "make-cert", folder, "--host", "127.0.0.1", "--host", "ladder.example")
+    assert (done.status, done.err) == (0, "")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert tls.fingerprint(certificate.read_text()) in done.out
+    assert "PRIVATE" not in done.out
+    context = Certificate(certificate, key).context()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for _ in range(2):
+                plain, _ = listener.accept()
+                with context.wrap_socket(plain, server_side=True) as secured:
+                    secured.recv(1)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        for name in ("127.0.0.1", "ladder.example"):
+            knows = ssl.create_default_context(cafile=str(certificate))
+            with (
+                socket.create_connection(listener.getsockname()) as plain,
+                knows.wrap_socket(plain, server_hostname=name) as secured,
+            ):
+                assert secured.version() is not None
+        server.join()
+
+
+def test_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("mine")
+    done = run("ladder", "make-cert", tmp_path, "--host", "127.0.0.1")
+    assert (done.status, done.out) == (2, "")
+    assert "is there already" in done.err
+    assert (tmp_path / "key.pem").read_text() == "mine"
+    assert not (tmp_path / "cert.pem").exists()
+
+
+@pytest.mark.parametrize(
+    "host", ["", "a b", "x,DNS:evil.example", "-x", "x.", "ü.example", "a" * 300, "*.example"]
+)
+def test_hosts_are_names_or_addresses(run: Run, tmp_path: Path, host: str) -> None:
+    done = run("ladder", "make-cert", tmp_path / "tls", "--host", host)
+    assert (done.status, done.out) == (2, "")
+    assert not (tmp_path / "tls").exists()
+
+
+def test_without_openssl_it_says_what_to_install(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run("ladder", "make-cert", tmp_path / "tls", "--host", "127.0.0.1")
+    assert done.status == 2
+    assert "apt-get install openssl" in done.err
