@@ -108,13 +108,17 @@ class Remote:
         return self._http(method, [*given, *headers], most, fields)
 
     def submit(
-        self, token: str | None, header: Mapping[str, object], chunks: Iterable[bytes]
+        self,
+        token: str | None,
+        header: Mapping[str, object],
+        chunks: Iterable[bytes],
+        most: int | None = None,
     ) -> Answer:
-        """The answers to an upload."""
+        """The answers to an upload, at most so many."""
         given = [] if token is None else [("authorization", f"Bearer {token}")]
         if self.way == "grpc":
             parts = (messages.header_to_bytes(header), *map(messages.chunk_to_bytes, chunks))
-            return self.parts(given, parts)
+            return self.parts(given, parts, most)
         body = b"".join(chunks)
         return self._send(
             "PUT",
@@ -126,21 +130,29 @@ class Remote:
                 ("idempotency-key", str(header.get("key", ""))),
             ],
             body,
-            None,
+            most,
             is_file=False,
         )
 
-    def parts(self, given: Iterable[tuple[str, str]], parts: Iterable[bytes]) -> Answer:
+    def parts(
+        self, given: Iterable[tuple[str, str]], parts: Iterable[bytes], most: int | None = None
+    ) -> Answer:
         """The answers to messages of an upload, over gRPC."""
         with grpc.insecure_channel(f"127.0.0.1:{self.rpc}") as channel:
             call: Any = channel.stream_stream(messages.path_of("Submit"))
-            return _taken("Submit", call(iter(parts), metadata=[*given], timeout=PATIENCE_S), None)
+            return _taken("Submit", call(iter(parts), metadata=[*given], timeout=PATIENCE_S), most)
 
-    def raw(self, name: str, data: bytes, headers: Iterable[tuple[str, str]] = ()) -> Answer:
+    def raw(
+        self,
+        name: str,
+        data: bytes,
+        headers: Iterable[tuple[str, str]] = (),
+        most: int | None = None,
+    ) -> Answer:
         """The answer to bytes that are no request, over gRPC."""
         with grpc.insecure_channel(f"127.0.0.1:{self.rpc}") as channel:
             call: Any = channel.unary_stream(messages.path_of(name))
-            return _taken(name, call(data, metadata=[*headers], timeout=PATIENCE_S), None)
+            return _taken(name, call(data, metadata=[*headers], timeout=PATIENCE_S), most)
 
     def _rpc(
         self,

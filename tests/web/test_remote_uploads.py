@@ -1,0 +1,344 @@
+"""Uploads over gRPC and HTTP: lies, wrong orders, broken connections, many at once, kills."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from deepsea_arena.service.methods import METHODS
+from deepsea_arena.service.service import LadderService
+from deepsea_arena.service.upload import Uploads
+from deepsea_arena.wire import messages
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import Store
+from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
+from deepsea_sdk.entropy import fresh_seed
+from helpers import submissions
+from helpers.remote import OK, WAYS, Remote, a_token, served
+
+PART = 32 * 1024
+
+
+@contextlib.contextmanager
+def remote(
+    store: Store, way: str, limits: RemoteLimits | None = None, clock: Clock | None = None
+) -> Iterator[Remote]:
+    limits = limits or RemoteLimits()
+    uploads = Uploads(clock or SystemClock(), limits, local=True)
+    service = LadderService(
+        store, store, METHODS, entropy=fresh_seed, uploads=uploads, limits=limits
+    )
+    with served(service, clock=clock) as server:
+        yield Remote(server, way)
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def header_of(content: bytes, **other: Any) -> dict[str, Any]:
+    digest = hashlib.sha256(content).hexdigest()
+    return {
+        "bot": "mine",
+        "size": len(content),
+        "sha256": digest,
+        "key": digest[:16],
+        **other,
+    }
+
+
+def noise(size: int) -> str:
+    """Text that nothing makes shorter than half of it."""
+    return "".join(hashlib.sha256(str(at).encode()).hexdigest() for at in range(size // 32))
+
+
+def parts_of(content: bytes, size: int = PART) -> list[bytes]:
+    return [content[at : at + size] for at in range(0, len(content), size)]
+
+
+def rows(store: Store) -> int:
+    return len(store.submissions.queue())
+
+
+def test_an_upload_becomes_a_row_and_is_followed(played: Store, way: str) -> None:
+    content = submissions.zipped("x" * 100_000)
+    with remote(played, way) as there:
+        token = there.token("anna-senior")
+        answer = there.submit(token, header_of(content), parts_of(content), most=1)
+        assert answer.code == OK
+        (first,) = answer.documents
+        assert first["submission"]["state"] == "queued"
+        assert (first["submission"]["bot"], first["submission"]["author"]) == (
+            "mine",
+            "anna-senior",
+        )
+        again = there.submit(token, header_of(content), parts_of(content), most=1)
+        assert again.documents[0]["submission"]["id"] == first["submission"]["id"]
+        assert rows(played) == 1
+        watched = there.call("WatchSubmission", token, most=1, id=int(first["submission"]["id"]))
+        assert watched.documents == answer.documents
+
+
+@pytest.mark.parametrize(
+    ("lie", "code"),
+    [
+        ({"size": 3}, "INVALID_ARGUMENT"),
+        ({"size": 0}, "INVALID_ARGUMENT"),
+        ({"size": 17 << 20}, "INVALID_ARGUMENT"),
+        ({"sha256": "0" * 64}, "INVALID_ARGUMENT"),
+        ({"sha256": "0"}, "INVALID_ARGUMENT"),
+        ({"sha256": ""}, "INVALID_ARGUMENT"),
+        ({"key": "short"}, "INVALID_ARGUMENT"),
+        ({"key": "x" * 65}, "INVALID_ARGUMENT"),
+        ({"bot": "../x"}, "INVALID_ARGUMENT"),
+    ],
+)
+def test_headers_that_lie_are_refused_and_leave_nothing(
+    played: Store, way: str, lie: dict[str, Any], code: str
+) -> None:
+    content = submissions.zipped("x")
+    with remote(played, way) as there:
+        token = there.token("anna-senior")
+        answer = there.submit(token, header_of(content, **lie), [content])
+        # A path with a slash is no address of the API at all.
+        assert answer.code in (code, "UNIMPLEMENTED") if "bot" in lie else answer.code == code
+        assert rows(played) == 0
+        assert there.submit(token, header_of(content), [content], most=1).code == OK
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("header",),
+        ("chunk",),
+        (),
+        ("header", "header", "chunk"),
+        ("header", "chunk", "header"),
+        ("header", "chunk", "byte"),
+        ("header", "half"),
+        ("header", *["empty"] * 40, "chunk"),
+        ("header", "chunk", "nonsense"),
+        ("nonsense",),
+        ("nothing",),
+    ],
+)
+def test_parts_in_a_wrong_order_are_refused(played: Store, parts: tuple[str, ...]) -> None:
+    content = submissions.zipped("x")
+    made = {
+        "header": messages.header_to_bytes(header_of(content)),
+        "chunk": messages.chunk_to_bytes(content),
+        "half": messages.chunk_to_bytes(content[: len(content) // 2]),
+        "byte": messages.chunk_to_bytes(b"x"),
+        "empty": messages.chunk_to_bytes(b""),
+        "nonsense": b"\xff\xff\xff",
+        "nothing": b"",
+    }
+    with remote(played, "grpc") as there:
+        given = [("authorization", f"Bearer {there.token('anna-senior')}")]
+        answer = there.parts(given, [made[part] for part in parts])
+    assert answer.code == "INVALID_ARGUMENT"
+    assert rows(played) == 0
+
+
+def test_messages_that_are_too_long_are_refused(played: Store) -> None:
+    content = submissions.zipped(noise(60_000))
+    with remote(played, "grpc") as there:
+        token = there.token("anna-senior")
+        answer = there.submit(token, header_of(content), [content + b"x" * 70_000])
+    assert answer.code == "RESOURCE_EXHAUSTED"
+    assert rows(played) == 0
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"PUT /api/v1/bots/mine HTTP/1.1\r\nTransfer-Encoding: chunked\r\n%s\r\n0\r\n\r\n",
+        b"PUT /api/v1/bots/mine HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n%s\r\nhello",
+        b"PUT /api/v1/bots/mine?token=x HTTP/1.1\r\nContent-Length: 5\r\n%s\r\nhello",
+        b"PUT /api/v1/bots/mine HTTP/1.1\r\nContent-Length: -5\r\n%s\r\nhello",
+        (
+            b"PUT /api/v1/bots/mine HTTP/1.1\r\nContent-Length: 5\r\n"
+            b"Transfer-Encoding: chunked\r\n%s\r\n5\r\nhello\r\n0\r\n\r\n"
+        ),
+    ],
+)
+def test_requests_whose_length_is_unclear_are_refused(played: Store, raw: bytes) -> None:
+    with remote(played, "http") as there:
+        token = there.token("anna-senior")
+        head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
+        with socket.create_connection(("127.0.0.1", there.http), 30) as connection:
+            connection.sendall(raw % head.encode())
+            assert connection.makefile("rb").readline().split()[1] == b"400"
+    assert rows(played) == 0
+
+
+@pytest.mark.parametrize("cut", ["header", "middle", "all but one"])
+def test_a_connection_that_breaks_leaves_nothing(played: Store, way: str, cut: str) -> None:
+    content = submissions.zipped(noise(100_000))
+    sent = {"header": b"", "middle": content[:50_000], "all but one": content[:-1]}[cut]
+    with remote(played, way) as there:
+        token = there.token("anna-senior")
+        if way == "http":
+            with socket.create_connection(("127.0.0.1", there.http), 30) as connection:
+                header = header_of(content)
+                lines = (
+                    "PUT /api/v1/bots/mine HTTP/1.1",
+                    "Host: 127.0.0.1",
+                    f"Authorization: Bearer {token}",
+                    f"Content-Length: {len(content)}",
+                    f"X-Content-SHA256: {header['sha256']}",
+                    f"Idempotency-Key: {header['key']}",
+                )
+                connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + sent)
+        else:
+            with grpc.insecure_channel(f"127.0.0.1:{there.rpc}") as channel:
+                go_on = threading.Event()
+
+                def parts() -> Iterator[bytes]:
+                    yield messages.header_to_bytes(header_of(content))
+                    for part in parts_of(sent):
+                        yield messages.chunk_to_bytes(part)
+                    go_on.wait()
+
+                call: Any = channel.stream_stream(messages.path_of("Submit"))
+                stream = call(parts(), metadata=[("authorization", f"Bearer {token}")])
+                stream.cancel()
+                go_on.set()
+        answer = there.submit(token, header_of(content), parts_of(content), most=1)
+        assert answer.code == OK
+        assert rows(played) == 1
+
+
+def test_a_slow_upload_is_given_up(played: Store) -> None:
+    content = submissions.zipped("x")
+    clock = ManualClock()
+    with remote(played, "grpc", clock=clock) as there:
+        token = there.token("anna-senior")
+        begun, go_on = threading.Event(), threading.Event()
+
+        def parts() -> Iterator[bytes]:
+            yield messages.header_to_bytes(header_of(content))
+            begun.set()
+            go_on.wait(30)
+
+        answers: list[Any] = []
+
+        def submit() -> None:
+            answers.append(there.parts([("authorization", f"Bearer {token}")], parts()))
+
+        asking = threading.Thread(target=submit)
+        asking.start()
+        assert begun.wait(30)
+        while asking.is_alive():
+            there.server.jump(1_000_000)
+            asking.join(0.01)
+        go_on.set()
+    (answer,) = answers
+    assert answer.code == "RESOURCE_EXHAUSTED"
+    assert "too slow" in answer.message
+    assert rows(played) == 0
+
+
+def test_twenty_uploads_of_one_author_at_once(played: Store, way: str) -> None:
+    """As many as the limits say become rows, the others are refused with when to come back."""
+    limits = RemoteLimits()
+    contents = [submissions.zipped(f"number {number}") for number in range(20)]
+    with remote(played, way, limits) as there:
+        token = there.token("anna-senior")
+        answers: list[Any] = []
+
+        def submit(content: bytes) -> None:
+            answers.append(there.submit(token, header_of(content), [content], most=1))
+
+        threads = [threading.Thread(target=submit, args=(content,)) for content in contents]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    taken = [answer for answer in answers if answer.code == OK]
+    others = [answer for answer in answers if answer.code != OK]
+    assert len(answers) == 20
+    assert 1 <= len(taken) == rows(played) <= limits.open_submissions
+    assert {answer.code for answer in others} == {"RESOURCE_EXHAUSTED"}
+    assert all(answer.retry_after for answer in others)
+
+
+# The server itself
+
+_LINE = "the ladder is shown at http://127.0.0.1:"
+
+
+@contextlib.contextmanager
+def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """`ladder serve` as a process of its own, and its ports."""
+    words = ("ladder", "serve", "--no-run", "--port", "0", "--store", str(place))
+    with subprocess.Popen(
+        (sys.executable, "-m", "deepsea_cli", *words),
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        ports = [int(process.stdout.readline().strip("/\n").rpartition(":")[2]) for _ in "ab"]
+        try:
+            yield process, ports[0], ports[1]
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store, way: str) -> None:
+    place = played.database.path
+    assert place is not None
+    service = LadderService(played, played, METHODS, entropy=fresh_seed)
+    token = a_token(service, "anna-senior")
+    content = submissions.zipped(noise(200_000))
+    with program(place) as (process, http, rpc):
+        killed = threading.Event()
+        if way == "grpc":
+            with grpc.insecure_channel(f"127.0.0.1:{rpc}") as channel:
+
+                def parts() -> Iterator[bytes]:
+                    yield messages.header_to_bytes(header_of(content))
+                    for part in parts_of(content)[:-1]:
+                        yield messages.chunk_to_bytes(part)
+                    process.send_signal(signal.SIGKILL)
+                    process.wait()
+                    killed.set()
+
+                call: Any = channel.stream_stream(messages.path_of("Submit"))
+                stream = call(parts(), metadata=[("authorization", f"Bearer {token}")])
+                with pytest.raises(grpc.RpcError):
+                    list(stream)
+        else:
+            with socket.create_connection(("127.0.0.1", http), 30) as connection:
+                header = header_of(content)
+                lines = (
+                    "PUT /api/v1/bots/mine HTTP/1.1",
+                    "Host: 127.0.0.1",
+                    f"Authorization: Bearer {token}",
+                    f"Content-Length: {len(content)}",
+                    f"X-Content-SHA256: {header['sha256']}",
+                    f"Idempotency-Key: {header['key']}",
+                )
+                connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + content[:-1])
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+    assert rows(played) == 0
+    with remote(played, way) as there:
+        answer = there.submit(token, header_of(content), parts_of(content), most=1)
+        assert answer.code == OK
+    assert rows(played) == 1
