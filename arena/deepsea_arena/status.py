@@ -19,6 +19,8 @@ from deepsea_ladder.model import (
     JobStatus,
     StoredGame,
     StoredSeason,
+    Submission,
+    SubmissionState,
 )
 from deepsea_ladder.store import Store
 
@@ -85,6 +87,21 @@ class AuditLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionLine:
+    """A submission from afar that waits, or is being checked."""
+
+    id: Int64
+    bot: str
+    """Its name; "" as long as only its bot.toml says it."""
+    author: str
+    state: SubmissionState
+    games: int
+    """Admission games that were played."""
+    of_games: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LadderStatus:
     """A ladder at this moment."""
 
@@ -92,6 +109,8 @@ class LadderStatus:
     bots: int
     taken_out: tuple[TakenOutBot, ...]
     seasons: tuple[SeasonStatus, ...]
+    submissions: tuple[SubmissionLine, ...]
+    """What is being checked, and what waits, in the order in which it is checked."""
     audit: tuple[AuditLine, ...]
     """The newest entries, newest first."""
 
@@ -108,6 +127,7 @@ def ladder_status(store: Store) -> LadderStatus:
             if bot.state is not BotState.ACTIVE
         ),
         seasons=tuple(_season(store, season) for season in store.seasons.all()),
+        submissions=tuple(map(_submission, store.submissions.queue())),
         audit=tuple(map(_audit, store.audit.latest(AUDIT_ENTRIES))),
     )
 
@@ -142,6 +162,18 @@ def _strikes(found: BotConduct) -> StrikesLine:
     counts = found.conduct
     return StrikesLine(
         bot=found.bot, absences=counts.absences, spoiled=counts.spoiled, voids=counts.voids
+    )
+
+
+def _submission(found: Submission) -> SubmissionLine:
+    return SubmissionLine(
+        id=Int64(found.id),
+        bot=found.bot,
+        author=found.author,
+        state=found.state,
+        games=found.games,
+        of_games=found.of_games,
+        created_at=utc_time(found.created_at),
     )
 
 

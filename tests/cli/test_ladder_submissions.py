@@ -14,6 +14,7 @@ from deepsea_cli.ladder import options
 from deepsea_ladder.model import Submission, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_referee.sandbox.probe import sandbox_trouble
 from helpers import ladder
 from helpers.commands import Run, start
 from helpers.programs import nothing_left_behind
@@ -58,15 +59,16 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         yield store
 
 
-def zipped(deed: str) -> bytes:
+def zipped(deed: str, name: str = "mine") -> bytes:
     """A bot that does this at each decision."""
     program = BOT.format(deed=deed).encode()
-    return pack({"bot.toml": b'name = "mine"\ncommand = "python bot.py"\n', "bot.py": program})
+    manifest = f'name = "{name}"\ncommand = "python bot.py"\n'.encode()
+    return pack({"bot.toml": manifest, "bot.py": program})
 
 
-def submit(store: Store, author: str, content: bytes) -> int:
-    """Submit an archive from this machine; the submission's id."""
-    wanted = new(an_author(store, author), content, needs_sandbox=False)
+def submit(store: Store, author: str, content: bytes, *, stranger: bool = False) -> int:
+    """Submit an archive, from this machine or as a stranger; the submission's id."""
+    wanted = new(an_author(store, author), content, needs_sandbox=stranger)
     return store.submissions.add(wanted, [content], LIMITS).id
 
 
@@ -82,9 +84,13 @@ def test_a_run_checks_what_waits_before_it_plays(run: Run, store: Store) -> None
     good = submit(store, "Ada", zipped("pass"))
     bad = submit(store, "Ada", zipped("print('hm', flush=True); raise RuntimeError('a bug')"))
     junk = submit(store, "Bob", b"no zip, and no Python either")
+    waiting = run("ladder", "status").out
+    assert "3 submissions: `ladder run` checks them" in waiting
+    assert "  of Ada: queued" in waiting
     with nothing_left_behind():
         done = run("ladder", "run", "--games", 2)
     assert done.status == 0
+    assert "submissions" not in run("ladder", "status").out
     accepted = verdict(store, good)
     assert (accepted.state, accepted.bot, accepted.version) == ("accepted", "mine", 1)
     assert (accepted.games, accepted.of_games) == (3, 3)
@@ -101,6 +107,21 @@ def test_a_run_checks_what_waits_before_it_plays(run: Run, store: Store) -> None
     assert "submission of Ada, mine: refused, season s1, against itself" in done.err
     assert [version.number for version in store.bots.versions("mine")] == [1]
     assert store.bots.archive(accepted.digest)
+
+
+@pytest.mark.slow
+def test_strangers_bots_are_checked_in_the_sandbox(run: Run, store: Store) -> None:
+    if trouble := sandbox_trouble():
+        pytest.skip(str(trouble))
+    store.seasons.close("s1")
+    store.seasons.open(Season(name="s2", seats=(2,), clock=PATIENT), ladder.SEED)
+    number = submit(store, "Ada", zipped("assert not os.path.exists('/etc/passwd')"), stranger=True)
+    curious = submit(store, "Bob", zipped("open('/etc/passwd')", "curious"), stranger=True)
+    with nothing_left_behind():
+        assert run("ladder", "run", "--games", 2).status == 0
+    assert verdict(store, number).state == "accepted", verdict(store, number)
+    assert verdict(store, curious).state == "refused"
+    assert "FileNotFoundError" in verdict(store, curious).error
 
 
 @pytest.mark.slow

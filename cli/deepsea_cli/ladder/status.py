@@ -41,6 +41,12 @@ def _show(found: LadderStatus) -> None:
         echo(f"  {bot.bot} is {bot.state}: {bot.reason}")
     for season in found.seasons:
         _show_season(season)
+    if waiting := found.submissions:
+        click.echo()
+        echo(f"{count(len(waiting), 'submission')}: `ladder run` checks them")
+        for one in waiting[:LISTED]:
+            games = f", game {one.games} of {one.of_games}" if one.of_games else ""
+            echo(f"  {f'{one.bot} ' if one.bot else ''}of {one.author}: {one.state}{games}")
     click.echo()
     echo("recently:")
     for entry in found.audit:

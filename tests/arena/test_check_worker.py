@@ -1,0 +1,145 @@
+"""Archives of strangers: read in a process of their own, refused in one line that names no file."""
+
+from __future__ import annotations
+
+import io
+import re
+import stat
+import zipfile
+from collections.abc import Callable
+
+import pytest
+
+from deepsea_arena.check_worker import (
+    AdmissionPlayed,
+    ArchiveRead,
+    GamePlayed,
+    PlayAdmission,
+    ReadArchive,
+    check_worker,
+)
+from deepsea_ladder.season import Season
+from helpers.submissions import zipped
+
+BOT = b"""
+from deepsea_sdk import Bot, run
+
+class Mine(Bot):
+    def decide(self, view):
+        return view.legal[0]
+
+run(Mine)
+"""
+TOML = b'command = "python bot.py"\n'
+
+
+class Link:
+    """What a worker has of its pool."""
+
+    def __init__(self) -> None:
+        self.sent: list[object] = []
+
+    def send(self, message: object) -> None:
+        """Keep it."""
+        self.sent.append(message)
+
+
+def read(content: bytes, bot: str = "") -> ArchiveRead:
+    """What a worker makes of an archive."""
+    with check_worker(Link()) as perform:
+        found = perform(ReadArchive(content, bot))
+    assert isinstance(found, ArchiveRead)
+    return found
+
+
+def a_zip(**files: bytes) -> bytes:
+    """A zip of files, whose names have __ for a dot."""
+    return a_zip_of({name.replace("__", "."): content for name, content in files.items()})
+
+
+def a_zip_of(files: dict[str, bytes], attributes: int = 0o100644, method: int = 0) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.create_system, entry.external_attr = 3, attributes << 16
+            archive.writestr(entry, content, method)
+    return packed.getvalue()
+
+
+def test_a_zip_is_read_under_its_name_or_the_one_that_is_given() -> None:
+    content = zipped("one", "mine")
+    first, second = read(content), read(content, "yours")
+    assert first.bundle is not None
+    assert second.bundle is not None
+    assert (first.bundle.name, second.bundle.name) == ("mine", "yours")
+    assert first.bundle.digest == second.bundle.digest
+    assert first.cpu_ms > 0
+    assert first.found == ""
+
+
+def test_a_python_file_is_a_bot_with_the_name_that_is_given() -> None:
+    found = read(BOT, "mine").bundle
+    assert found is not None
+    assert found.name == "mine"
+
+
+@pytest.mark.parametrize("content", [zipped("one"), BOT])
+def test_a_bot_without_a_name_is_asked_for_one(content: bytes) -> None:
+    found = read(content)
+    assert found.bundle is None
+    assert found.found == (
+        'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
+    )
+
+
+def a_link() -> bytes:
+    """A bot with a link that leads elsewhere."""
+    return a_zip_of({"bot.toml": TOML, "bot.py": b"/etc/passwd"}, stat.S_IFLNK | 0o777)
+
+
+def a_bomb() -> bytes:
+    """A bot that grows to 20 MiB."""
+    files = {"bot.toml": TOML, "bot.py": BOT, "data": b"\0" * (20 << 20)}
+    return a_zip_of(files, method=zipfile.ZIP_DEFLATED)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: b"PK\3\4 and no more", ""),
+        (lambda: b"\0\1\2", "neither a zip nor a Python file"),
+        (lambda: b"\xff\xfe\xfd", "neither a zip nor a Python file"),
+        (lambda: b"this is (no program", ""),
+        (lambda: a_zip(bot__py=BOT), "bot.toml"),
+        (lambda: a_zip(bot__toml=TOML), "there is no such file"),
+        (lambda: a_zip(bot__toml=b"\xff", bot__py=BOT), "bot.toml"),
+        (lambda: a_zip_of({"../bot.toml": TOML, "bot.py": BOT}), r"'\.\./bot\.toml'"),
+        (lambda: a_zip_of({"/bot.toml": TOML, "bot.py": BOT}), "'/bot.toml'"),
+        (a_link, "is a link"),
+        (a_bomb, "times"),
+        (lambda: zipped("one", "mine v2"), "the name 'mine v2' is not allowed"),
+    ],
+)
+def test_what_is_no_bot_is_refused_in_one_line(make: Callable[[], bytes], words: str) -> None:
+    found = read(make(), "" if "name" in words else "mine")
+    assert found.bundle is None
+    assert "\n" not in found.found
+    assert "/tmp" not in found.found
+    assert re.search(words, found.found), found.found
+
+
+def test_admission_games_are_announced_one_by_one_with_their_cpu_time() -> None:
+    bundle = read(BOT, "mine").bundle
+    assert bundle is not None
+    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    link = Link()
+    with check_worker(link) as perform:
+        played = perform(PlayAdmission(bundle, (season,)))
+    assert isinstance(played, AdmissionPlayed)
+    assert played.refusal is None
+    games = [one for one in link.sent if isinstance(one, GamePlayed)]
+    assert len(games) == len(link.sent) == 3
+    times = [one.cpu_ms for one in games]
+    assert times == sorted(times)
+    assert 0 < times[-1] <= played.cpu_ms
