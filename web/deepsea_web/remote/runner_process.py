@@ -48,6 +48,8 @@ class RunnerProcess:
         self._command = command
         self._environment = _environment(os.environ, store)
         self._clock = clock
+        self.ended = asyncio.Event()
+        """Set each time it has ended."""
         self._ending = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -102,6 +104,7 @@ class RunnerProcess:
             assert self._process is not None
             status = await self._process.wait()
             self._process = None
+            self.ended.set()
             if self._ending.is_set():
                 return
             _log.warning("the runner has ended with status %d; another starts soon", status)

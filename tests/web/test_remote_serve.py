@@ -1,0 +1,368 @@
+"""`ladder serve` as a whole: the runner beside it, certificates, and what it refuses to serve."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
+from deepsea_referee.timing.clock import ManualClock
+from deepsea_web.remote.certificate import Certificate
+from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
+from deepsea_web.remote.rpc import _host
+from deepsea_web.remote.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
+from helpers import certificates, ladder
+from helpers.commands import Run, one_line
+
+PYTHON = sys.executable
+
+
+# The runner
+
+
+def see(tmp_path: Path, text: str) -> list[str]:
+    """A command that is a Python program."""
+    program = tmp_path / "seen.py"
+    program.write_text(text, encoding="utf-8")
+    return [PYTHON, str(program)]
+
+
+REPORT = """
+import os, pathlib, sys
+found = []
+for name in os.listdir("/proc/self/fd"):
+    try:
+        found.append(os.readlink(f"/proc/self/fd/{name}"))
+    except OSError:
+        pass
+pathlib.Path(sys.argv[1]).write_text("\\n".join(found))
+pathlib.Path(sys.argv[2]).write_text("\\n".join(f"{k}={v}" for k, v in os.environ.items()))
+"""
+
+
+def test_the_runner_gets_no_socket_key_or_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", "dsl_secret")
+    monkeypatch.setenv("DEEPSEA_TOKEN", "secret")
+    key = tmp_path / "key.pem"
+    key.write_text("a key", encoding="ascii")
+    files, variables = tmp_path / "files", tmp_path / "variables"
+    command = [*see(tmp_path, REPORT), str(files), str(variables)]
+
+    async def main() -> None:
+        clock = ManualClock()
+        runner = RunnerProcess(command, "/srv/ladder.db", clock)
+        await runner.start()
+        await runner.ended.wait()
+        await runner.stop()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, key.open() as secret:
+        # Even if something made them inheritable.
+        for one in (listening.fileno(), secret.fileno()):
+            os.set_inheritable(one, True)
+        asyncio.run(main())
+    opened = files.read_text(encoding="utf-8").splitlines()
+    assert [one for one in opened if "socket:" in one or "key.pem" in one] == []
+    environment = variables.read_text(encoding="utf-8").splitlines()
+    assert "DEEPSEA_LADDER=/srv/ladder.db" in environment
+    assert [one for one in environment if "secret" in one] == []
+
+
+def test_the_runners_command_names_no_store() -> None:
+    """Other users of the machine can read command lines, and a store's may have a password."""
+    assert runner_command(3)[-4:] == ["run", "--forever", "--workers", "3"]
+
+
+def test_a_runner_that_ends_is_started_again_later_each_time(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = see(tmp_path, f"import pathlib; pathlib.Path({str(log)!r}).open('a').write('x')")
+
+    async def main() -> None:
+        clock = ManualClock()
+        runner = RunnerProcess(command, "", clock)
+        await runner.start()
+        pause = FIRST_PAUSE_S
+        for times in (1, 2, 3):
+            await runner.ended.wait()
+            assert log.read_text() == "x" * times
+            clock.jump(pause * 1_000_000 - 1)
+            assert runner.pid is None
+            runner.ended.clear()
+            clock.jump(1)
+            pause *= 2
+        await runner.ended.wait()
+        await runner.stop()
+
+    asyncio.run(main())
+
+
+def test_a_runner_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    command = see(
+        tmp_path,
+        "import pathlib, signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"pathlib.Path({str(ready)!r}).write_text('')\n"
+        "while True: signal.pause()\n",
+    )
+
+    async def main() -> None:
+        clock = ManualClock()
+        runner = RunnerProcess(command, "", clock)
+        await runner.start()
+        pid = runner.pid
+        assert pid is not None
+        await asyncio.to_thread(ready.read_bytes)
+        stopping = asyncio.create_task(runner.stop())
+        await asyncio.sleep(0)  # noqa: TID251  (it begins)
+        clock.jump(60_000_000)
+        await stopping
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    asyncio.run(main())
+
+
+@contextmanager
+def serving(place: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """The command as a process of its own, and its first three lines."""
+    words = (PYTHON, "-m", "deepsea_cli", "ladder", "serve", "--port", "0", *options)
+    with subprocess.Popen(
+        (*words, "--store", str(place)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, [process.stdout.readline() for _ in range(3)]
+        finally:
+            process.kill()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(one) for one in path.read_text(encoding="ascii").split()]
+
+
+def gone(pid: int) -> None:
+    """Wait until a process has ended."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    import select
+
+    with closing(os.fdopen(handle)):
+        assert select.select([handle], [], [], 60)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_runner_ends_with_its_server_however_that_ends(
+    played: Store, end: signal.Signals
+) -> None:
+    assert played.database.path is not None
+    with serving(played.database.path) as (process, lines):
+        assert lines[2] == "a runner with 1 worker plays and checks bots\n"
+        (runner,) = children(process.pid)
+        process.send_signal(end)
+        assert process.wait() == (-end if end == signal.SIGKILL else 0)
+        gone(runner)
+
+
+# What is refused
+
+
+def test_nobody_elses_machine_meets_a_season_without_a_sandbox(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "ladder.db"
+    with Store.create(place) as store:
+        ladder.submit(store, "anna")
+        store.seasons.open(replace(ladder.a_season(), isolation="process"), ladder.SEED)
+    made = certificates.make(tmp_path)
+    tls = ("--tls-cert", made.certificate, "--tls-key", made.key)
+    for options in (
+        ("--trusted-proxy", "127.0.0.1"),
+        ("--host", "0.0.0.0", "--public-url", "https://x.example", *tls),
+    ):
+        done = run("ladder", "serve", "--no-run", "--port", "0", "--store", place, *options)
+        assert done.status == 2
+        assert "plays bots without a sandbox" in one_line(done.err)
+    with Store.open(place) as store:
+        store.seasons.close("s1")
+
+
+def test_workers_need_a_runner(run: Run, played: Store) -> None:
+    place = played.database.path
+    done = run("ladder", "serve", "--store", place, "--no-run", "--workers", "1")
+    assert done.status == 2
+    assert "--no-run starts none" in one_line(done.err)
+
+
+def test_grpc_on_a_port_in_use_is_said_in_one_line(run: Run, played: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        options = ("--port", "0", "--grpc-port", port)
+        done = run("ladder", "serve", "--no-run", "--store", played.database.path, *options)
+    assert done.status == 2
+    assert f"gRPC cannot listen on 127.0.0.1:{port}" in one_line(done.err)
+
+
+# Certificates
+
+
+def test_a_pair_that_changes_is_read_again_and_half_a_pair_is_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, new = (certificates.make(tmp_path, name) for name in ("old", "new"))
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+
+    def put(made: certificates.Made) -> None:
+        shutil.copy(made.certificate, chain)
+        shutil.copy(made.key, key)
+
+    put(old)
+
+    async def shown(*ports: int) -> list[str]:
+        """The names of the certificates that these ports show."""
+        texts = [
+            await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+            for port in ports
+        ]
+        known = {
+            made.certificate.read_text(encoding="ascii").strip(): name
+            for made, name in ((old, "old"), (new, "new"))
+        }
+        return [known[text.strip()] for text in texts]
+
+    async def main() -> None:
+        certificate = Certificate(chain, key)
+        server = grpc.aio.server()
+        rpc = server.add_secure_port("127.0.0.1:0", certificate.credentials())
+        await server.start()
+        http = await asyncio.start_server(
+            lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context()
+        )
+        ports = http.sockets[0].getsockname()[1], rpc
+        async with http:
+            assert await shown(*ports) == ["old", "old"]
+            shutil.copy(new.certificate, chain)
+            assert await shown(*ports) == ["old", "old"]
+            assert caplog.text.count("the pair before stays in use") == 1
+            shutil.copy(new.key, key)
+            assert await shown(*ports) == ["new", "new"]
+            key.unlink()
+            assert await shown(*ports) == ["new", "new"]
+        await server.stop(None)
+
+    asyncio.run(main())
+
+
+def test_a_pair_that_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    one, other = (certificates.make(tmp_path, name) for name in ("one", "other"))
+    with pytest.raises(UserError, match="--tls-key"):
+        Certificate(one.certificate, other.key)
+
+
+@pytest.mark.slow
+def test_both_ports_speak_tls_and_nothing_else(played: Store, tmp_path: Path) -> None:
+    made = certificates.make(tmp_path)
+    files = ("--tls-cert", str(made.certificate), "--tls-key", str(made.key), "--no-run")
+    assert played.database.path is not None
+    words = (PYTHON, "-m", "deepsea_cli", "ladder", "serve", "--port", "0", *files)
+    with subprocess.Popen(
+        (*words, "--store", str(played.database.path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("the ladder is shown at https://127.0.0.1:")
+        address = process.stdout.readline().split()[-1]
+        credentials = grpc.ssl_channel_credentials(made.certificate.read_bytes())
+        asked = health_pb2.HealthCheckRequest()
+        with grpc.secure_channel(address, credentials) as channel:
+            assert health_pb2_grpc.HealthStub(channel).Check(asked, timeout=30).status  # type: ignore[attr-defined]
+        with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
+            health_pb2_grpc.HealthStub(channel).Check(asked, timeout=5)  # type: ignore[attr-defined]
+        process.terminate()
+        assert process.wait() == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+# Small parts
+
+
+def test_a_rate_is_kept_however_it_is_spread() -> None:
+    clock = ManualClock()
+    rate = Rate(3, MINUTE_US, clock.now_us, most_keys=4)
+    assert [rate.take("a") for _ in range(4)] == [0, 0, 0, 20]
+    assert rate.take("b") == 0
+    clock.jump(20_000_000)
+    assert [rate.take("a"), rate.take("a")] == [0, 20]
+    clock.jump(3_600_000_000)
+    assert [rate.take("a") for _ in range(4)] == [0, 0, 0, 20]
+    for key in range(100):
+        rate.take(key)
+    assert len(rate._full_us) <= 4
+
+
+def test_slots_are_given_back() -> None:
+    slots = Slots(1, 2)
+    with slots.taken("a") as first, slots.taken("a") as second, slots.taken("b") as third:
+        assert (first, second, third) == (True, False, True)
+        with slots.taken("c") as fourth:
+            assert not fourth
+    with slots.taken("a") as again:
+        assert again
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [
+        ("ipv4:127.0.0.1:52344", "127.0.0.1"),
+        ("ipv6:%5B::1%5D:52344", "::1"),
+        ("ipv6:[2001:db8::7]:1", "2001:db8::7"),
+        ("unix:", "unix:"),
+    ],
+)
+def test_the_address_of_a_caller_is_read(peer: str, host: str) -> None:
+    assert _host(peer) == host
+
+
+def test_pages_of_an_address_are_limited_and_this_machine_is_not(played: Store) -> None:
+    from deepsea_web.remote.application import WithApi
+    from deepsea_web.site.access import Access
+    from helpers.site import a_site, get
+
+    access = Access("https://x.example", everybody=True)
+    site = a_site(played, access)
+    site.app = WithApi(site.app, site.app, access, Rate(2, MINUTE_US, ManualClock().now_us))
+    statuses = [get(site, "/", client="203.0.113.7").status for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    assert get(site, "/", client="203.0.113.7").headers["retry-after"] == "30"
+    assert get(site, "/static/none", client="203.0.113.7").status == 404
+    assert get(site, "/", client="203.0.113.8").status == 200
+    assert [get(site, "/").status for _ in range(4)] == [200] * 4
+    site.close()
