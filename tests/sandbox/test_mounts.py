@@ -157,3 +157,23 @@ def test_of_a_folder_of_libraries_only_what_was_installed_is_shown(
     found = {"grpc": [tmp_path / "grpc"], "deepsea_sdk": [], "deepsea_rules": []}
     monkeypatch.setattr(python_paths, "_package_folders", found.__getitem__)
     assert python_paths.sdk_folders.__wrapped__() == (tmp_path / "grpc", info)
+
+
+@pytest.mark.parametrize("name", ["python", "python3", "python3.11"])
+def test_an_interpreter_is_found_once_by_whichever_name_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As in an environment: the commands that pip writes there may begin with any of its names."""
+    real = tmp_path / "base" / "python3.11"
+    real.parent.mkdir()
+    real.touch()
+    folder = tmp_path / "environment" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python3").symlink_to(real)
+    for link in ("python", "python3.11"):
+        (folder / link).symlink_to("python3")
+    monkeypatch.setattr(sys, "executable", str(folder / name))
+    files, links = python_paths.interpreter.__wrapped__()
+    assert real in files
+    paths = [path for _, path in links]
+    assert sorted(paths) == sorted({folder / name, folder / "python3", folder / "python3.11"})

@@ -45,7 +45,8 @@ def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
     Links stay links, because some interpreters find their libraries beside the real file.
     """
     executable = Path(sys.executable).absolute()
-    paths = [executable, *executable.parent.glob("python*[0-9]")]
+    # By whichever name it was started: `python`, or one of the others.
+    paths = list(dict.fromkeys([executable, *sorted(executable.parent.glob("python*[0-9]"))]))
     links = []
     for path in paths:
         if path.is_symlink():
