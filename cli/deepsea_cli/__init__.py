@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ class CommandLine(LazyGroup):
             )
 
         if args is None:  # a program, and not part of one
+            _write_as_everywhere()
             _collect_garbage_seldom()
         raise SystemExit(exit_status(run))
 
@@ -74,6 +76,13 @@ def _collect_garbage_seldom() -> None:
     # while a collection takes longer than `--help`.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
+
+
+def _write_as_everywhere() -> None:
+    """Into a file or pipe go UTF-8 and plain line ends, also on Windows."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8", newline="\n")
 
 
 def _refuse_two_distributions() -> None:

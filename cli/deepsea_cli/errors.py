@@ -93,7 +93,7 @@ def _open_missing_streams() -> None:
     """Replace streams that were closed at the start (`>&-`), so that no file takes their place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _one_line(message: str) -> str:

@@ -6,7 +6,6 @@ has ended, and after the results only this waits, until Ctrl-C at the latest.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import webbrowser
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from deepsea_cli.report import columns, facts
+from deepsea_referee.system import SYSTEM
 from deepsea_web.live.feed import LivePage
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LiveCommand:
             click.echo(f"the games are shown at {address}", file=self._stderr)
         self._said.set()
         # A browser in the terminal would hide the results: only one with windows is opened.
-        if address and any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))):
+        if address and SYSTEM.opens_browsers():
             webbrowser.open(address)
 
     def add(self, result: GameResult, record: GameRecord, standing: Callable[[], Standing]) -> None:

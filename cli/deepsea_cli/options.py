@@ -107,7 +107,7 @@ browser_option = click.option(
 def needs_linux(what: str) -> None:
     """Raise UserError, elsewhere than on Linux."""
     if not SYSTEM.confines:
-        raise UserError(f"{what} needs Linux: its games are played in sandboxes; see the docs")
+        raise UserError(f"{what} needs Linux: run the ladder there, and match and compare here")
 
 
 def load_rules(text: str) -> RuleSet:

@@ -23,6 +23,7 @@ from deepsea_referee.results.summary import (
     MatchResult,
     record_name,
 )
+from deepsea_referee.timing.host_load import UNFAIR_SHARE
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import printable
 from deepsea_rules.time_control import duration_text
@@ -46,6 +47,12 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner(result, result.first_game))
+    if result.late_share > UNFAIR_SHARE:
+        echo(
+            f"this machine was too busy to be fair: the referee was late for "
+            f"{result.late_share:.0%} of the time, and the wall clock runs on for bots too; end "
+            "other programs, or play with fewer workers"
+        )
     for name in result.computing_off_turn():
         echo(
             f"{name} computes on others' turns (results.json has its share): bots in a sandbox are "

@@ -30,6 +30,7 @@ from deepsea_referee.errors import HostTooBusy, RefereeError, UserError
 from deepsea_referee.interrupts import on_signals
 from deepsea_referee.play_game import play_game
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.system import SYSTEM
 from deepsea_referee.tables import Tables
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
@@ -221,6 +222,7 @@ class _Match:
                     fill()
 
                 fill()
+            self.result.late_share = SYSTEM.late_share()
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 

@@ -49,6 +49,7 @@ class ShareResult:
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
     tables: int = 1
+    late_share: float = 0.0
 
 
 Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame
@@ -211,6 +212,7 @@ class _SharedMatch:
                 del self._playing[task]
                 self._result.logs += result.logs
                 self._result.tables = max(self._result.tables, result.tables)
+                self._result.late_share = max(self._result.late_share, result.late_share)
                 for ours, theirs in zip(self._result.off_turn, result.off_turn, strict=True):
                     ours.add(theirs)
                 self._finish_share(progress, "it was stopped")
@@ -258,7 +260,7 @@ def player(in_process: bool, link: Link) -> Iterator[Perform]:
 def play_share(link: Link, share: MatchSettings) -> ShareResult:
     """Play a share with bots that are processes."""
     result = asyncio.run(_play(link, share))
-    return ShareResult(result.logs, result.off_turn, result.tables)
+    return ShareResult(result.logs, result.off_turn, result.tables, result.late_share)
 
 
 async def _play(link: Link, share: MatchSettings) -> MatchResult:

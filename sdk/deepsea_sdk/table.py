@@ -62,7 +62,7 @@ class LocalGame(Game):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the record into a file, which is replaced if it is there."""
-        Path(path).write_text(self.record().to_json(), encoding="utf-8")
+        Path(path).write_text(self.record().to_json(), encoding="utf-8", newline="\n")
 
 
 def play(

@@ -10,7 +10,7 @@ import click
 from deepsea_cli.ladder.options import make_workers, season_option, store_option
 from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count
-from deepsea_cli.options import bot_uids_option, cluster_option, warn_of_workers
+from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, warn_of_workers
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
@@ -68,6 +68,7 @@ def run(
 
     Exit status: 0 done, 1 too many games failed, 130 interrupted.
     """
+    needs_linux("ladder run")
     if (games is not None) + until_settled + forever > 1:
         raise UserError("--games, --until-settled and --forever exclude each other")
     from deepsea_arena import runs

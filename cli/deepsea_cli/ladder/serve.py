@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import store_option
-from deepsea_cli.options import warn_of_workers
+from deepsea_cli.options import needs_linux, warn_of_workers
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
@@ -100,6 +100,7 @@ def serve(
     """
     if no_run and workers is not None:
         raise UserError("--workers are those of the runner, and --no-run starts none")
+    needs_linux("ladder serve")
     from deepsea_web.remote.serve import ServeOptions, serve
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store
 from deepsea_cli.ladder.place import Place, place_option
-from deepsea_cli.options import bot_uids_option
+from deepsea_cli.options import bot_uids_option, needs_linux
 from deepsea_cli.output import echo, echo_lines
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -81,6 +81,7 @@ def submit(
 
 
 def _here(place: Place, bundle: BotBundle, author: str, path: str) -> bool:
+    needs_linux("ladder submit to a ladder here")
     from deepsea_arena.submit import admission_games
     from deepsea_arena.submit import submit as submitted
 

@@ -10,7 +10,7 @@ import click
 from deepsea_cli.ladder.options import make_workers, read_time, store_option
 from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count, number, percent
-from deepsea_cli.options import bot_uids_option, cluster_option, warn_of_workers
+from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, warn_of_workers
 from deepsea_cli.output import echo, print_json
 from deepsea_cli.text_table import Column, grid
 
@@ -85,6 +85,7 @@ def tournament(
     A meeting is a game from every seat for each. In a gauntlet the first bot meets all others; an
     elimination seeds the bots in their order. The same command goes on after a stop.
     """
+    needs_linux("ladder tournament")
     from deepsea_arena.runs import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament
     from deepsea_arena.wire.json import to_json

@@ -19,8 +19,8 @@ from deepsea_bundle.reader import BotBundle
 from deepsea_bundle.reader_process import OUT_OF_MEMORY, bundle_from, request
 from deepsea_rules.printable import printable
 
-_PASSED_ON: Final = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
-"""Of the environment; the rest may hold the password of a ladder."""
+_PASSED_ON: Final = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
+"""Of the environment, for Linux and for Windows; the rest may hold the password of a ladder."""
 
 
 @dataclass(frozen=True, slots=True)

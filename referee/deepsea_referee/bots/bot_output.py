@@ -116,7 +116,7 @@ class BotOutput:
             line = "[... the rest is left out ...]"
         try:
             if self._opened is None:
-                self._opened = self._file.open("w", encoding="utf-8")
+                self._opened = self._file.open("w", encoding="utf-8", newline="\n")
             self._opened.write(f"{line}\n")
             self._opened.flush()
         except OSError as error:

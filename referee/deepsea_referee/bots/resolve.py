@@ -207,7 +207,11 @@ def _command_line(text: str) -> BotSpec:
 
 def _split(text: str, where: str) -> list[str]:
     try:
-        return shlex.split(text)
+        words = shlex.shlex(text, posix=True, punctuation_chars=False)
+        words.whitespace_split, words.commenters = True, ""
+        if os.sep == "\\":  # there it separates folders, and escapes nothing
+            words.escape = ""
+        return list(words)
     except ValueError as error:
         raise UserError(f"{where!r} is not a command line: {error}") from None
 

@@ -141,6 +141,8 @@ class MatchResult:
     interrupted: bool = False
     tables: int = 1
     """The most games that were on at once over the same streams."""
+    late_share: float = 0.0
+    """The part of the time in which the referee was late, where no kernel tells it of delays."""
     _tallies: list[_Tally] = field(init=False)
 
     def __post_init__(self) -> None:

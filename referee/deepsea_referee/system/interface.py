@@ -63,6 +63,9 @@ class System(Protocol):
     def cpus(self) -> int:
         """The number of CPUs that this process may use."""
 
+    def opens_browsers(self) -> bool:
+        """Whether a browser would open in a window of its own, not in this terminal."""
+
     def late_share(self) -> float:
         """The part of the time in which this process was late, since bots run; 0 if not measured.
 

@@ -43,6 +43,9 @@ class LinuxSystem:
     def cpus(self) -> int:
         return len(os.sched_getaffinity(0))
 
+    def opens_browsers(self) -> bool:
+        return any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
+
     def late_share(self) -> float:
         return 0.0
 

@@ -52,6 +52,9 @@ class PortableSystem:
     def cpus(self) -> int:
         return os.cpu_count() or 1
 
+    def opens_browsers(self) -> bool:
+        return True
+
     def late_share(self) -> float:
         return 0.0 if self._pulse is None else self._pulse.late_share()
 

@@ -15,8 +15,6 @@ from typing import Final
 BEAT_S: Final = 0.02
 LATE_US: Final = 20_000
 """Lateness that does not count: the timers of Windows are 16 ms late on a quiet machine."""
-UNFAIR_SHARE: Final = 0.02
-"""With more of the time lost than that the times of bots say little."""
 
 
 class Pulse:

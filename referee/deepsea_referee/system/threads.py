@@ -22,8 +22,8 @@ from deepsea_referee.interrupts import WakePipe
 
 _CHUNK: Final = 16 * 1024
 _LAST_CHUNKS: Final = 16
-_SETTLE_S: Final = 1.0
-"""How long an ended process's last words are waited for: a child of it may hold the pipe open."""
+_SETTLE_S: Final = 0.25
+"""How long what an ended process wrote is waited for: a child may hold the pipe open."""
 
 
 class ThreadExitSignal:
@@ -130,7 +130,7 @@ class ThreadReader:
 def thread_ticks(seconds: float, tick: Callable[[FrameType | None], object]) -> Iterator[None]:
     """Call `tick` periodically where there is no SIGALRM; see `interface.System.ticking`.
 
-    As a SIGINT that is told from the user's: it is what ends a sleep on Windows.
+    As a SIGINT, which also ends a sleep on Windows; the user's own go to the former handler.
     """
     over, due = threading.Event(), threading.Event()
 

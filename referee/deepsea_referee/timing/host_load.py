@@ -44,6 +44,8 @@ UNCOUNTED: Final = 8
 bot was denied CPUs, up to one eighth more of the time in which it had none is not charged."""
 TICK_US: Final = 10_000
 """The kernel counts the CPU time of the whole machine in such steps."""
+UNFAIR_SHARE: Final = 0.02
+"""Where the wall clock counts and the referee was late for more of the time, a match is unfair."""
 
 
 class Usage(NamedTuple):

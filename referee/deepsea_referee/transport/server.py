@@ -71,7 +71,8 @@ class SeatServer:
     async def start(self, where: Path | str) -> str:
         """Listen on a Unix socket (a Path) or on HOST:PORT (port 0: any); returns the address."""
         local = isinstance(where, Path)
-        server = grpc.aio.server(options=OPTIONS if local else OPTIONS + REMOTE_OPTIONS)
+        here = local or str(where).startswith("127.")
+        server = grpc.aio.server(options=OPTIONS if here else OPTIONS + REMOTE_OPTIONS)
         play: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
             self._play
         )

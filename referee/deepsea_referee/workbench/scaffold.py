@@ -117,7 +117,7 @@ def create(text: str, language: Language = "python") -> list[Path]:
     except OSError as error:
         raise UserError(f"{text}: cannot be created: {error.strerror or error}") from None
     for file, content in texts.items():
-        (folder / file).write_text(content, encoding="utf-8")
+        (folder / file).write_text(content, encoding="utf-8", newline="\n")
     return [folder / file for file in texts]
 
 

@@ -1,0 +1,168 @@
+"""The author's commands, with what macOS or Windows lack taken away from Python.
+
+What this cannot show stands in docs/platforms.md: nothing here runs on those systems.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from helpers.commands import one_line
+from platforms.desk import FORMS, Desk, without_times
+
+BOTS = ("greedy", "cautious", "heuristic")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=FORMS)
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+    return Desk(request.param, tmp_path)
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A folder with a match in `runs`, for commands that only read it."""
+    desk = Desk(request.param, tmp_path_factory.mktemp(request.param))
+    done = desk.run("match", *BOTS, "--games", 2, "--seed", "desk", "--out", "runs")
+    assert (done.status, done.err) == (0, "")
+    return desk
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_match_has_the_same_records_as_on_linux(desk: Desk, workers: int) -> None:
+    words = ("match", *BOTS, "--games", 4, "--seed", "desk", "--workers", workers)
+    done = desk.run(*words, "--out", "there")
+    assert done.status == 0, done.err
+    assert "process, wall clock" in done.out
+    assert Desk("linux", desk.folder).run(*words, "--out", "here").status == 0
+    for name in (f"game-{number:04}.json" for number in range(1, 5)):
+        there, here = desk.folder / "there" / name, desk.folder / "here" / name
+        assert without_times(there) == without_times(here)
+    for file in (desk.folder / "there").iterdir():
+        assert b"\r" not in file.read_bytes()
+
+
+def test_what_a_bot_prints_and_how_it_ends_is_known(desk: Desk) -> None:
+    (desk.folder / "talks.py").write_text(
+        "from deepsea_sdk import Bot, run\n"
+        "class Talks(Bot):\n"
+        "    def decide(self, view):\n"
+        "        print('grüße', flush=True)\n"
+        "        raise ValueError('häßlich')\n"
+        "run(Talks)\n",
+        encoding="utf-8",
+    )
+    done = desk.run("match", "talks.py", "greedy", "--out", "runs")
+    assert done.status == 0, done.err
+    assert "ValueError: häßlich" in done.out
+    logs = [*(desk.folder / "runs").glob("*.log")]
+    assert "grüße" in "".join(log.read_text(encoding="utf-8") for log in logs)
+
+
+def test_a_program_that_cannot_start_is_a_line(desk: Desk) -> None:
+    done = desk.run("match", "cmd:no-such-program-here", "greedy")
+    assert done.status == 2
+    assert "no-such-program-here" in one_line(done.err)
+
+
+def test_the_workbench(desk: Desk) -> None:
+    assert desk.run("new", "mine").status == 0
+    assert all(b"\r" not in file.read_bytes() for file in (desk.folder / "mine").rglob("*.py"))
+    done = desk.run("check", "mine")
+    assert done.status == 0, done.out
+    assert "mine is ready" in done.out
+
+
+def test_a_comparison_in_processes_and_in_this_one(desk: Desk) -> None:
+    words = ("compare", "greedy", "cautious", "--blocks", 2, "--seed", "desk", "--json")
+    there, here = desk.run(*words), desk.run(*words, "--in-process")
+    assert there.status in (0, 1), there.err
+    assert here.status == there.status
+    both = [json.loads(done.out) for done in (there, here)]
+    assert both[0]["points"] == both[1]["points"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "runs/game-0001.json"),
+        ("show", "runs/game-0001.json", "--events"),
+        ("verify", "runs/game-0001.json", "runs/game-0002.json"),
+        ("debug", "runs/game-0001.json", "greedy", "--seat", "A"),
+        ("branch", "runs/game-0001.json", "--at", "3"),
+        ("analyse", "runs/game-0001.json", "--rollouts", "8", "--workers", "2"),
+        ("explain", "1 1 x 2 [12] {34} | *A3v:1 B5v | d2 a17", "r4"),
+        ("rules",),
+        ("ladder", "--help"),
+    ],
+    ids=lambda words: " ".join(words[:1]),
+)
+def test_commands_that_read(played: Desk, words: tuple[str, ...]) -> None:
+    done = played.run(*words)
+    assert (done.status, done.err) == (0, "")
+    assert done.out
+    assert "\r" not in done.out
+    assert done.out == Desk("linux", played.folder).run(*words).out
+
+
+def test_a_page_of_games_is_the_same_file(played: Desk) -> None:
+    assert played.run("show", "runs", "--html", "there.html").status == 0
+    assert Desk("linux", played.folder).run("show", "runs", "--html", "here.html").status == 0
+    assert (played.folder / "there.html").read_bytes() == (played.folder / "here.html").read_bytes()
+
+
+def test_a_bot_in_a_zip_is_unpacked_and_played(desk: Desk) -> None:
+    assert desk.run("new", "mine").status == 0
+    with zipfile.ZipFile(desk.folder / "mine.zip", "w") as packed:
+        for file in (desk.folder / "mine").iterdir():
+            if file.is_file():
+                packed.write(file, file.name)
+    done = desk.run("match", "mine.zip", "greedy", "--json")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["games"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("match", "greedy", "cautious", "--isolation", "sandbox"),
+        ("check", "greedy", "--isolation", "sandbox"),
+        ("match", "greedy", "cautious", "--bot-uids", "60600-60700"),
+        ("doctor",),
+        ("ladder", "run"),
+        ("ladder", "serve"),
+        ("ladder", "tournament", "round-robin", "cup"),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_linux_says_so_in_a_line(desk: Desk, words: tuple[str, ...]) -> None:
+    done = desk.run(*words)
+    assert done.status == 2
+    assert "Linux" in one_line(done.err)
+
+
+def test_the_page_of_a_match(desk: Desk) -> None:
+    match = desk.start("match", "greedy", "cautious", "--games", 3, "--browser")
+    assert match.stderr is not None
+    address = ""
+    try:
+        for line in match.stderr:
+            if b"http://127.0.0.1" in line:
+                address = line.split()[-1].decode()
+                break
+        with urllib.request.urlopen(address) as page:
+            assert b"<html" in page.read()
+        # Not before the table: Ctrl-C would end the match.
+        assert match.stdout is not None
+        assert any(b"no records kept" in line for line in match.stdout)
+        match.send_signal(signal.SIGINT)
+        assert match.wait() == 0
+    finally:
+        match.kill()
+        match.communicate()

@@ -1,0 +1,146 @@
+"""Nothing is left running, with what macOS or Windows lack taken away from Python.
+
+A bot says into a named pipe who it is and whom it started, so no test waits for time to pass.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from platforms.desk import FORMS, Desk, left
+
+pytestmark = pytest.mark.slow
+
+PARENT = """
+import os, subprocess, sys
+from deepsea_sdk import Bot, run
+
+class Parent(Bot):
+    def on_game_start(self, info):
+        wait = "import time; time.sleep(600)"
+        child = subprocess.Popen([sys.executable, "-S", "-c", wait], start_new_session={apart})
+        with open({pipe!r}, "w") as pipe:
+            pipe.write(f"{{os.getpid()}} {{child.pid}}")
+
+    def decide(self, view):
+        {decides}
+
+run(Parent)
+"""
+HANGS = "import time; time.sleep(600)"
+PLAYS = "return view.legal[0]"
+EXITS = "os._exit(3)"
+
+
+class Family:
+    """A bot that starts a child of its own."""
+
+    def __init__(self, folder: Path, decides: str, apart: bool = True) -> None:
+        self._pipe = folder / "pipe"
+        os.mkfifo(self._pipe)  # type: ignore[attr-defined,unused-ignore]
+        text = PARENT.format(pipe=str(self._pipe), decides=decides, apart=apart)
+        (folder / "parent.py").write_text(text, encoding="utf-8")
+
+    def pids(self) -> list[int]:
+        """The bot and its child, once they run."""
+        return [int(pid) for pid in self._pipe.read_text(encoding="utf-8").split()]
+
+
+@pytest.fixture(params=FORMS)
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+    return Desk(request.param, tmp_path)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_leaves_nothing(desk: Desk, workers: int) -> None:
+    family = Family(desk.folder, HANGS)
+    words = ("--games", 2, "--clock", "600s+0s", "--workers", workers)
+    match = desk.start("match", "parent.py", "greedy", *words)
+    pids = family.pids()
+    os.killpg(match.pid, signal.SIGINT)  # type: ignore[attr-defined,unused-ignore]
+    _, said = match.communicate(timeout=60)
+    assert match.returncode == 130, said
+    assert left(pids) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])  # type: ignore[attr-defined,unused-ignore]
+def test_a_closed_terminal_and_a_killed_referee_leave_nothing(
+    desk: Desk, number: signal.Signals
+) -> None:
+    family = Family(desk.folder, HANGS)
+    match = desk.start("match", "parent.py", "greedy", "--clock", "600s+0s")
+    pids = family.pids()
+    os.killpg(match.pid, number)  # type: ignore[attr-defined,unused-ignore]
+    match.communicate(timeout=60)
+    assert left(pids) == []
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("decides", [PLAYS, EXITS], ids=["plays", "exits"])
+def test_what_a_bot_leaves_behind_ends_with_it(desk: Desk, decides: str, apart: bool) -> None:
+    family = Family(desk.folder, decides, apart)
+    match = desk.start("match", "parent.py", "greedy", "--quiet")
+    pids = family.pids()
+    _, said = match.communicate(timeout=60)
+    assert match.returncode == 0, said
+    assert left(pids) == []
+
+
+def test_a_bot_that_hangs_is_at_fault_and_ends(desk: Desk) -> None:
+    family = Family(desk.folder, HANGS)
+    match = desk.start("match", "parent.py", "greedy", "--clock", "50ms+0s", "--json")
+    pids = family.pids()
+    out, said = match.communicate(timeout=60)
+    assert match.returncode == 0, said
+    kinds = [fault["fault"] for game in json.loads(out)["games"] for fault in game["faults"]]
+    assert "timeout" in kinds
+    assert left(pids) == []
+
+
+def test_a_bot_in_this_process_that_never_returns_ends_the_run(desk: Desk) -> None:
+    (desk.folder / "loops.py").write_text(
+        "from deepsea_sdk import Bot, run\n"
+        "class Loops(Bot):\n"
+        "    def decide(self, view):\n"
+        "        while True: pass\n"
+        "run(Loops)\n",
+        encoding="utf-8",
+    )
+    done = desk.python(
+        "from deepsea_referee import in_process\n"
+        "from deepsea_referee.bots.process import Hosting\n"
+        "from deepsea_referee.bots.resolve import resolve\n"
+        "from deepsea_referee.errors import UserError\n"
+        "from deepsea_referee.hang_watch import HangWatch\n"
+        "from deepsea_referee.match import MatchSettings\n"
+        "from deepsea_referee.system import SYSTEM\n"
+        "bots = [resolve('loops.py'), resolve('greedy')]\n"
+        "settings = MatchSettings(bots, Hosting(SYSTEM.choose('process')))\n"
+        "try:\n"
+        "    in_process.run_match(settings, watch=HangWatch(0.1))\n"
+        "except UserError as error:\n"
+        "    print(error)\n"
+    )
+    assert "'loops' did not return for 0.1 s" in done.out, done.err
+    assert "loops.py, line 4" in done.out
+
+
+def test_ctrl_c_in_an_in_process_comparison_ends_it(desk: Desk) -> None:
+    done = desk.python(
+        "import _thread, signal, threading\n"
+        "from deepsea_referee.system import SYSTEM\n"
+        "ticks = []\n"
+        "with SYSTEM.ticking(0.001, ticks.append):\n"
+        "    while len(ticks) < 3: pass\n"
+        "    try:\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "        while True: pass\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted')\n"
+    )
+    assert done.out.strip() == "interrupted", done.err
