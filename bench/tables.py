@@ -19,7 +19,8 @@ from at_once import AtOnce
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot
-from deepsea_sdk.rollout import roll_out
+from deepsea_sdk.rollout import TurnDice, roll_out
+from deepsea_sdk.steady import steady
 from deepsea_sdk.table import play
 from figures import Row, Scale, beside, median, rate
 from machine import seconds
@@ -27,6 +28,7 @@ from machine import seconds
 DECISIONS: Final = 100_000
 WITH_FEATURES: Final = 40_000
 TURNS: Final = 200_000
+STEADY_TURNS: Final = 300_000
 SEATS: Final = 3
 GAMES: Final[dict[Scale, int]] = {"tiny": 2, "full": 1500}
 ROLL_OUTS: Final[dict[Scale, int]] = {"tiny": 5, "full": 3000}
@@ -44,7 +46,7 @@ def measure(scale: Scale) -> list[Row]:
     return [
         _tables(GAMES[scale]),
         _features(GAMES[scale]),
-        _roll_outs(ROLL_OUTS[scale]),
+        *_roll_outs(ROLL_OUTS[scale]),
         *(_other(f"OpenSpiel, {name}", partial(_spiel, name), games) for name in SPIEL),
         *(_other(f"PettingZoo, {name}", partial(_zoo, name), games) for name in ZOO),
     ]
@@ -99,19 +101,36 @@ class _Watcher(AtOnce):
         return super().decide(view)
 
 
-def _roll_outs(number: int) -> Row:
+def _roll_outs(number: int) -> list[Row]:
     views: list[View] = []
     for game in range(3):
         watchers: list[Bot] = [_Watcher(views) for _ in range(SEATS)]
         play(watchers, seed=f"bench {game}")
     views = views[::EVERY]
 
-    def work() -> None:
+    def at_random() -> None:
         rng = Random(1)
         for index in range(number):
             roll_out(views[index % len(views)].sample(rng), rng)
 
-    # The turns of the same roll-outs are counted when no time is measured.
+    def by_policy() -> None:
+        rng = Random(1)
+        for index in range(number):
+            roll_out(views[index % len(views)].sample(rng), TurnDice(rng, SEATS), steady)
+
+    what = "roll-outs from view.sample{}: turns on one core"
+    return [
+        rate(what.format(""), _turns(at_random) / seconds(at_random), TURNS),
+        rate(
+            what.format(", by the steady policy"),
+            _turns(by_policy) / seconds(by_policy),
+            STEADY_TURNS,
+        ),
+    ]
+
+
+def _turns(work: Callable[[], None]) -> int:
+    """The turns of some roll-outs, counted when no time is measured."""
     turns = count()
     move = GameState.unchecked_move
 
@@ -121,7 +140,7 @@ def _roll_outs(number: int) -> Row:
 
     with patch.object(GameState, "unchecked_move", counted):
         work()
-    return rate("roll-outs from view.sample: turns on one core", next(turns) / seconds(work), TURNS)
+    return next(turns)
 
 
 def _other(what: str, load: Callable[[], Callable[[], int]], games: int) -> Row:

@@ -91,7 +91,7 @@ class UncheckedMoves(Position):
         self._origin = origin
         if space > ABOARD:
             self.phase = "search"
-            self.legal = self._searches(seat, space)
+            self.legal = _LEAVE_TAKE if self.trail[space] else self._searches(seat, space)
         else:
             if space == HOME:
                 self._bank_cargo(seat)
@@ -207,7 +207,8 @@ class UncheckedMoves(Position):
                     break
             self.to_move = seat
             self.phase = "declare"
-            self.legal = self._declarations(seat)
+            # Asked here, too, because half of all turns are on the way home.
+            self.legal = _NOTHING if self.homeward[seat] else self._declarations(seat)
 
     # Phase "order", and on to the next dive
 

@@ -14,7 +14,7 @@ from .actions import TAKE, Kind, drop
 from .cleanup import is_order, items_of
 from .constants import HOME
 from .position_text import position_text
-from .randomness import NumberSource, shuffled
+from .randomness import NumberSource
 from .ruleset import RuleSet
 from .state import GameState, Phase
 from .units import LEVEL_OF, LEVELS, Unit, values_of_level
@@ -230,7 +230,12 @@ class View:
         random = rng.random
         values = [0]
         for level in LEVELS:
-            values += shuffled(self.unseen(level), lambda n: int(random() * n))
+            unseen = self.unseen(level)
+            # As `shuffled` does it, written out for roll-outs.
+            for last in range(len(unseen) - 1, 0, -1):
+                chosen = int(random() * (last + 1))
+                unseen[last], unseen[chosen] = unseen[chosen], unseen[last]
+            values += unseen
         for chip in sorted(self.known):
             values.insert(chip, self.known[chip])
         state = GameState(self.rules, tuple(values), self.players)

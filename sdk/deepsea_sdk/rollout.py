@@ -118,13 +118,9 @@ def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) ->
     dive = 0
     turns: list[int] = []
     while (phase := state.phase) != "over" and state.dive <= last:
-        legal = state.legal
-        if phase == "search":
-            search(policy(state) if len(legal) > 1 else legal[0])
-        elif phase == "order":
-            state.unchecked_order(policy(state))
-        else:
+        if phase == "declare" or phase == "roll":
             if phase == "declare":
+                legal = state.legal
                 declare(policy(state) if len(legal) > 1 else legal[0] if legal else None)
             if state.dive != dive:
                 dive = state.dive
@@ -133,3 +129,9 @@ def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) ->
             d1, d2 = _ROLLS[dice[turns[seat] % count]]
             turns[seat] += 1
             move(d1, d2)
+            phase = state.phase
+        if phase == "search":
+            legal = state.legal
+            search(policy(state) if len(legal) > 1 else legal[0])
+        elif phase == "order":
+            state.unchecked_order(policy(state))

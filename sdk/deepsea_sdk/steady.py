@@ -89,15 +89,15 @@ def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
         seat = position.to_move
         own = position.cargo[seat]
         load = len(own)
-        breath = sum(map(len, position.cargo))
         if phase == "declare":
             if not load:
                 return DOWN
-            turns = -(-position.air // breath) - 1
+            turns = -(-position.air // sum(map(len, position.cargo))) - 1
             deeper = position.place[seat] + (next_move - load if load < next_move else 1)
             return BACK if homes[load][turns][deeper] < turn_back[position.dive - 1] else DOWN
         if phase != "search":
             return legal[0]
+        breath = sum(map(len, position.cargo))
         # The others breathe before this seat does again.
         air = position.air - breath + load
         if air < 0:

@@ -24,6 +24,7 @@ TOPICS = {
         "tables in this process: decisions on one core",
         *FEATURES,
         "roll-outs from view.sample: turns on one core",
+        "roll-outs from view.sample, by the steady policy: turns on one core",
     ],
     "cold-start": [
         "deepsea-referee match greedy cautious --games 1, against `import grpc`",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import sha256
 
 import pytest
 
@@ -13,6 +14,8 @@ from deepsea_rules.game import Game
 from deepsea_rules.randomness import deal
 from deepsea_sdk import Policy, TurnDice, roll_out, sensible, steady
 from helpers.games import rng
+
+GOLDEN = "ba3be7027ecb4614706d10872b0d607783fed6dae3f6ce77e5441db0866b6ba6"
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -204,3 +207,20 @@ def test_with_turn_dice_a_policy_chooses() -> None:
     state = GameState.opening(PRESETS["manual"], deal(bytes(32)), 2, 0)
     with pytest.raises(TypeError, match="steady"):
         roll_out(state, TurnDice(rng("dice"), 2))
+
+
+def test_the_same_seeds_give_the_same_roll_outs_on_every_machine() -> None:
+    found = sha256()
+    for name in PRESETS:
+        for players in (2, 4, 6):
+            game = Game(PRESETS[name], players, bytes([players]) * 32)
+            question = game.pending()
+            assert question is not None
+            view = game.view(question.seat)
+            source = rng(f"{name} {players}")
+            for policy in (None, sensible, steady):
+                found.update(f"{roll_out(view.sample(source), source, policy)}".encode())
+            dice = TurnDice(source, players)
+            state = view.sample(source)
+            found.update(f"{roll_out(state, dice, steady)} {state}".encode())
+    assert found.hexdigest() == GOLDEN
