@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text as sql
 
 from deepsea_web.policy import HEADERS
 from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
 from deepsea_web.site.pages.login import HOME, local
+from helpers import ladder
 from helpers.members import Person, forms_of, multipart
 from helpers.world import ANNA, BEN, Stock, World, opened, stock_of
 
@@ -182,6 +185,34 @@ def test_who_may_do_something(world: World, address: str) -> None:
             answer = person.do(address, typed)
             assert answer.status == status, answer.text
             assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_game_in_quarantine_gets_another_try(world: World) -> None:
+    store = world.service.store
+    store.jobs.add(store.seasons.get("s1"), ladder.rotations(ladder.ids(store), 1))
+    with store.database.write() as connection:
+        connection.execute(
+            sql("UPDATE jobs SET status = 'quarantined', note = '<b>' WHERE game_id = 's1-5'")
+        )
+    admin = world.person("admin")
+    assert "&lt;b&gt;" in admin.get("/admin").text
+    answer = admin.send("/admin", "/admin/quarantine/requeue")
+    assert answer.headers["location"] == "/admin?done=requeued"
+    assert "waits for a worker" in admin.get("/admin?done=requeued").text
+    assert "s1-5" not in admin.get("/admin").text
+
+
+def test_who_has_too_small_a_token_can_leave(world: World) -> None:
+    anna = world.person(ANNA)
+    answer = anna.do("/account/tokens", {"label": "uploads", "scopes": "submit"})
+    (token,) = re.findall(r"dsl_[0-9A-Za-z]{49}", answer.text)
+    small = Person(world.site)
+    small.log_in(token)
+    answer = small.get("/account")
+    assert answer.status == 403
+    assert 'href="/login"' in answer.text
+    assert small.send("/login", "/logout").status == 303
+    assert small.cookies == {}
 
 
 def test_what_is_somebody_elses_is_refused_as_what_is_not_there(world: World) -> None:

@@ -85,7 +85,9 @@ class Site:
         links = [(page.nav, page.path) for page in pages if page.nav]
         if members is not None:
             links.append(("Account", "/account"))
-        self.look = Look(access, links, members is not None and members.service.private)
+        self.look = Look(
+            access, links, members is not None, members is not None and members.service.private
+        )
         self.closing = asyncio.Event()
         """Set when the server ends: streams end then."""
         self.broadcast = Broadcast(self, self.clock, access.url)

@@ -28,6 +28,8 @@ class Look:
     access: Access
     navigation: Sequence[tuple[str, str]]
     """Names and paths of the pages that are linked from every page."""
+    accounts: bool = False
+    """Whether people may log in."""
     private: bool = False
     """Whether visitors see the login and nothing else."""
 

@@ -1,0 +1,116 @@
+"""Random bytes to every form and page of people with an account: an answer, and never a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepsea_web.policy import HEADERS
+from deepsea_web.site.accounts.multipart import Multipart
+from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
+from deepsea_web.site.words import may
+from helpers.members import Person, multipart
+from helpers.world import World, opened, stock_of
+
+FORM = "application/x-www-form-urlencoded"
+PATHS = sorted({page.path for page in OWN_PAGES} | set(OWN_ENDPOINTS))
+FIELDS = sorted({name for action in ACTIONS for name in action.fields})
+WORDS = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(["", "0", "-1", "1", "9" * 30, "anna", "x" * 5000, "\x00", "'", "../", "١"]),
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A ladder for all of it: whatever happens to it is fine."""
+    stock = stock_of(tmp_path_factory.mktemp("stock"))
+    with opened(stock, tmp_path_factory.mktemp("world")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def people(world: World) -> tuple[Person, Person]:
+    """A visitor, and an admin with every right."""
+    return world.person(), world.person("admin")
+
+
+def is_fine(person: Person, method: str, path: str, body: bytes, kind: str) -> None:
+    answer = person.get(path) if method == "GET" else person.post_body(path, kind, body)
+    assert answer.status < 500, answer.text
+    assert all(answer.headers.getlist(name) == [value] for name, value in HEADERS.items())
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    action=st.sampled_from([action.path for action in ACTIONS if action.path != "/logout"]),
+    fields=st.dictionaries(st.sampled_from(FIELDS), WORDS, max_size=5),
+    who=st.integers(0, 1),
+)
+def test_a_form_with_any_words_gets_an_answer(
+    people: tuple[Person, Person], action: str, fields: dict[str, str], who: int
+) -> None:
+    # An admin who blocks or resets the only admin would end the test.
+    if action.startswith("/admin/author/") and fields.get("author", "").lower() == "admin":
+        return
+    answer = people[who].do(action, {name: _sendable(text) for name, text in fields.items()})
+    assert answer.status < 500, answer.text
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    action=st.sampled_from([action.path for action in ACTIONS]),
+    body=st.binary(max_size=300),
+    kind=st.sampled_from([FORM, "multipart/form-data; boundary=b0und", "", "text/plain"]),
+)
+def test_any_bytes_get_an_answer(
+    people: tuple[Person, Person], action: str, body: bytes, kind: str
+) -> None:
+    for person in people:
+        is_fine(person, "POST", action, body, kind)
+
+
+@settings(max_examples=100, deadline=None)
+@given(path=st.sampled_from(PATHS), part=WORDS, query=st.binary(max_size=40))
+def test_any_address_gets_an_answer(
+    people: tuple[Person, Person], path: str, part: str, query: bytes
+) -> None:
+    for name in ("{id}", "{author}", "{bot}"):
+        path = path.replace(name, quote(_sendable(part), safe="") or "-")
+    for person in people:
+        if "events" not in path:
+            is_fine(person, "GET", f"{path}?{quote(query)}&done={quote(query)}", b"", "")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    content=st.binary(max_size=300),
+    fields=st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("ab", max_size=9)), max_size=4),
+    size=st.integers(1, 50),
+)
+def test_a_form_with_a_file_is_read_however_it_is_cut(
+    content: bytes, fields: list[tuple[str, str]], size: int
+) -> None:
+    kind, body = multipart(fields, "x.zip", content)
+    if f"\r\n--{kind.rpartition('=')[2]}".encode() in content:
+        return
+    reader = Multipart(kind)
+    found = [part for at in range(0, len(body), size) for part in reader.feed(body[at : at + size])]
+    reader.finish()
+    assert b"".join(part for part in found if isinstance(part, bytes)) == content
+    assert [tuple(part) for part in found if not isinstance(part, bytes)][: len(fields)] == fields
+
+
+def _sendable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def test_rights_in_words() -> None:
+    assert may(["read"]) == "read what is yours"
+    assert may(["read", "x"]) == "read what is yours and x"
+    assert may([]) == ""
