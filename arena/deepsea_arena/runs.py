@@ -156,27 +156,33 @@ def run(
         with validating(store, make_checker, watcher, stop, first=not request.forever):
             return _run(store, season, request, make_pool, watcher, stop)
     with validating(store, make_checker, watcher, stop, first=False):
-        while _await_season(store, watcher, stop):
-            season = _playable(store, request, watcher, stop)
-            report = _run(store, season, request, make_pool, watcher, stop)
+        while (found := _await_season(store, watcher, stop)) is not None:
+            report = _run(store, found, request, make_pool, watcher, stop)
             if report.ended is not RunEnd.CLOSED:
                 return report
     return RunReport.stopped()
 
 
-def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> bool:
-    """Wait until a season is open; False at a request to stop."""
+def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> StoredSeason | None:
+    """Wait until a season is open; the newest one, or None at a request to stop."""
     waits = False
     with stop.on_signals():
         while stop.wish is StopRequest.GO_ON:
             seasons = insist(store.seasons.all, stop, watcher.trouble)
-            if any(one.closed_at is None and one.tournament is None for one in seasons):
-                return True
+            opened = [one for one in seasons if one.closed_at is None and one.tournament is None]
+            if len(opened) > 1:
+                others = ", ".join(one.name for one in opened[:-1])
+                watcher.trouble(
+                    f"this run plays {opened[-1].name}, the newest season; {others} too, with "
+                    "another `ladder run --season NAME`"
+                )
+            if opened:
+                return opened[-1]
             if not waits:
                 watcher.trouble("no season is open; waiting for one: `ladder season NAME`")
             waits = True
             stop.pause(_IDLE_S)
-    return False
+    return None
 
 
 def _playable(store: Store, request: RunRequest, watcher: RunWatcher, stop: Stop) -> StoredSeason:

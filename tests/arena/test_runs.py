@@ -154,6 +154,14 @@ def test_a_run_without_end_waits_for_a_season_and_for_the_next(stocked: Store, s
     assert len(list(stocked.history.games())) == 1
 
 
+def test_a_run_without_end_plays_the_newest_season_and_says_so(stocked: Store, stop: Stop) -> None:
+    stocked.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
+    watcher = Watcher(lambda: stop.ask(StopRequest.FINISH), troubles=True)
+    report = run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop)
+    assert report.season == "s2"
+    assert watcher.seen[0].startswith("trouble: this run plays s2, the newest season; s1 too")
+
+
 def test_a_run_without_end_stops_while_it_waits_for_a_season(stocked: Store, stop: Stop) -> None:
     stocked.seasons.close("s1")
     watcher = Watcher(troubles=True)

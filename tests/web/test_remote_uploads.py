@@ -11,7 +11,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -21,11 +23,12 @@ from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.upload import Uploads
 from deepsea_arena.wire import messages
+from deepsea_ladder.model import SubmissionLease
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from helpers import submissions
+from helpers import ladder, submissions
 from helpers.remote import OK, WAYS, Remote, a_token, served
 
 PART = 32 * 1024
@@ -342,3 +345,40 @@ def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store, way: 
         answer = there.submit(token, header_of(content), parts_of(content), most=1)
         assert answer.code == OK
     assert rows(played) == 1
+
+
+@pytest.mark.slow
+def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(
+    played: Store, way: str
+) -> None:
+    place = played.database.path
+    assert place is not None
+    token = a_token(LadderService(played, played, METHODS, entropy=fresh_seed), "anna-senior")
+    content = submissions.zipped("one")
+    seen: list[tuple[str, str]] = []
+    leases: list[SubmissionLease | None] = []
+
+    def claim() -> None:
+        leases.append(played.submissions.claim("runner", 60))
+
+    def accept() -> None:
+        (lease,) = leases
+        assert lease is not None
+        bundle = replace(ladder.a_bundle("one"), name="mine")
+        assert played.submissions.accept(lease, bundle, RemoteLimits(), 1)
+
+    def nothing() -> None:
+        """Leave it as it is."""
+
+    for meanwhile in (nothing, claim, accept, nothing):
+        with program(place) as (process, http, rpc):
+            there = Remote(SimpleNamespace(http=http, rpc=rpc), way)  # type: ignore[arg-type]
+            answer = there.submit(token, header_of(content), parts_of(content), most=1)
+            found = answer.document["submission"]
+            seen.append((found["id"], found["state"]))
+            meanwhile()
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert [state for _, state in seen] == ["queued", "queued", "checking", "accepted"]
+    assert len({number for number, _ in seen}) == 1
+    assert [one.number for one in played.bots.versions("mine")] == [1]
