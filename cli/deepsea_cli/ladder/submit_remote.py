@@ -114,6 +114,8 @@ class _Shown:
 def _words(now: Submission) -> str:
     if now.state == "queued":
         return f"waiting, {now.ahead} before it" if now.ahead else "waiting, the next"
+    if now.state == "checking" and not now.of_games:
+        return "its files are being read"
     if now.state == "checking":
         return f"checking, game {min(now.games + 1, now.of_games)} of {now.of_games}"
     return now.state

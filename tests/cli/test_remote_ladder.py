@@ -1,0 +1,386 @@
+"""A ladder from afar: what commands print is what they print on its machine, both ways."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.service.caller import MACHINE
+from deepsea_arena.service.methods import METHODS
+from deepsea_arena.service.service import LadderService, ServerAddress
+from deepsea_arena.service.table import Flow
+from deepsea_arena.service.upload import Uploads
+from deepsea_cli.remote.routes import ROUTES
+from deepsea_ladder.model import SeatLog
+from deepsea_ladder.store import Store
+from deepsea_referee.timing.clock import SystemClock
+from deepsea_sdk.entropy import fresh_seed
+from helpers import ladder
+from helpers.commands import Run, one_line, start
+from helpers.remote import Server, a_token, served
+
+
+@dataclass
+class Afar:
+    """A ladder that is served."""
+
+    file: Path
+    store: Store
+    service: LadderService
+    server: Server
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server.http}"
+
+    def token(self, author: str) -> str:
+        """A token of an author."""
+        return a_token(self.service, author)
+
+
+@contextmanager
+def serving(file: Path, way: str, *, private: bool = False) -> Iterator[Afar]:
+    with Store.open(file) as store, Store.open(file, read_only=True, public=True) as public:
+        service = LadderService(
+            store,
+            public,
+            METHODS,
+            entropy=fresh_seed,
+            private=private,
+            uploads=Uploads(SystemClock(), local=True),
+        )
+        with served(service) as server:
+            url = f"http://127.0.0.1:{server.http}"
+            where = f"127.0.0.1:{server.rpc}" if way == "grpc" else ""
+            service.address = ServerAddress(url, where)
+            yield Afar(file, store, service, server)
+
+
+@pytest.fixture(scope="module")
+def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ladder with 24 games, of which three have faults of ben's."""
+    file = tmp_path_factory.mktemp("pattern") / "ladder.db"
+    with Store.create(file) as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 6)
+        faults = {f"s1-{number}": ["ben"] for number in (3, 8, 21)}
+        ladder.play_all(store, season, faults)
+    return file
+
+
+@pytest.fixture(params=["grpc", "http"])
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def afar(
+    pattern: Path, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Afar]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("DEEPSEA_LADDER", raising=False)
+    file = tmp_path / "ladder.db"
+    shutil.copy(pattern, file)
+    with serving(file, way) as found:
+        yield found
+
+
+def test_the_routes_of_clients_are_those_of_the_server() -> None:
+    assert {name: (METHODS[name].verb, METHODS[name].path) for name in ROUTES} == {
+        name: tuple(route) for name, route in ROUTES.items()
+    }
+    flows = {name for name in ROUTES if METHODS[name].flow is not Flow.ONE}
+    assert flows == {"Submit", "WatchSubmission"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("standings",),
+        ("standings", "--all"),
+        ("standings", "--json"),
+        ("standings", "--csv"),
+        ("standings", "--season", "s1", "--all", "--json"),
+        ("bot", "ben"),
+        ("bot", "BEN", "--json"),
+        ("bot", "anna", "--version", "1", "--season", "s1"),
+        ("bot", "eve"),
+        ("games",),
+        ("games", "--json"),
+        ("games", "--bot", "anna", "--against", "ben", "--lost", "--limit", "3", "--json"),
+        ("games", "--faults"),
+        ("games", "--bot", "ben", "--faults", "--json"),
+        ("games", "--limit", "1000"),
+        ("record", "s1-7"),
+    ],
+)
+def test_what_is_printed_is_the_same_as_on_the_ladders_machine(
+    run: Run, afar: Afar, words: tuple[str, ...], way: str
+) -> None:
+    ladder.submit(afar.store, "eve")
+    afar.store.bots.withdraw("dan")
+    here = run("ladder", *words, "--store", afar.file)
+    there = run("ladder", *words, "--remote", afar.url, "-v")
+    assert here.status == there.status == 0
+    assert there.out == here.out
+    assert one_line(there.err).startswith("gRPC at port " if way == "grpc" else "HTTP API at ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("standings", "--season", "s9"),
+        ("bot", "nobody"),
+        ("bot", "ben", "--version", "9"),
+        ("games", "--season", "s9"),
+        ("games", "--bot", "nobody"),
+        ("games", "--lost"),
+        ("record", "s9-1"),
+    ],
+)
+def test_what_there_is_not_is_refused_as_on_the_ladders_machine(
+    run: Run, afar: Afar, words: tuple[str, ...]
+) -> None:
+    here = run("ladder", *words, "--store", afar.file)
+    there = run("ladder", *words, "--remote", afar.url)
+    assert here.status == there.status == 2
+    assert (one_line(there.err), there.out) == (one_line(here.err), "")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b?c#d", "%2e%2e", "\u202e", "x" * 5000])
+def test_a_name_is_a_name_whatever_is_in_it(run: Run, afar: Afar, name: str) -> None:
+    for words in (("bot", name), ("record", name), ("log", name), ("games", "--bot", name)):
+        done = run("ladder", *words, "--remote", afar.url)
+        assert (done.status, done.out) == (2, "")
+        assert one_line(done.err).isascii()
+
+
+def test_plots_are_drawn_from_afar(run: Run, afar: Afar, tmp_path: Path) -> None:
+    pictures = []
+    for name, place in (("here", ("--store", afar.file)), ("there", ("--remote", afar.url))):
+        picture = tmp_path / f"{name}.svg"
+        assert run("ladder", "bot", "anna", "--plot", picture, *place).status == 0
+        pictures.append(picture.read_text())
+    assert pictures[0] == pictures[1]
+
+
+def test_pages_of_games_are_put_together(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deepsea_cli.remote.source.PAGE", 7)
+    for limit in (7, 8, 20, 24, 25):
+        here = run("ladder", "games", "--json", "--limit", limit, "--store", afar.file)
+        assert run("ladder", "games", "--json", "--limit", limit, "--remote", afar.url) == here
+
+
+def test_tracebacks_and_logs_are_for_the_author(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    season = afar.store.seasons.get("s1")
+    (newest, *_) = afar.store.history.faulty(season, afar.store.bots.get("ben").current.id, 1)[1]
+    seat = next(index for index, one in enumerate(newest.seats) if one.version.bot == "ben")
+    afar.store.logs.add(newest.seq, [SeatLog(seat, "Traceback:\n\x1b[2J boom", "its output\n")])
+    game = newest.game_id
+    for author, owns in ((None, False), ("anna-senior", False), ("ben-senior", True)):
+        if author is not None:
+            monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token(author))
+        bot = run("ladder", "bot", "ben", "--remote", afar.url)
+        assert ("boom" in bot.out) is owns
+        assert (bot.out == run("ladder", "bot", "ben", "--store", afar.file).out) is owns
+        log = run("ladder", "log", game, "--remote", afar.url)
+        assert ("boom" in log.out) is owns
+        if owns:
+            assert log == run("ladder", "log", game, "--store", afar.file)
+            assert "\\x1b[2J boom" in log.out
+            assert run("ladder", "log", "s1-1", "--remote", afar.url).status == 1
+        else:
+            assert log.status == (2 if author is None else 1)
+
+
+def test_withdrawing_is_for_the_author(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withdraw = ("ladder", "withdraw", "Ben", "--remote", afar.url)
+    assert run(*withdraw).status == 2
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("anna-senior"))
+    done = run(*withdraw)
+    assert (done.status, done.out) == (2, "")
+    assert "you have no bot 'Ben'" in one_line(done.err)
+    assert afar.store.bots.get("ben").state == "active"
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("ben-senior"))
+    done = run(*withdraw)
+    assert done.out == "ben is withdrawn: withdrawn by its author\n"
+    assert afar.store.bots.get("ben").state == "withdrawn"
+
+
+def test_login_with_a_code_and_logout(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code,) = afar.service.call(MACHINE, "CreateCodes", count=1).codes
+    login = ("ladder", "login", afar.url, "--code", "-", "--author", "zoe", "--label", "laptop")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{code.code.lower()}\n"))
+    assert run(*login).status == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{code.code}\n"))
+    again = run(*login)
+    assert (again.status, again.out) == (2, "")
+    assert code.code not in one_line(again.err)
+    assert re.match(
+        r"zoe \(author\), who may read, submit, until \d{4}-", run("ladder", "whoami").out
+    )
+    (token,) = afar.store.accounts.tokens(afar.store.authors.get("zoe").id)
+    assert token.label == "laptop"
+    assert run("ladder", "logout").status == 0
+    assert list(afar.store.accounts.tokens(afar.store.authors.get("zoe").id)) == []
+    assert run("ladder", "whoami").status == 2
+
+
+def test_a_private_ladder_is_read_with_a_token_alone(
+    run: Run, pattern: Path, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ladder.db"
+    shutil.copy(pattern, file)
+    with serving(file, way, private=True) as afar:
+        done = run("ladder", "standings", "--remote", afar.url)
+        assert done.status == 2
+        assert "this needs a token: deepsea-referee ladder login" in one_line(done.err)
+        monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("anna-senior"))
+        assert run("ladder", "standings", "--remote", afar.url).status == 0
+        monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", "dsl_" + "a" * 49)
+        done = run("ladder", "standings", "--remote", afar.url)
+        assert done.status == 2
+        assert "token" in one_line(done.err)
+
+
+def test_a_submission_is_followed_to_its_verdict(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner's side is played by a thread that refuses what it finds."""
+    from deepsea_ladder.model import SubmissionRefusal
+
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("zoe"))
+    ended = threading.Event()
+
+    def refuse_all() -> None:
+        with Store.open(afar.file) as store:
+            while not ended.wait(0.05):
+                lease = store.submissions.claim("runner", 60)
+                if lease is not None:
+                    why = SubmissionRefusal("it crashed", "correct it", ("a line",), "Traceback")
+                    store.submissions.refuse(lease, why, 10)
+
+    runner = threading.Thread(target=refuse_all)
+    runner.start()
+    try:
+        done = run("ladder", "submit", "greedy", "--remote", afar.url)
+    finally:
+        ended.set()
+        runner.join()
+    assert (done.status, done.err) == (1, "")
+    assert done.out.splitlines() == [
+        "greedy is refused: it crashed",
+        "  Traceback",
+        "to do: correct it",
+        "for more:",
+        "  deepsea-referee check greedy",
+    ]
+    taken = run("ladder", "submit", "greedy", "--name", "ben", "--remote", afar.url)
+    assert (taken.status, taken.out) == (2, "")
+    assert "ben-senior" in one_line(taken.err)
+
+
+# ------------------------------------------------------------------------------- all of it at once
+
+LATE = """
+from deepsea_sdk import Bot, run
+
+class Late(Bot):
+    \"\"\"Fails in the fifth game of a process: admission has fewer.\"\"\"
+
+    games = 0
+
+    def on_game_start(self, info):
+        Late.games += 1
+
+    def search(self, view):
+        if Late.games > 4:
+            print("so late", flush=True)
+            raise ValueError("too many games")
+        return super().search(view)
+
+run(Late)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grpc_port", [(), ("--grpc-port", "0")], ids=["grpc", "http"])
+def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
+    tmp_path: Path, grpc_port: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("config", "data"):
+        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(tmp_path / name))
+    monkeypatch.delenv("DEEPSEA_LADDER", raising=False)
+    place = ("--store", tmp_path / "ladder.db")
+
+    def ran(*words: object, given: str = "") -> tuple[int, str, str]:
+        process = start("ladder", *words)
+        out, err = process.communicate(given)
+        return process.returncode, out, err
+
+    assert ran("init", "--trusted", "--seats", 2, *place)[0] == 0
+    assert ran("submit", "random", "--author", "demo", *place)[0] == 0
+    invited = ran("invite", "--count", 1, *place)[1]
+    code = re.findall(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}", invited)[0]
+    serve = start("ladder", "serve", "--port", 0, *grpc_port, *place, stderr=sys.stderr)
+    assert serve.stdout is not None
+    try:
+        url = re.findall(r"http://\S+", serve.stdout.readline())[0]
+        login = ("login", url, "--code", "-", "--author", "zoe")
+        assert ran(*login, given=f"{code}\n")[0] == 0
+        status, out, err = ran("submit", "greedy", "-v")
+        assert (status, out.splitlines()[0]) == (0, "greedy version 1 by zoe is on the ladder")
+        assert ("gRPC at port" in err) is not bool(grpc_port)
+        assert "accepted" in err
+        status, out, _ = ran("submit", "greedy")  # the same files make no new version
+        assert (status, out.splitlines()[0]) == (0, "greedy version 1 by zoe is on the ladder")
+        status, out, _ = ran("submit", "cautious", "--name", "greedy")
+        assert (status, out.splitlines()[0]) == (0, "greedy version 2 by zoe is on the ladder")
+        (tmp_path / "bad.py").write_text(LATE.replace("> 4", "> 0"))
+        status, out, _ = ran("submit", tmp_path / "bad.py")
+        assert status == 1
+        assert re.match(r"bad is refused: season main, against itself, 2 seats, seat A", out)
+        assert "ValueError: too many games" in out
+        assert "to do: fix the error" in out
+        (tmp_path / "late.py").write_text(LATE)
+        assert ran("submit", tmp_path / "late.py")[0] == 0
+        faulty = (ran("games", "--bot", "late", "--faults")[1] for _ in range(100))
+        game = next(found[0] for out in faulty if (found := re.findall(r"main-\d+", out)))
+        status, out, _ = ran("log", game)
+        assert status == 0
+        assert "ValueError: too many games" in out
+        assert "so late" in out
+        assert "the error in main-" in ran("bot", "late")[1]
+        status, out, _ = ran("record", game)
+        (tmp_path / "game.json").write_text(out)
+        verify = start("verify", tmp_path / "game.json")
+        assert verify.communicate()[1] == ""
+        assert verify.returncode == 0
+        assert ran("withdraw", "late")[1].startswith("late is ")
+        assert ran("withdraw", "random")[0] == 2
+        assert ran("standings")[0] == 0
+        assert ran("logout")[0] == 0
+        assert ran("withdraw", "greedy", "--remote", url)[0] == 2
+    finally:
+        serve.terminate()
+        serve.communicate()
+    assert serve.returncode == 0
