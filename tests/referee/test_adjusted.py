@@ -32,7 +32,7 @@ def test_the_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs
 ) -> None:
     runs, missed = 40, 0
     for run in range(runs):
-        sequence = AdjustedSequence(1.0, ALPHA)
+        sequence = AdjustedSequence(1.0, 1.0, ALPHA)
         for lead, moved in islice(leads(f"{mean}/{noise}/{run}", mean, noise, luck), 60):
             sequence.add(lead, moved)
         missed += not sequence.interval.low <= mean <= sequence.interval.high
@@ -42,7 +42,7 @@ def test_the_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs
 def blocks_to_verdict(mean: float, noise: float, luck: float, run: int) -> tuple[int, int]:
     """Observations until 0 is excluded: by the leads, and by the leads less their luck."""
     needed = []
-    for sequence in (ConfidenceSequence(-1, 1), AdjustedSequence(1.0)):
+    for sequence in (ConfidenceSequence(-1, 1), AdjustedSequence(1.0, 1.0)):
         for lead, moved in leads(f"verdict {run}", mean, noise, luck):
             if isinstance(sequence, AdjustedSequence):
                 sequence.add(lead, moved)
@@ -68,7 +68,7 @@ def test_luck_taken_off_costs_little_where_the_lead_is_large() -> None:
 
 
 def test_figures() -> None:
-    sequence = AdjustedSequence(0.5)
+    sequence = AdjustedSequence(0.5, 0.5)
     assert (sequence.mean, sequence.interval) == (0.0, Interval(-0.5, 0.5))
     sequence.add(0.25, 0.125)
     sequence.add(-0.5, 0.5)
@@ -76,7 +76,7 @@ def test_figures() -> None:
     assert sequence.count == 2
 
 
-@pytest.mark.parametrize(("lead", "luck"), [(0.6, 0.0), (0.0, -0.6)])
+@pytest.mark.parametrize(("lead", "luck"), [(0.6, 0.0), (0.0, -0.45)])
 def test_what_is_out_of_bounds_is_refused(lead: float, luck: float) -> None:
     with pytest.raises(ValueError, match="outside"):
-        AdjustedSequence(0.5).add(lead, luck)
+        AdjustedSequence(0.5, 0.4).add(lead, luck)

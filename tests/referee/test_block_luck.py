@@ -90,7 +90,7 @@ def test_identical_bots_are_called_different_in_no_more_than_the_stated_share_of
     wrong = 0
     for run in range(200):
         chance = rng(f"{seats}/{run}")
-        sequence = AdjustedSequence(largest_lead(line_ups, ours, theirs))
+        sequence = AdjustedSequence(largest_lead(line_ups, ours, theirs), luck.bound)
         for _ in range(100):
             lead, moved = chance.choice(found)
             # Either name may stand first: the pool as a whole favours neither.

@@ -4,11 +4,10 @@ Invariants: what is taken off a lead is its luck, whose mean is 0, times a facto
 follows from earlier observations alone: so the mean stays that of the lead, and the interval is as
 valid as that of the lead itself.
 
-The luck has the bounds of the lead, so a lead less its luck may be twice as large, and the gamblers
-of confidence.py may bet only half as much on it. Between bots that are nearly equal small bets are
-best anyway, and luck makes up much of the variance. Where the lead is large, large bets are better.
-So before each block that factor is chosen with which a gambler's capital is expected to grow
-fastest, going by the blocks so far.
+A lead less its luck may be larger than any lead, and so the gamblers of confidence.py may bet less
+on it. Between bots that are nearly equal small bets are best anyway, and luck makes up much of the
+variance. Where the lead is large, large bets are better. So before each block that factor is chosen
+with which a gambler's capital is expected to grow fastest, going by the blocks so far.
 """
 
 from __future__ import annotations
@@ -27,11 +26,15 @@ bounds."""
 
 
 class AdjustedSequence(ConfidenceSequence):
-    """The mean of leads between -bound and bound, whose luck is known and has the same bound."""
+    """The mean of leads between -bound and bound, whose luck is known.
 
-    def __init__(self, bound: float, alpha: float = 0.05) -> None:
+    luck_bound  the luck is between -luck_bound and luck_bound
+    """
+
+    def __init__(self, bound: float, luck_bound: float, alpha: float = 0.05) -> None:
         super().__init__(-bound, bound, alpha)
         self._bound = bound
+        self._luck_bound = luck_bound
         self._leads = 0.0
         self._adjusted = 0.0
         # Squared deviations, in parts of the width; as if there had been one of a half before.
@@ -40,11 +43,12 @@ class AdjustedSequence(ConfidenceSequence):
 
     def add(self, value: float, luck: float = 0.0) -> None:
         """Add a lead and its luck."""
-        if max(abs(value), abs(luck)) > self._bound * (1 + 1e-9):
+        bounds = self._bound * (1 + 1e-9), self._luck_bound * (1 + 1e-9)
+        if abs(value) > bounds[0] or abs(luck) > bounds[1]:
             raise ValueError(f"{value} and {luck} are outside of the bounds of this sequence")
         factor, bet, stake = self._choice()
         x = (value - factor * luck) / (2 * self._bound) + 0.5
-        self.play(x, bet, factor / 2, stake)
+        self.play(x, bet, self._beyond(factor), stake)
         lead, adjusted = value / (2 * self._bound), (value - luck) / (2 * self._bound)
         self._leads += lead
         self._adjusted += adjusted
@@ -61,10 +65,14 @@ class AdjustedSequence(ConfidenceSequence):
         for factor in _FACTORS:
             variance = least + (plain - least) * (1 - factor) ** 2
             bet, stake = self.bet(variance), _STAKE if factor else LARGEST_STAKE
-            risked = min(bet, stake / (0.5 + factor / 2))  # against a lead of 0
+            risked = min(bet, stake / (0.5 + self._beyond(factor)))  # against a lead of 0
             growth = risked * hoped - risked * risked * variance / 2
             found.append((growth, factor, bet, stake))
         return max(found, key=lambda one: one[0])[1:]
+
+    def _beyond(self, factor: float) -> float:
+        """By how much luck times a factor exceeds the bounds of a lead, in parts of the width."""
+        return factor * self._luck_bound / (2 * self._bound)
 
     @property
     def mean(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from deepsea_referee.workbench.comparison import largest_lead
+from deepsea_referee.workbench.comparison import LUCK_BOUND, largest_lead
 from deepsea_referee.workbench.paired_blocks import PlayedBlock
 from deepsea_rules.record import GameRecord, replay
 from deepsea_sdk.coach import formula
@@ -32,13 +32,15 @@ class BlockLuck:
             for side, sign in ((ours, 1), (theirs, -1))
             for bot in side
         }
-        self._bound = largest_lead(line_ups, ours, theirs) / len(line_ups)
+        self.bound = LUCK_BOUND * largest_lead(line_ups, ours, theirs)
+        """The luck of a block is between -bound and bound."""
+        self._bound_of_game = self.bound / len(line_ups)
 
     def of(self, played: PlayedBlock) -> float:
-        """The luck of A in a block: at most as large as the largest lead, on either side."""
+        """The luck of A in a block."""
         return sum([self.of_game(result.seats, record) for result, record in played])
 
     def of_game(self, seats: Sequence[int], record: GameRecord) -> float:
         """What a game with these bots in its seats adds to it."""
         weights = [self._share.get(bot, 0.0) for bot in seats]
-        return chance_sum(replay(record), weights, self._bound, formula.formula)
+        return chance_sum(replay(record), weights, self._bound_of_game, formula.formula)

@@ -23,6 +23,9 @@ FEWEST_TO_FORECAST: Final = 10
 LARGEST_LEAD: Final = 50
 """The largest difference in points of a block; a larger one counts as this, real ones are far
 smaller."""
+LUCK_BOUND: Final = 0.75
+"""The largest luck of a block, in parts of the largest lead: a larger one is seldom, and would make
+bets smaller."""
 
 
 class Comparison:
@@ -43,7 +46,9 @@ class Comparison:
         self._margin = margin
         bound = largest_lead(line_ups, *self._sides)
         self.placement = ConfidenceSequence(-bound, bound, alpha)
-        self.adjusted = AdjustedSequence(bound, alpha) if luck_adjusted else None
+        self.adjusted = (
+            AdjustedSequence(bound, LUCK_BOUND * bound, alpha) if luck_adjusted else None
+        )
         """The lead in placement score less the luck in it."""
         self.points = ConfidenceSequence(-LARGEST_LEAD, LARGEST_LEAD, alpha)
         self.games = 0
