@@ -24,6 +24,7 @@ PROGRAM = "deepsea-referee"
 COMMANDS = {
     "match": "Play games between two to six bots.",
     "compare": "Find out which of two bots is stronger.",
+    "rank": "Put many bots in order, as far as it can be known.",
     "new": "Write a folder with a working bot and its test.",
     "check": "Test a bot for everything that happens in matches.",
     "debug": "Replay a recorded game to your bot and show its decisions now.",

@@ -197,8 +197,8 @@ def command(
             asked = _asked(settings, pair, others, seed_text, margin, alpha)
             asked["luck_adjusted"] = block_luck.version if block_luck is not None else "no"
             folder = opened.enter_context(ComparisonFolder(out, asked))
-            for _, games, luck in folder.blocks:
-                comparison.add(games, luck)
+            for _, games, notes in folder.blocks:
+                comparison.add(games, notes.get("luck"))
                 if drawn is not None:
                     drawn.add_block(comparison, [(game, _kept_record(out, game)) for game in games])
             settings = replace(settings, done=folder.next_block)
@@ -221,7 +221,7 @@ def command(
             if drawn is not None:
                 drawn.add_block(comparison, played)
             if folder is not None:
-                folder.add(number, played, luck)
+                folder.add(number, played, {} if luck is None else {"luck": luck})
             progress.advance(note=_standing(comparison))
             return until_decided and comparison.verdict is not None
 

@@ -69,7 +69,7 @@ def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
     with ComparisonFolder(tmp_path, ASKED) as kept:
         assert kept.next_block == 3
         games = [[result for result, _ in block(n, FAULT)] for n in range(3)]
-        assert kept.blocks == [KeptBlock(n, games[n], None) for n in range(3)]
+        assert kept.blocks == [KeptBlock(n, games[n], {}) for n in range(3)]
         kept.add(4, block(4))  # block 3 was void
     with ComparisonFolder(tmp_path, ASKED) as kept:
         assert [block.number for block in kept.blocks] == [0, 1, 2, 4]
@@ -78,9 +78,9 @@ def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
 
 def test_the_luck_of_a_block_is_there_again(tmp_path: Path) -> None:
     with ComparisonFolder(tmp_path, ASKED) as kept:
-        kept.add(0, block(0), -0.125)
+        kept.add(0, block(0), {"luck": -0.125})
     with ComparisonFolder(tmp_path, ASKED) as kept:
-        assert [block.luck for block in kept.blocks] == [-0.125]
+        assert [block.notes for block in kept.blocks] == [{"luck": -0.125}]
 
 
 def test_a_torn_line_is_dropped(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_blocks_wait_for_those_before_them_and_void_ones_are_left_out() -> None:
         came.append(number)
         return number == 4
 
-    in_order = _InOrder(range(6), 2, on_block)
+    in_order = _InOrder(range(6), 2, lambda game: game // 2, on_block)
     for number in (2, 3, 0):
         in_order.add(*game(number))
     assert came == []

@@ -1,5 +1,7 @@
 """The folder of a comparison: a record for each game, and comparison.jsonl to go on from.
 
+A ranking has the same with rank.jsonl.
+
 Invariants: the first line of comparison.jsonl says what is compared, each other line is one block
 that was counted, in order; a block's line is written after its records, so that what it names is
 there; a torn last line, after a power cut, is dropped and its block is played again.
@@ -27,10 +29,10 @@ NAME: Final = "comparison.jsonl"
 FORMAT: Final = "deepsea-comparison/1"
 
 
-def kept_seed(folder: Path) -> str | None:
+def kept_seed(folder: Path, name: str = NAME) -> str | None:
     """The seed of the comparison in a folder; None if there is none."""
     try:
-        lines = _whole_lines(folder / NAME)
+        lines = _whole_lines(folder / name)
     except OSError:
         return None
     try:
@@ -44,23 +46,26 @@ class KeptBlock(NamedTuple):
 
     number: int
     games: list[GameResult]
-    luck: float | None
-    """The luck of A, in a luck-adjusted comparison."""
+    notes: Mapping[str, Any]
+    """What else was written of it, by name."""
 
 
 class ComparisonFolder:
     """Keeps the blocks of a comparison, those of earlier runs included."""
 
-    def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, asked: Mapping[str, Any], name: str = NAME, form: str = FORMAT
+    ) -> None:
         """`asked` is what is compared; its keys name the difference to an earlier run.
 
+        name, form  the file in the folder, and what its first line says that it is
         Raises UserError for a folder that cannot be written, or holds something else.
         """
         self._folder = folder
         self.blocks: list[KeptBlock] = []
         """The blocks that were there."""
-        head = {"format": FORMAT, **asked}
-        path = folder / NAME
+        head = {"format": form, **asked}
+        path = folder / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lines = _whole_lines(path) if path.exists() else []
@@ -103,18 +108,20 @@ class ComparisonFolder:
         self,
         number: int,
         games: Sequence[tuple[GameResult, GameRecord]],
-        luck: float | None = None,
+        notes: Mapping[str, Any] | None = None,
     ) -> None:
         """Write a block in a thread. An OSError of an earlier one is raised here or at the end."""
-        self._thread.do(self._write, number, games, luck)
+        self._thread.do(self._write, number, games, notes or {})
 
     def _write(
-        self, number: int, games: Sequence[tuple[GameResult, GameRecord]], luck: float | None
+        self,
+        number: int,
+        games: Sequence[tuple[GameResult, GameRecord]],
+        notes: Mapping[str, Any],
     ) -> None:
         for result, record in games:
             write_atomically(self._folder / record_name(result.game), record.to_json())
-        measured = {} if luck is None else {"luck": luck}
-        line = {"block": number, **measured, "games": [_to_json(result) for result, _ in games]}
+        line = {"block": number, **notes, "games": [_to_json(result) for result, _ in games]}
         self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -154,7 +161,8 @@ def _to_json(result: GameResult) -> dict[str, Any]:
 
 def _block(line: bytes) -> KeptBlock:
     data = json.loads(line)
-    return KeptBlock(data["block"], [_game(game) for game in data["games"]], data.get("luck"))
+    games = [_game(game) for game in data.pop("games")]
+    return KeptBlock(data.pop("block"), games, data)
 
 
 def _game(data: dict[str, Any]) -> GameResult:

@@ -29,35 +29,59 @@ ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSettings(MatchSettings):
-    """A match of whole blocks."""
+class GroupSettings(MatchSettings):
+    """A match of whole groups of games that count together: blocks, or the rounds of a ranking."""
 
-    line_ups: tuple[tuple[int, ...], ...] = ()
-    """The games of a block: the bot in each seat."""
     done: int = 0
-    """Blocks before this one were played earlier."""
+    """Groups before this one were played earlier."""
+    first_block: int = 0
+    """The number of the first group, if groups of another size came before,"""
+    first_game: int = 0
+    """and that of its first game."""
     attempt: int = 0
-    """Which attempt it is at these blocks, from 0; each has luck of its own."""
+    """Which attempt it is at these groups, from 0; each has luck of its own."""
     only: tuple[int, ...] | None = None
-    """The blocks to play; None: all."""
+    """The groups to play; None: all."""
+
+    @property
+    def size(self) -> int:
+        """The games of a group."""
+        raise NotImplementedError
 
     @property
     def blocks(self) -> Sequence[int]:
-        """The numbers of the blocks that are played."""
-        every = range(self.done, self.games // len(self.line_ups))
+        """The numbers of the groups that are played."""
+        every = range(max(self.done, self.first_block), self.block_of(self.games))
         return every if self.only is None else self.only
 
+    def block_of(self, game: int) -> int:
+        """The group that a game belongs to; both count from 0."""
+        return self.first_block + (game - self.first_game) // self.size
+
     def numbers(self) -> Iterator[int]:
-        size, (worker, workers, first, again) = len(self.line_ups), self.share
+        (worker, workers, first, again), size = self.share, self.size
         yield from again
         for block in self.blocks[worker::workers]:
-            yield from range(max(first, block * size), (block + 1) * size)
-
-    def line_up(self, game: int) -> tuple[int, ...]:
-        return self.line_ups[game % len(self.line_ups)]
+            begin = self.first_game + (block - self.first_block) * size
+            yield from range(max(first, begin), begin + size)
 
     def game_seed(self, game: int) -> bytes:
-        return game_seed(self.seed, game // len(self.line_ups), self.attempt)
+        return game_seed(self.seed, self.block_of(game), self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSettings(GroupSettings):
+    """A match of blocks, all with the same line-ups."""
+
+    line_ups: tuple[tuple[int, ...], ...] = ()
+    """The games of a block: the bot in each seat."""
+
+    @property
+    def size(self) -> int:
+        return len(self.line_ups)
+
+    def line_up(self, game: int) -> tuple[int, ...]:
+        return self.line_ups[game % self.size]
 
 
 def seated(
@@ -94,7 +118,7 @@ class _Enough(Exception):
 
 
 def play_blocks(
-    settings: BlockSettings,
+    settings: GroupSettings,
     on_block: OnBlock,
     *,
     workers: int = 1,
@@ -108,7 +132,7 @@ def play_blocks(
     """
     for attempt in range(ATTEMPTS):
         settings = replace(settings, attempt=attempt)
-        in_order = _InOrder(settings.blocks, len(settings.line_ups), on_block)
+        in_order = _InOrder(settings.blocks, settings.size, settings.block_of, on_block)
         on_game, on_void = in_order.add, in_order.leave_out
         try:
             if play(
@@ -129,10 +153,17 @@ class _InOrder:
     Raises `_Enough` once a block was enough.
     """
 
-    def __init__(self, blocks: Sequence[int], size: int, on_block: OnBlock) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[int],
+        size: int,
+        block_of: Callable[[int], int],
+        on_block: OnBlock,
+    ) -> None:
         self._blocks = iter(blocks)
         self._next = next(self._blocks, None)
         self._size = size
+        self._block_of = block_of
         self._on_block = on_block
         self.void: list[int] = []
         """Blocks with a void game."""
@@ -148,7 +179,7 @@ class _InOrder:
         self._add(void.game - 1, None)
 
     def _add(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:
-        self._games.setdefault(number // self._size, []).append(game)
+        self._games.setdefault(self._block_of(number), []).append(game)
         while self._next is not None and len(self._games.get(self._next, ())) == self._size:
             block, self._next = self._next, next(self._blocks, None)
             games = [game for game in self._games.pop(block) if game is not None]

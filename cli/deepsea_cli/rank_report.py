@@ -1,0 +1,160 @@
+"""What a ranking came to: for people, in Markdown, and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import click
+
+from deepsea_cli.output import echo
+from deepsea_cli.report import explain_faults
+from deepsea_cli.text_table import Column, grid
+from deepsea_referee.workbench.rank_games import RankSettings
+from deepsea_referee.workbench.ranking import Ranking, RankSet
+from deepsea_rules.printable import printable
+
+_SIGNS: Final = {"better": ">", "worse": "<", "level": "=", None: "?"}
+_KEY: Final = "> better, = level, ? open, < worse, each against the bot of that rank"
+
+
+class Run(NamedTuple):
+    """What was asked for."""
+
+    names: Sequence[str]
+    settings: RankSettings
+    seed: str
+    alpha: float
+    margin: float
+    top: int | None
+
+
+def report(ranking: Ranking, run: Run, *, markdown: bool) -> None:
+    """Print the order, the verdicts on pairs, and what open pairs still take."""
+    names = [printable(name) for name in run.names]
+    echo(_facts(ranking, run))
+    click.echo()
+    columns = _columns(ranking, names, "·" if markdown else " ")
+    if markdown:
+        _print_markdown(columns)
+    else:
+        grid(columns)
+    click.echo()
+    if any(ranking.faults):
+        explain_faults(ranking.fault_kinds, names)
+    echo(_KEY)
+    _print_missing(ranking, names)
+    decided, pairs = ranking.counts
+    echo(
+        f"{decided} of {pairs} pairs decided, {_counted(len(ranking.open_pairs), 'open pair')}"
+        + (f" among those that may be in the top {run.top}" if run.top else "")
+        + f"; all verdicts hold together with {100 * (1 - run.alpha):.4g} %"
+    )
+
+
+def ranks_text(ranks: RankSet) -> str:
+    """A rank set in a few characters: "2", or "2-4"."""
+    return f"{ranks.first}" if ranks.first == ranks.last else f"{ranks.first}-{ranks.last}"
+
+
+def _facts(ranking: Ranking, run: Run) -> str:
+    settings = run.settings
+    duels = f" and {_counted(ranking.duels, 'duel')}" if ranking.duels else ""
+    freezing = "" if settings.hosting.freeze else "bots not frozen, "
+    return (
+        f"{len(run.names)} bots: {_counted(ranking.games, 'game')} in "
+        f"{_counted(ranking.rounds, 'round')}{duels}, {settings.players} seats, "
+        f"{settings.rules.name} rules, clock {settings.time_control.format()}, {freezing}"
+        f"seed {shlex.quote(run.seed)}"
+    )
+
+
+def _columns(ranking: Ranking, names: Sequence[str], empty: str) -> list[Column]:
+    order = ranking.order
+    verdicts = [
+        [
+            _SIGNS[ranking.verdict(bot, other)] if column > row else ""
+            for row, bot in enumerate(order)
+        ]
+        for column, other in enumerate(order)
+    ]
+    columns = [
+        Column("", [f"{place}" for place in range(1, len(order) + 1)]),
+        Column("bot", [names[bot] for bot in order], text=True),
+        Column("score", [f"{ranking.score(bot):.3f}" for bot in order]),
+        Column("points", [f"{ranking.points(bot):.1f}" for bot in order], spare=2),
+        Column("faults", [f"{ranking.faults[bot]}" for bot in order], spare=1),
+        Column("ranks", [ranks_text(ranking.ranks(bot)) for bot in order]),
+    ]
+    if not any(ranking.faults):
+        del columns[4]
+    triangle = [" ".join(sign or empty for sign in row[1:]) for row in zip(*verdicts, strict=True)]
+    head = " ".join(f"{place % 10}" for place in range(2, len(order) + 1))
+    return [*columns, Column(head, [line.ljust(len(head)) for line in triangle])]
+
+
+def _print_markdown(columns: Sequence[Column]) -> None:
+    def row(cells: Sequence[str]) -> None:
+        click.echo(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+
+    row([column.head for column in columns])
+    row(["---" if column.text else "---:" for column in columns])
+    for cells in zip(*[column.cells for column in columns], strict=True):
+        row(cells)
+
+
+def _print_missing(ranking: Ranking, names: Sequence[str]) -> None:
+    for (a, b), games in ranking.missing():
+        low, high = ranking.interval(a, b)
+        more = "" if games is None else f", about {_rounded(games)} more games"
+        echo(f"open: {names[a]} against {names[b]}, {low:+.3f} to {high:+.3f}{more}")
+
+
+def _rounded(games: int) -> str:
+    """Two digits: it is a guess."""
+    return f"{int(float(f'{games:.1e}')):,}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def document(ranking: Ranking, run: Run) -> dict[str, Any]:
+    """The same as data, for --json."""
+    missing = dict(ranking.missing())
+    order = ranking.order
+    return {
+        "seats": run.settings.players,
+        "rules": run.settings.rules.name,
+        "clock": run.settings.time_control.format(),
+        "seed": run.seed,
+        "alpha": run.alpha,
+        "margin": run.margin,
+        "top": run.top,
+        "games": ranking.games,
+        "rounds": ranking.rounds,
+        "duels": ranking.duels,
+        "order": [
+            {
+                "name": run.names[bot],
+                "placement_score": ranking.score(bot),
+                "points": ranking.points(bot),
+                "faults": ranking.faults[bot],
+                "ranks": list(ranking.ranks(bot)),
+            }
+            for bot in order
+        ],
+        "pairs": [
+            {
+                "a": run.names[a],
+                "b": run.names[b],
+                "interval": list(ranking.interval(a, b)),
+                "verdict": ranking.verdict(a, b) or "open",
+                "games_missing": missing.get((a, b)),
+            }
+            for place, a in enumerate(order)
+            for b in order[place + 1 :]
+        ],
+        "decided": ranking.decided,
+    }

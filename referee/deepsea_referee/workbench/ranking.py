@@ -1,0 +1,254 @@
+"""Statistics of a ranking of many bots, from rounds of games and from duels.
+
+Invariants: a bot's strength is its mean placement score with random others of the bots that are
+named, in a random seat; the difference of two strengths is the mean of what a round and of what a
+duel observes, so one confidence sequence takes both; one round or duel is one observation, however
+many games it has; all verdicts on all pairs are right together, at all times, with probability
+1 - alpha, because each pair has the same share of alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Final, Literal, NamedTuple
+
+from deepsea_referee.results.fault_kinds import FaultKinds
+from deepsea_referee.results.summary import GameResult
+from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval
+from deepsea_rules.scoring import placement_scores
+
+Verdict = Literal["better", "worse", "level"]
+Pair = tuple[int, int]
+"""Two bots by their numbers, the lower one first."""
+Kind = Literal["round", "duel"]
+
+DUEL_GAMES: Final = 2
+_STAKE: Final = 0.9
+"""The largest share of its capital that a gambler risks: the mean of a round is far from the bounds
+of a game's score, so more than in confidence.py is safe."""
+FEWEST_ROUNDS: Final = 10
+"""Rounds before anything is forecast, or left to duels."""
+
+
+class RankSet(NamedTuple):
+    """The ranks that a bot may have: `first` to `last`."""
+
+    first: int
+    last: int
+
+
+class PairSequence(ConfidenceSequence):
+    """The difference of two bots' strengths, from observations of two kinds.
+
+    Each kind has a variance of its own; bets go by that of the kind that comes next.
+    """
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__(-1.0, 1.0, alpha)
+        self.kinds: dict[Kind, _Spread] = {"round": _Spread(), "duel": _Spread()}
+
+    def add(self, value: float, kind: Kind = "round") -> None:
+        """Add the difference that a round or a duel showed."""
+        x = (value + 1) / 2
+        spread = self.kinds[kind]
+        self.play(x, self.bet(spread.variance), stake=_STAKE)
+        spread.add(x)
+
+    @property
+    def mean(self) -> float:
+        """The mean of the observations, each weighted by how much it says."""
+        weights = [spread.count / spread.variance for spread in self.kinds.values()]
+        total = sum(weights)
+        means = zip(weights, self.kinds.values(), strict=True)
+        return 2 * sum([w * spread.mean for w, spread in means]) / total - 1 if total else 0.0
+
+    def worth(self, kind: Kind) -> float:
+        """How many observations of a kind say as much as all that there are."""
+        variance = self.kinds[kind].variance
+        return sum([s.count * variance / s.variance for s in self.kinds.values()])
+
+
+class _Spread:
+    """The mean of observations between 0 and 1, and a guess of their variance."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum = 0.0
+        self._squares = 0.25
+
+    @property
+    def variance(self) -> float:
+        return self._squares / (self.count + 1)
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self.count if self.count else 0.5
+
+    def add(self, x: float) -> None:
+        self.count += 1
+        self._sum += x
+        self._squares += (x - (0.5 + self._sum) / (self.count + 1)) ** 2
+
+
+class Ranking:
+    """The order of some bots, as far as it is known.
+
+    bots    how many there are; they are numbered from 0
+    top     only the order among those that may be among the first so many is wanted; None: all
+    few     duels are for when at most so many of the wanted pairs are open
+    """
+
+    def __init__(
+        self,
+        bots: int,
+        *,
+        alpha: float = 0.05,
+        margin: float = 0.05,
+        top: int | None = None,
+        few: int = 4,
+    ) -> None:
+        self.bots = bots
+        self._margin = margin
+        self._top = bots if top is None else top
+        self._few = few
+        share = alpha / max(1, bots * (bots - 1) // 2)
+        self._pairs = {pair: PairSequence(share) for pair in combinations(range(bots), 2)}
+        self._scores = [0.0] * bots
+        self._points = [0.0] * bots
+        self.rounds = 0
+        self.duels = 0
+        self.games = 0
+        self.faults = [0] * bots
+        self.fault_kinds = FaultKinds()
+        """The faults of all bots, to be explained."""
+
+    # Counting
+
+    def add_round(self, games: Sequence[GameResult]) -> None:
+        """Count a round: games in which every bot sits equally often."""
+        scores: list[list[float]] = [[] for _ in range(self.bots)]
+        points: list[list[int]] = [[] for _ in range(self.bots)]
+        for game in games:
+            for bot, score, won in zip(
+                game.seats, placement_scores(game.placements), game.points, strict=True
+            ):
+                scores[bot].append(score)
+                points[bot].append(won)
+        means = [sum(own) / len(own) for own in scores]
+        self.rounds += 1
+        for bot, mean in enumerate(means):
+            self._scores[bot] += mean
+            self._points[bot] += sum(points[bot]) / len(points[bot])
+        for (a, b), sequence in self._pairs.items():
+            sequence.add(means[a] - means[b])
+        self._count(games)
+
+    def add_duel(self, pair: Pair, games: Sequence[GameResult]) -> None:
+        """Count a duel: a game with the first bot, and the same with both bots exchanged."""
+        one, other = games
+        a, b = pair
+        first = placement_scores(one.placements)
+        second = placement_scores(other.placements)
+        lead = first[one.seats.index(a)] - second[other.seats.index(b)]
+        if b in one.seats:
+            back = second[other.seats.index(a)] - first[one.seats.index(b)]
+            lead = (lead + back) / 2
+        self.duels += 1
+        self._pairs[pair].add(lead, "duel")
+        self._count(games)
+
+    def _count(self, games: Sequence[GameResult]) -> None:
+        self.games += len(games)
+        for game in games:
+            for fault in game.faults:
+                bot = game.seats[fault.seat]
+                self.faults[bot] += fault.when != "absent"
+                self.fault_kinds.add(game.game, bot, fault)
+
+    # What is known
+
+    def score(self, bot: int) -> float:
+        """The mean placement score of a bot in the rounds; 0.5 before the first one."""
+        return self._scores[bot] / self.rounds if self.rounds else 0.5
+
+    def points(self, bot: int) -> float:
+        """Its mean points in the rounds."""
+        return self._points[bot] / self.rounds if self.rounds else 0.0
+
+    @property
+    def order(self) -> list[int]:
+        """The bots, the one with the highest score first."""
+        return sorted(range(self.bots), key=lambda bot: -self.score(bot))
+
+    def interval(self, a: int, b: int) -> Interval:
+        """The interval of the difference of two strengths, a's less b's."""
+        if a < b:
+            return self._pairs[a, b].interval
+        low, high = self._pairs[b, a].interval
+        return Interval(-high, -low)
+
+    def verdict(self, a: int, b: int) -> Verdict | None:
+        """How a compares to b; None while that is open."""
+        interval = self.interval(a, b)
+        if interval.excludes_zero:
+            return "better" if interval.low > 0 else "worse"
+        return "level" if interval.within(self._margin) else None
+
+    def ranks(self, bot: int) -> RankSet:
+        """The ranks that the bot may have."""
+        verdicts = [self.verdict(bot, other) for other in range(self.bots) if other != bot]
+        return RankSet(1 + verdicts.count("worse"), self.bots - verdicts.count("better"))
+
+    @property
+    def open_pairs(self) -> list[Pair]:
+        """The wanted pairs without a verdict, by order: the better bot's first."""
+        wanted = [bot for bot in self.order if self.ranks(bot).first <= self._top]
+        return [(a, b) for a, b in combinations(wanted, 2) if self.verdict(a, b) is None]
+
+    @property
+    def decided(self) -> bool:
+        """Whether all wanted pairs have a verdict."""
+        return not self.open_pairs
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many pairs have a verdict, and how many there are."""
+        return sum(self.verdict(*pair) is not None for pair in self._pairs), len(self._pairs)
+
+    def next_duel(self) -> Pair | None:
+        """The pair that should play duels now; None for rounds.
+
+        Of the open pairs that are neighbours in the order, or else of all, the one with the widest
+        interval.
+        """
+        pairs = self.open_pairs
+        if not 0 < len(pairs) <= self._few or self.rounds < FEWEST_ROUNDS:
+            return None
+        order = self.order
+        neighbours = [(a, b) for a, b in pairs if order.index(b) == order.index(a) + 1]
+        a, b = max(neighbours or pairs, key=lambda pair: _width(self.interval(*pair)))
+        return (a, b) if a < b else (b, a)
+
+    def missing(self) -> Iterator[tuple[Pair, int | None]]:
+        """The open pairs, and about how many more games each of them takes by itself.
+
+        None while there are too few rounds to tell.
+        """
+        for a, b in self.open_pairs:
+            sequence = self._pairs[min(a, b), max(a, b)]
+            yield (a, b), self._games_missing(sequence)
+
+    def _games_missing(self, sequence: PairSequence) -> int | None:
+        """The width of the interval falls with the root of the number of observations."""
+        if self.rounds < FEWEST_ROUNDS:
+            return None
+        mean = abs(sequence.mean)
+        ratio = _width(sequence.interval) / 2 / max(mean, self._margin - mean)
+        duels = sequence.kinds["duel"].count > 0
+        games = sequence.worth("duel") * DUEL_GAMES if duels else self.rounds * self.bots
+        return max(1, round(games * (ratio**2 - 1)))
+
+
+def _width(interval: Interval) -> float:
+    return interval.high - interval.low
