@@ -135,7 +135,7 @@ def command(
     from deepsea_cli.rank_report import Run, document, report
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve, with_unique_names
-    from deepsea_referee.sandbox.probe import choose
+    from deepsea_referee.system import SYSTEM
     from deepsea_referee.workbench.comparison_folder import ComparisonFolder, kept_seed
     from deepsea_referee.workbench.rank_games import RankGames, RankSettings, seats_for
     from deepsea_referee.workbench.ranking import Ranking
@@ -149,9 +149,9 @@ def command(
     settings = RankSettings(
         bots=named,
         players=seats_for(len(named), seats),
-        hosting=Hosting(choose("process" if in_process else isolation), freeze=freeze).for_one_of(
-            workers
-        ),
+        hosting=Hosting(
+            SYSTEM.choose("process" if in_process else isolation), freeze=freeze
+        ).for_one_of(workers),
         rules=rules,
         time_control=TimeControl.parse(clock),
         seed=seed_from_text(seed_text),
