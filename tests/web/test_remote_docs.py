@@ -1,0 +1,141 @@
+"""The page about the API: its commands run, and its tables are those of the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from deepsea_arena.service.methods import METHODS
+from deepsea_arena.service.service import LadderService
+from deepsea_arena.service.upload import Uploads
+from deepsea_ladder.accounts import Role
+from deepsea_ladder.model import SubmissionRefusal
+from deepsea_ladder.store import Store
+from deepsea_referee.timing.clock import SystemClock
+from deepsea_sdk.entropy import fresh_seed
+from deepsea_web.remote.http_api import CODES, STATUS
+from helpers import submissions
+from helpers.remote import a_token, served
+
+PAGE = Path("docs/api.md").read_text(encoding="utf-8")
+WHO = {Role.VISITOR: "everybody", Role.AUTHOR: "authors", Role.ADMIN: "admins"}
+
+
+class Example(NamedTuple):
+    """A command, and what it prints, if that is shown."""
+
+    command: str
+    shown: str
+
+
+def examples() -> list[Example]:
+    found = []
+    for block in re.findall(r"^```text\n(.*?)^```$", PAGE, re.M | re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, shown = part.partition("\n")
+            found.append(Example(command, shown.strip()))
+    return found
+
+
+def test_the_table_of_methods_is_that_of_the_service() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+) (/\S+)` \| (.+) \|$", PAGE, re.M)
+    assert {name: (verb, path, who) for name, verb, path, who in rows} == {
+        method.name: (
+            method.verb,
+            method.path,
+            WHO[method.role] + (f", scope `{method.scope}`" if method.scope else ""),
+        )
+        for method in METHODS.values()
+    }
+
+
+def test_the_table_of_errors_is_that_of_the_program() -> None:
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", PAGE, re.M)
+    assert {(int(status), code) for status, code in rows} == {
+        (STATUS[kind], CODES[kind]) for kind in STATUS
+    }
+
+
+@pytest.fixture
+def place(played: Store, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The variables of the page, of a ladder whose runner refuses everything."""
+    service = LadderService(
+        played, played, METHODS, entropy=fresh_seed, uploads=Uploads(SystemClock(), local=True)
+    )
+    (tmp_path / "bot.zip").write_bytes(submissions.zipped("x"))
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(0.05):
+            lease = played.submissions.claim("a runner", 60)
+            if lease is not None:
+                refusal = SubmissionRefusal(found="it is a test", remedy="none")
+                played.submissions.refuse(lease, refusal, 0)
+
+    runner = threading.Thread(target=run)
+    runner.start()
+    with served(service) as server:
+        yield {
+            "URL": f"http://127.0.0.1:{server.http}",
+            "GRPC": f"127.0.0.1:{server.rpc}",
+            "TOKEN": a_token(service, "anna-senior"),
+        }
+    ended.set()
+    runner.join()
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_run(place: dict[str, str], tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("no curl (apt-get install curl)")
+    program = tmp_path / "bin" / "grpcurl"
+    program.parent.mkdir()
+    shim = Path("tests/helpers/grpcurl.py").resolve()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{shim}" "$@"\n', encoding="utf-8")
+    program.chmod(0o700)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    assert len(examples()) > 12
+    for command, shown in examples():
+        done = subprocess.run(
+            ("bash", "-o", "pipefail", "-c", command),
+            cwd=tmp_path,
+            env={**os.environ, **place, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        # `head` ends what it has read enough of.
+        assert done.returncode == 0 or "| head" in command, (command, done.stdout, done.stderr)
+        answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
+        if shown:
+            (answer,), expected = answers, json.loads(shown)
+            assert answer.keys() == expected.keys(), command
+            for name, inner in expected.items():
+                assert answer[name].keys() == inner.keys()
+            if "error" in expected:
+                assert answer == expected
+        else:
+            assert done.stdout or "-o " in command, command
+            assert [answer for answer in answers if "error" in answer] == [], command
+    assert (tmp_path / "anna.zip").read_bytes()[:2] == b"PK"
+    (submission,) = served_states(place)
+    assert submission == "refused"
+
+
+def served_states(place: dict[str, str]) -> list[str]:
+    command = ("curl", "-s", "-H", f"Authorization: Bearer {place['TOKEN']}")
+    done = subprocess.run(
+        (*command, f"{place['URL']}/api/v1/submissions"), capture_output=True, check=True
+    )
+    return [one["state"] for one in json.loads(done.stdout)["submissions"]]
