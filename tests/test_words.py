@@ -41,7 +41,7 @@ FORMER = [
     Former(r'"(down|leave)", "turn"|"turn", "(down|leave)"', "action `back`"),
     Former(r"deepsea\.v1\b|deepsea/v1/", "package deepsea.play.v1"),
     Former(r"\bovers\b|\bhauled\b|\bprotocol_version\b", "results, banked_before, features"),
-    Former(r'\["from"\]|\["to"\]|"from":|"to":', "from_space, to_space", CODE),
+    Former(r'\["from"\]|\["to"\]|"from":|"to":', "from_space, to_space", CODE, r'"author":'),
     Former(r"\bmean_score\b|\bplace +score\b|\bmean_place\b", "mean_points, placement, points"),
     Former(r"(game|record|end|result\(\))\.scores\b", "points", PRODUCT),
     Former(r"\b[Tt]rial(s|_games)?\b", "admission; provisional", LADDER),
