@@ -32,7 +32,7 @@ class RemoteLimits:
     """The limits; tests take others."""
 
     archive_bytes: int = _limit(16 * MIB, "bytes", "A bot's archive.")
-    chunk_bytes: int = _limit(32 * KIB, "bytes", "A part of an upload or download.")
+    chunk_bytes: int = _limit(32 * KIB, "bytes", "A part of a download.")
     upload_seconds: int = _limit(120, "seconds", "An upload.")
     upload_bytes_per_second: int = _limit(
         8 * KIB, "bytes a second", "The least speed of an upload."
@@ -61,7 +61,7 @@ class RemoteLimits:
     pages_per_minute: int = _limit(
         300, "requests a minute", "Public pages and calls, from an address."
     )
-    heavy: int = _limit(1, "requests", "Exports and tables of pairs at once, from an address.")
+    heavy: int = _limit(1, "requests", "Exports at once, from an address.")
     streams_of_address: int = _limit(200, "streams", "Open event streams from an address.")
     streams: int = _limit(2000, "streams", "Open event streams of all.")
 

@@ -383,6 +383,16 @@ def test_authors_of_before_get_codes(service: LadderService) -> None:
     assert (lines["ben-senior"].bots, lines["ben-senior"].tokens) == (1, 1)
 
 
+def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:
+    service = service_of(played, limits=RemoteLimits(chunk_bytes=100))
+    (code,) = codes(service, authors=["ben-senior"])
+    token = service.call(visitor(HERE), "Redeem", code=code).token
+    caller = caller_of_token(service, token, HERE)
+    *parts, last = [len(part.chunk) for part in service.call(caller, "DownloadBot", bot="ben")]
+    assert set(parts) == {100}
+    assert 0 < last <= 100
+
+
 def test_a_private_ladder_lets_people_in_by_code(played: Store) -> None:
     service = service_of(played, private=True)
     assert refused(service, visitor(HERE), "GetStandings").kind is Kind.UNAUTHENTICATED

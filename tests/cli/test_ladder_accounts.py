@@ -16,6 +16,7 @@ from deepsea_ladder.store.account_rows import NewToken
 from helpers import ladder
 from helpers.commands import Run
 
+ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}")
 
 
@@ -169,7 +170,15 @@ def test_the_audit_log_says_what_the_machine_did(run: Run) -> None:
     assert one.endswith("machine: disabled bot-of-ben: it snores\n")
 
 
-def test_limits_are_those_that_are_enforced(run: Run) -> None:
+@pytest.mark.parametrize("name", [line.name for line in USUAL_LIMITS.table()])
+def test_no_limit_is_for_show(name: str) -> None:
+    enforced = re.compile(rf"limits\.{name}\b")
+    packages = ("ladder/deepsea_ladder", "arena/deepsea_arena", "web/deepsea_web")
+    texts = (path.read_text("utf-8") for one in packages for path in (ROOT / one).rglob("*.py"))
+    assert any(enforced.search(text) for text in texts)
+
+
+def test_limits_are_printed(run: Run) -> None:
     table = json.loads(run("ladder", "limits", "--json").out)["limits"]
     assert {line["name"]: line["value"] for line in table} == {
         line.name: line.value for line in USUAL_LIMITS.table()

@@ -26,7 +26,6 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
-CHUNK: Final = 32 * 1024
 SUBMISSIONS: Final = 50
 MOST_SUBMISSIONS: Final = 500
 
@@ -192,7 +191,8 @@ def download_bot(
     if chosen is None:
         raise ServiceError(Kind.NOT_FOUND, f"{found.name} has no version {version}")
     archive = service.store.bots.archive(chosen.digest)
-    return (ArchivePart(archive[at : at + CHUNK]) for at in range(0, len(archive), CHUNK))
+    chunk = service.limits.chunk_bytes
+    return (ArchivePart(archive[at : at + chunk]) for at in range(0, len(archive), chunk))
 
 
 def get_log(service: LadderService, caller: Caller, *, game_id: str = "") -> GameLogs:
