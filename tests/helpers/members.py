@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -140,7 +140,7 @@ class Person:
         self,
         url: str,
         kind: str,
-        body: bytes | Sequence[bytes],
+        body: bytes | Iterable[bytes],
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """The same with a body that is made already."""
@@ -183,7 +183,7 @@ class Person:
         return answer
 
     def _asked(
-        self, url: str, method: str, headers: Mapping[str, str], body: bytes | Sequence[bytes]
+        self, url: str, method: str, headers: Mapping[str, str], body: bytes | Iterable[bytes]
     ) -> Answer:
         said = dict(headers)
         if self.cookies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -59,20 +59,20 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     host: str = "127.0.0.1:8080",
     client: str = "127.0.0.1",
-    body: bytes | Sequence[bytes] = b"",
+    body: bytes | Iterable[bytes] = b"",
     whole: bool = True,
     noted: Callable[[Any], object] = lambda message: None,
 ) -> Answer:
     """The answer to one request, in a running loop.
 
-    body   in one part or in several
+    body   in one part or in several, each of which is asked for when the one before is read
     whole  whether the client sends all of it; else it stops after these parts
     noted  called with each message of the answer
     """
     path, _, query = url.partition("?")
     raw = [(b"host", host.encode())]
     raw += [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
-    parts = [body] if isinstance(body, bytes) else list(body)
+    coming = _coming(body, whole=whole)
     scope = {
         "type": "http",
         "http_version": "1.1",
@@ -89,10 +89,10 @@ async def ask(
     sent: list[Any] = []
 
     async def receive() -> Any:
-        if not parts:
+        part, more = next(coming, (None, False))
+        if part is None:
             await asyncio.Event().wait()
-        body = parts.pop(0)
-        return {"type": "http.request", "body": body, "more_body": bool(parts) or not whole}
+        return {"type": "http.request", "body": part, "more_body": more}
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -103,6 +103,17 @@ async def ask(
     body = b"".join(message.get("body", b"") for message in rest)
     assert HTTPStatus(start["status"])
     return Answer(start["status"], Headers(raw=start["headers"]), body)
+
+
+def _coming(body: bytes | Iterable[bytes], *, whole: bool) -> Iterator[tuple[bytes, bool]]:
+    """The parts of a body as they are asked for, and whether there is more."""
+    if isinstance(body, bytes):
+        yield body, not whole
+        return
+    for part in body:
+        yield part, True
+    if whole:
+        yield b"", False
 
 
 def _unquoted(path: str) -> str:

@@ -192,6 +192,38 @@ def test_a_cookie_that_is_none_is_nobodys(world: World, header: str) -> None:
     assert answer.status == 303
 
 
+def test_a_cookie_is_found_beside_those_of_others() -> None:
+    cookie = Cookie(LOCAL, "session")
+    for header in ('a={"b": 1}; {}', "{}; x", " x=y=z;{}", 'a="; {}'):
+        assert cookie.read([header.replace("{}", f"{cookie.name}=secret")]) == "secret"
+    # Somebody else on this machine has put one for a longer path beside it.
+    assert cookie.read([f"{cookie.name}=theirs; {cookie.name}=mine"]) is None
+    assert cookie.read([f"{cookie.name}=theirs", f"{cookie.name}=mine"]) is None
+
+
+@pytest.mark.parametrize("port", ["", ":443"])
+def test_the_usual_port_may_be_named(stock: Stock, tmp_path: Path, port: str) -> None:
+    access = Access(f"https://games.example{port}", "", SECURE.hosts, everybody=True)
+    with opened(stock, tmp_path, access) as world:
+        person = Person(world.site, access)
+        person.access = SECURE  # the browser's words leave the port out
+        assert person.log_in(world.tokens[ANNA]).status == 303
+
+
+def test_what_others_can_read_is_no_place_for_secrets(stock: Stock, tmp_path: Path) -> None:
+    access = Access("http://games.example", "", SECURE.hosts, everybody=True)
+    with opened(stock, tmp_path, access) as world:
+        near = Person(world.site, access)
+        near.log_in(world.tokens[ANNA])
+        far = Person(world.site, access, client="192.0.2.7")
+        far.cookies = near.cookies
+        for page in ("/login", "/join", "/account", "/submissions/1/events"):
+            answer = far.get(page)
+            assert (answer.status, "https" in answer.text) == (403, True)
+        assert "Traceback" not in far.get("/games/s1-2").text
+        assert far.post("/login", [("token", world.tokens[ANNA])]).status == 403
+
+
 def test_a_cookie_lasts_as_long_as_the_browser_unless_asked_for(world: World) -> None:
     for typed, kept in (({}, False), ({"stay": "1"}, True)):
         person = world.person()
@@ -350,6 +382,26 @@ def test_a_slow_upload_is_ended(stock: Stock, tmp_path: Path) -> None:
         assert asyncio.run(slow()) == 429
 
 
+def test_an_upload_does_not_outlive_its_session(world: World) -> None:
+    anna = world.person(ANNA)
+    kind, body = multipart(anna.form("/submit", "/submit"), "bot.zip", ZIP)
+    before = len(world.service.call(_caller(world, ANNA), "ListSubmissions").submissions)
+    ended: list[int] = []
+
+    def parts() -> Iterator[bytes]:
+        yield body[:-10]
+        admin = _caller(world, "admin")
+        world.service.call(admin, "BlockAuthor", author=ANNA, blocked=True)
+        ended.append(1)
+        yield body[-10:]
+
+    assert anna.post_body("/submit", kind, parts()).status == 403
+    assert ended
+    world.service.call(_caller(world, "admin"), "BlockAuthor", author=ANNA, blocked=False)
+    queue = world.service.call(_caller(world, "admin"), "ListQueue").submissions
+    assert len([one for one in queue if one.author == ANNA]) == before
+
+
 def test_a_submission_shows_what_was_found(world: World) -> None:
     anna = world.person(ANNA)
     assert '<meta http-equiv="refresh" content="2">' in anna.get("/submissions/1").text
@@ -476,6 +528,19 @@ def test_a_visitor_of_a_private_ladder_sees_the_login(private: World, address: s
             assert "anna" not in answer.text
             assert "<nav" not in answer.text
         assert answer.headers["cache-control"] == "no-store"
+
+
+def test_errors_of_a_private_ladder_show_nothing_else_either(private: World) -> None:
+    visitor = private.person()
+    for answer in (
+        visitor.get("/static/nothing"),
+        visitor.post("/login", [], {"Origin": "https://evil.example"}),
+        visitor.post("/account/tokens", []),
+        visitor.get("/login?next=1&next=2"),
+    ):
+        assert answer.status in (400, 403, 404)
+        assert "<nav" not in answer.text
+    assert "<nav" in private.person(ANNA).get("/nothing").text
 
 
 def test_the_login_of_a_private_ladder_shows_nothing_else(private: World) -> None:

@@ -35,7 +35,7 @@ from deepsea_sdk import __version__
 from deepsea_web.policy import Guarded
 from deepsea_web.site.access import Access, Gate
 from deepsea_web.site.accounts.answers import Answers, Members
-from deepsea_web.site.accounts.desk import Desk
+from deepsea_web.site.accounts.desk import MEMBER, Desk
 from deepsea_web.site.accounts.members_only import MembersOnly
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.cache import Cache, Rendered
@@ -235,10 +235,8 @@ class Site:
         """The result of work that reads the store; 503 if too much of it waits."""
         return await self._threads.run(work)
 
-    async def refused(
-        self, request: Request, error: Exception, *, closed: bool = False
-    ) -> Response:
-        """The page of an error; `closed`: for somebody who may see nothing else."""
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """The page of an error."""
         answer = refusal(error)
         if answer.status >= 500 and not isinstance(error, HTTPException):
             # The operator's terminal, not the reader's: it may name files.
@@ -256,6 +254,7 @@ class Site:
         elif wanted == "csv":
             body, kind = f"{answer.sentence}\n", "text/plain; charset=utf-8"
         else:
+            closed = self.look.private and MEMBER not in request.scope
             body, kind = self.look.refusal(answer, closed=closed), KINDS["html"]
         return Response(body, answer.status, headers, media_type=kind)
 

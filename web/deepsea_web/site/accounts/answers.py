@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -25,7 +26,7 @@ from deepsea_arena.service.upload import Upload
 from deepsea_referee.errors import UserError
 from deepsea_web.site.accounts.desk import UNSEEN, Desk, Seen
 from deepsea_web.site.accounts.ending import WhileValid
-from deepsea_web.site.accounts.forms import Form, check_form_token, check_origin, read_form
+from deepsea_web.site.accounts.forms import OLD, Form, check_form_token, check_origin, read_form
 from deepsea_web.site.accounts.own_page import (
     Action,
     Entered,
@@ -40,6 +41,7 @@ from deepsea_web.site.errors import Refusal, refusal
 from deepsea_web.site.page import Query, parameters_of
 from deepsea_web.site.visit import Visit
 
+_PLAIN: Final = "What you send here can be read by others: use the https address of this ladder."
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 OwnEndpoint = Callable[["Desk", "Seen", Request], Awaitable[ASGIApp]]
 """Answers a request of who looks by itself: a file, a stream."""
@@ -86,7 +88,13 @@ class Answers:
     def _route(
         self, path: str, answer: Callable[[Request], Awaitable[Any]], method: str = "GET"
     ) -> Route:
-        return Route(path, self._host.asked(answer), methods=[method])
+        async def answered(request: Request) -> Any:
+            client = request.client.host if request.client else ""
+            if not self._host.access.keeps_secrets(client):
+                raise HTTPException(403, _PLAIN)
+            return await answer(request)
+
+        return Route(path, self._host.asked(answered), methods=[method])
 
     async def _page(self, page: OwnPage, request: Request) -> Response:
         seen, headers = await self._with_key(page, await self._desk.seen(request))
@@ -158,6 +166,8 @@ class Answers:
             except UserError as error:
                 return await self._again(action, seen.visit, sent.form, error)
             check(form)
+            if not await self._desk.holds(seen):
+                raise HTTPException(403, OLD)  # it took a while, and the session has ended since
             return await self._act(action, seen, form)
 
     async def _act(self, action: Action, seen: Seen, form: Form) -> Response:

@@ -10,13 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from deepsea_web.site.access import Access
 
-LONGEST: Final = 100
-"""Characters of a cookie's value."""
 _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -31,15 +28,11 @@ class Cookie:
         self.name = f"__Host-{name}" if self._safe else name
 
     def read(self, headers: Sequence[str]) -> str | None:
-        """Its value in the `Cookie` headers; None if it is not there, or not one of ours."""
-        given: SimpleCookie = SimpleCookie()
-        for header in headers:
-            try:
-                given.load(header)
-            except CookieError:
-                return None
-        found = given.get(self.name)
-        return found.value if found is not None and _VALUE.fullmatch(found.value) else None
+        """Its value in the `Cookie` headers; None if it is not there, is none of ours, or is
+        there twice: what others put beside it is not to be mistaken for it."""
+        pairs = [one.strip().partition("=") for header in headers for one in header.split(";")]
+        values = [value for name, _, value in pairs if name == self.name]
+        return values[0] if len(values) == 1 and _VALUE.fullmatch(values[0]) else None
 
     def give(self, value: str, seconds: int | None = None) -> str:
         """The `Set-Cookie` header that sets it: for the browser's session, or for a time."""

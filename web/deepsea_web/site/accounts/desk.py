@@ -45,6 +45,8 @@ THREADS: Final = 2
 UNSEEN: Final = {"Cache-Control": "no-store", "Vary": "Cookie"}
 """The headers of what depends on who looks."""
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
+MEMBER: Final = "deepsea.member"
+"""In the scope of requests to a private ladder that come from somebody with a session."""
 T = TypeVar("T")
 
 
@@ -102,7 +104,7 @@ class Desk:
         """Who looks: by the session's cookie, if there is one."""
         cookies = request.headers.getlist("cookie")
         address = request.client.host if request.client else ""
-        session = self.session.read(cookies)
+        session = self.session.read(cookies) if self.host.access.keeps_secrets(address) else None
         caller: Caller | None = None
         if session is not None:
             caller = await self.in_thread(partial(self._caller, session, address))

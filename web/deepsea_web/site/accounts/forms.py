@@ -27,10 +27,11 @@ TOKEN: Final = "form"
 LONGEST: Final = 64 * 1024
 PATIENCE_US: Final = 10_000_000
 _KIND: Final = "application/x-www-form-urlencoded"
+_USUAL_PORTS: Final = {"http": ":80", "https": ":443"}
 _FOREIGN: Final = (
-    "this form was not sent by a page of this site: open the page again, and send it from there"
+    "This form was not sent by a page of this site: open the page again, and send it from there."
 )
-_OLD: Final = "this form is from before you logged in or out: open the page again, and send it anew"
+OLD: Final = "This form is from before you logged in or out: open the page again, and send it anew."
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def check_form_token(form: Form, key: str | None) -> None:
     given = form.list(TOKEN)
     expected = "" if key is None else form_token(key)
     if not (expected and len(given) == 1 and _same(given[0], expected)):
-        raise HTTPException(403, _sentence(_OLD))
+        raise HTTPException(403, OLD)
 
 
 def _same(one: str, other: str) -> bool:
@@ -83,9 +84,9 @@ def check_origin(request: Request, access: Access) -> None:
     """Raise 403 unless a browser says that one of this site's own pages sends this."""
     fetched = request.headers.getlist("sec-fetch-site")
     if fetched not in ([], ["same-origin"]):
-        raise HTTPException(403, _sentence(_FOREIGN))
+        raise HTTPException(403, _FOREIGN)
     if request.headers.getlist("origin") != [_origin(request, access)]:
-        raise HTTPException(403, _sentence(_FOREIGN))
+        raise HTTPException(403, _FOREIGN)
 
 
 async def read_form(request: Request, names: Sequence[str], clock: Clock) -> Form:
@@ -127,12 +128,10 @@ async def _body(request: Request) -> bytes:
 
 def _origin(request: Request, access: Access) -> str:
     """The origin of the site as the browser knows it."""
-    host = request.headers.get("host", "").lower()
-    if host_name(access.origin.partition("://")[2]) in LOOPBACK and host_name(host) in LOOPBACK:
+    scheme, _, host = access.origin.partition("://")
+    called = request.headers.get("host", "").lower()
+    if host_name(host) in LOOPBACK and host_name(called) in LOOPBACK:
         # This machine has several names, and its port may be another one through a tunnel.
-        return f"{access.origin.partition('://')[0]}://{host}"
-    return access.origin
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+        host = called
+    # Browsers leave the usual port out.
+    return f"{scheme}://{host.removesuffix(_USUAL_PORTS[scheme])}"

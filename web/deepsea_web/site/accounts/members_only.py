@@ -7,9 +7,9 @@ session, however long it lasts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -17,20 +17,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deepsea_web.site.accounts.desk import UNSEEN, Desk
+from deepsea_web.site.accounts.desk import MEMBER, UNSEEN, Desk
 from deepsea_web.site.accounts.ending import WhileValid
 
 _OPEN: Final = "/static/"
 """What begins so: scripts and styles."""
 
 
-class Refused(Protocol):
-    """Makes the page of an error."""
-
-    def __call__(
-        self, request: Request, error: Exception, *, closed: bool = False
-    ) -> Awaitable[Response]:
-        """`closed`: for somebody who may see nothing else."""
+Refused = Callable[[Request, Exception], Awaitable[Response]]
+"""Makes the page of an error."""
 
 
 class MembersOnly:
@@ -52,13 +47,14 @@ class MembersOnly:
         try:
             seen = await self._desk.seen(request)
         except Exception as error:  # noqa: BLE001  (every error has its page)
-            answer = await self._refused(request, error, closed=True)
+            answer = await self._refused(request, error)
             await answer(scope, receive, send)
             return
         if seen.session is None:
             answer = await self._refuse(request)
             await answer(scope, receive, send)
             return
+        scope = {**scope, MEMBER: True}
         inner = WhileValid(self._app, partial(self._desk.holds, seen), self._desk.host.clock)
         await inner(scope, receive, _unkept(send))
 
@@ -74,7 +70,7 @@ class MembersOnly:
         if request.method in ("GET", "HEAD") and is_page and not path.endswith(".json"):
             return self._desk.to_login(request)
         error = HTTPException(403, "This ladder is private: log in at its first page.")
-        return await self._refused(request, error, closed=True)
+        return await self._refused(request, error)
 
 
 def _unkept(send: Send) -> Send:
