@@ -108,15 +108,19 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def advance(self, steps: int = 1, note: str = "") -> None:
-        """Add to the count, and redraw the line if it is due; the note is at its end."""
+    def advance(self, steps: int = 1, note: str = "", *, at_once: bool = False) -> None:
+        """Add to the count, and redraw the line if it is due; the note is at its end.
+
+        at_once  redraw it on a terminal in any case, since there may be no news for long
+        """
         self._done += steps
         if self._bar is None and not self._prints:
             return
-        if (now_us := self._now_us()) < self._due_us:
+        now_us = self._now_us()
+        if now_us < self._due_us and not (at_once and self._bar is not None):
             return
         count = f"{self._done}" if self._total is None else f"{self._done}/{self._total}"
-        rate = f"{self._done * 1_000_000 / (now_us - self._began_us):.1f} {self._unit}/s"
+        rate = f"{self._done * 1_000_000 / max(1, now_us - self._began_us):.1f} {self._unit}/s"
         note = printable(note)
         if self._bar is None:
             self._due_us = now_us + PRINT_US

@@ -73,6 +73,16 @@ def test_it_counts_and_is_wiped(terminal: Make) -> None:
     assert stderr.getvalue().count("\x1b[?25l") == stderr.getvalue().count("\x1b[?25h") == 1
 
 
+def test_what_cannot_wait_is_drawn_at_once(terminal: Make) -> None:
+    stderr = terminal(100)
+    with Progress(3, now_us=Ticking(1)) as progress:
+        progress.advance(0, "soon")
+        assert lines(stderr) == []
+        progress.advance(0, "waiting", at_once=True)
+        progress.advance(0, "waiting still")
+        assert lines(stderr)[-1].endswith("waiting")
+
+
 def test_without_a_total_it_counts_on(terminal: Make) -> None:
     stderr = terminal(100)
     with Progress(None, now_us=Ticking()) as progress:

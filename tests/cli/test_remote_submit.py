@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -177,6 +178,13 @@ def test_an_upload_that_is_refused_before_it_is_whole_says_why() -> None:
 # --------------------------------------------------------------------------------- the command
 
 
+class Terminal(io.StringIO):
+    """Stands for stderr."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def bundle() -> BotBundle:
     return bundle_for_ladder("greedy")
@@ -199,7 +207,11 @@ def server(queue: Queue) -> Iterator[Answering]:
 
 
 def test_what_is_accepted_is_said_as_on_the_ladders_machine(
-    run: Run, queue: Queue, server: Answering, bundle: BotBundle
+    run: Run,
+    queue: Queue,
+    server: Answering,
+    bundle: BotBundle,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     queue.uploads = [
         begun() + QUEUED + CHECKING + state("accepted", version=2, digest=bundle.digest)
@@ -216,7 +228,12 @@ def test_what_is_accepted_is_said_as_on_the_ladders_machine(
         "submission 7: checking, game 2 of 3",
         "submission 7: accepted",
     ]
-    (asked,) = uploads(server)
+    queue.uploads = [begun() + QUEUED + state("accepted", of_games=0, games=0, digest="x")]
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    run("ladder", "submit", "greedy", "--remote", server.url)
+    assert "waiting, 2 before it" in terminal.getvalue()
+    asked = uploads(server)[0]
     with zipfile.ZipFile(io.BytesIO(asked.body)) as archive:
         assert set(archive.namelist()) == set(bundle.files)
 

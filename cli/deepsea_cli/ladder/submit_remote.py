@@ -71,7 +71,7 @@ class _Shown:
         """Of this attempt."""
         self._drawn = 0
         self._played = 0
-        self._state = ""
+        self._state = self._words = ""
         self.submission: Submission | None = None
 
     def sent(self, count: int) -> None:
@@ -83,14 +83,19 @@ class _Shown:
     def news(self, now: Submission) -> None:
         """The submission's present state."""
         self.submission = now
+        words = _words(now)
         if now.state != self._state:
-            self._state = now.state
-            self._note(f"submission {int(now.id)}: {_words(now)}")
-        if self._games is None:
+            self._note(f"submission {int(now.id)}: {words}")
+        changed = words != self._words
+        self._state, self._words = now.state, words
+        if self._games is None and now.of_games > 0:
             self._upload.close()
-            self._games = Progress(now.of_games or None, "games")
-        self._games.advance(max(0, now.games - self._played), _words(now))
-        self._played = max(self._played, now.games)
+            self._games = Progress(now.of_games)
+        if self._games is None:
+            self._upload.advance(0, words, at_once=changed)
+        else:
+            self._games.advance(max(0, now.games - self._played), words, at_once=changed)
+            self._played = max(self._played, now.games)
 
     def broken(self, error: Exception) -> None:
         """The connection broke, and is made again."""
