@@ -1,0 +1,250 @@
+"""The portable form of what differs between systems, part by part, with made-up time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from deepsea_bundle import no_links, resource_limits
+from deepsea_referee.bots.output_capture import OutputCapture
+from deepsea_referee.interrupts import first_ready
+from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.sandbox.interface import IsolatedProcess
+from deepsea_referee.system import guardian, worker_socket
+from deepsea_referee.system.interface import System
+from deepsea_referee.system.portable import PortableSystem
+from deepsea_referee.system.pulse import BEAT_S, LATE_US, Pulse
+from deepsea_referee.system.threads import ThreadExitSignal
+from deepsea_referee.system.wall_gauge import WallGauge
+from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, TimedOut
+from deepsea_referee.timing.host_load import AGAIN_US
+from deepsea_sdk.clock import TimeLeft
+from helpers.peers import run
+
+PORTABLE: System = PortableSystem()
+
+
+class Beats:
+    """A pulse whose sleeps take as long as a test says."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.pulse = Pulse(lambda _: None, lambda: self.now_ns)
+        self._late_us = 0
+
+    def beat(self, late_us: int) -> None:
+        times = iter((self.now_ns, self.now_ns + round(BEAT_S * 1e9) + late_us * 1_000))
+        pulse = self.pulse
+        pulse._now_ns = lambda: next(times)
+        pulse.beat()
+        self.now_ns += round(BEAT_S * 1e9) + late_us * 1_000
+        pulse._now_ns = lambda: self.now_ns
+
+
+# Time
+
+
+def test_the_pulse_counts_what_is_later_than_a_timer_may_be() -> None:
+    beats = Beats()
+    beats.beat(LATE_US)
+    assert beats.pulse.late_us() == 0
+    beats.beat(LATE_US + 70_000)
+    assert beats.pulse.late_us() == 70_000
+    assert beats.pulse.late_share() == pytest.approx(70 / 150)
+
+
+class Process:
+    """As much of a process as a gauge reads."""
+
+    def cpu_us(self) -> int:
+        return 0
+
+
+def timed_by_wall() -> tuple[DecisionTimer, Beats]:
+    beats = Beats()
+    gauge = WallGauge(cast(IsolatedProcess, Process()), beats.pulse, 2)
+    return DecisionTimer(gauge), beats
+
+
+def looks(timer: DecisionTimer, until_us: int) -> list[object]:
+    """Look whenever it is due; what ends by then."""
+    found: list[object] = []
+    while timer.due_us is not None and timer.due_us <= until_us:
+        found += timer.look(timer.due_us)
+    return found
+
+
+def test_a_timeout_by_the_wall_clock_takes_a_second_look() -> None:
+    timer, _ = timed_by_wall()
+    timer.start([(1, TimeLeft(100_000, 0))], 0)
+    assert looks(timer, 100_000 + AGAIN_US) == []
+    (ended,) = looks(timer, 200_000)
+    assert isinstance(ended, tuple)
+    assert isinstance(ended[1], TimedOut)
+
+
+def test_an_answer_that_waited_for_a_late_referee_is_in_time() -> None:
+    timer, beats = timed_by_wall()
+    timer.start([(1, TimeLeft(100_000, 0))], 0)
+    assert looks(timer, 90_000) == []
+    beats.beat(LATE_US + 60_000)
+    charged = timer.stop(1, 150_000)
+    assert isinstance(charged, Charged)
+    assert charged.us == pytest.approx(90_000, abs=1)
+
+
+def test_an_answer_that_is_late_itself_is_not() -> None:
+    timer, _ = timed_by_wall()
+    timer.start([(1, TimeLeft(100_000, 0))], 0)
+    assert looks(timer, 90_000) == []
+    ended = timer.stop(1, 150_000)
+    assert isinstance(ended, TimedOut)
+    assert ended.us == pytest.approx(150_000, abs=1)
+
+
+# Output
+
+
+@pytest.mark.parametrize("size", [0, 5, 16_384, 60_000])
+def test_all_of_what_an_ended_program_wrote_is_read(size: int) -> None:
+    async def test() -> int:
+        capture = OutputCapture(kept_bytes=100_000, system=PORTABLE)
+        os.write(capture.writing, b"x" * size)
+        capture.close_writing()
+        capture.finish()
+        return len(capture.text())
+
+    assert run(test()) == size
+
+
+def test_what_a_program_prints_comes_while_it_runs() -> None:
+    async def test() -> bytes:
+        come: asyncio.Queue[bytes] = asyncio.Queue()
+        capture = OutputCapture(come.put_nowait, system=PORTABLE)
+        os.write(capture.writing, b"hello")
+        first = await come.get()
+        capture.finish()
+        return first
+
+    assert run(test()) == b"hello"
+
+
+def test_a_flood_waits() -> None:
+    async def test() -> None:
+        capture = OutputCapture(system=PORTABLE)
+        flooding = asyncio.get_running_loop().run_in_executor(
+            None, os.write, capture.writing, b"x" * 1_000_000
+        )
+        await flooding  # all of it passes, in chunks
+        capture.finish()
+        assert "bytes left out" in capture.text()
+
+    run(test())
+
+
+# Processes
+
+
+def test_the_exit_of_a_process_is_a_signal() -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    signal = ThreadExitSignal(process)
+    assert first_ready([signal], 0) == []
+    process.communicate(b"\n")
+    assert first_ready([signal], 60) == [signal]
+    signal.close()
+
+
+def begun(program: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-S", "-c", program], stdin=subprocess.PIPE)
+
+
+def test_a_worker_that_ends_before_it_connects_is_an_error() -> None:
+    with worker_socket.listen() as listening, pytest.raises(OSError, match="status 3"):
+        worker_socket.accept(listening, begun("import sys; sys.stdin.readline(); sys.exit(3)"))
+
+
+def test_a_connection_without_the_token_is_closed() -> None:
+    stranger = (
+        "import socket, sys\n"
+        "port, token = sys.stdin.readline().split()\n"
+        "def call(word):\n"
+        "    link = socket.create_connection(('127.0.0.1', int(port)))\n"
+        "    link.sendall(word.encode())\n"
+        "    return link\n"
+        "wrong = call('x' * len(token))\n"
+        "assert wrong.recv(1) == b''\n"
+        "right = call(token)\n"
+        "from multiprocessing.connection import Connection\n"
+        "Connection(right.detach()).send('here')\n"
+    )
+    process = begun(stranger)
+    with worker_socket.listen() as listening:
+        connection = worker_socket.accept(listening, process)
+    assert connection.recv() == "here"
+    connection.close()
+    assert process.wait() == 0
+
+
+def test_a_sandbox_is_refused_in_a_line() -> None:
+    with pytest.raises(SandboxUnavailable, match="needs Linux"):
+        PORTABLE.choose("sandbox")
+    assert PORTABLE.choose("auto").name == "process"
+
+
+def test_the_guardian_keeps_what_was_not_removed() -> None:
+    lines = [
+        b"+\tfolder\t/a b\t0\n",
+        b"+\tmark\tm1\t0\n",
+        b"+\tsession\t7\t0\n",
+        b"-\tmark\tm1\t0\n",
+    ]
+    assert guardian.kept_at_end(lines) == {
+        "mark": {},
+        "session": {"7": "0"},
+        "folder": {"/a b": "0"},
+    }
+
+
+def test_the_guardian_removes_folders_when_its_stdin_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "ä folder"
+    folder.mkdir()
+    guardian.clean_up({"mark": {}, "session": {}, "folder": {str(folder): "0"}})
+    assert not folder.exists()
+
+
+def test_ticks_come_in_the_main_thread_until_the_end() -> None:
+    from deepsea_referee.system.threads import thread_ticks
+
+    seen: list[threading.Thread] = []
+    with thread_ticks(0.001, lambda _frame: seen.append(threading.current_thread())):
+        while len(seen) < 3:
+            pass
+    assert set(seen) == {threading.main_thread()}
+
+
+# Files
+
+
+@pytest.mark.parametrize("open_it", [no_links._open_by_parts, no_links._open_checked])
+def test_no_part_of_a_path_is_a_link(open_it: Callable[[Path, str], int], tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "file").write_bytes(b"1\r\n")
+    (tmp_path / "link").symlink_to("real")
+    descriptor = open_it(tmp_path, "real/file")
+    assert os.read(descriptor, 10) == b"1\r\n"
+    os.close(descriptor)
+    with pytest.raises(OSError, match="link"):
+        open_it(tmp_path, "link/file")
+
+
+def test_a_limit_that_does_not_hold_is_an_error_on_linux() -> None:
+    with pytest.raises(AttributeError):
+        resource_limits.set_limits({"NONSENSE": 1})
