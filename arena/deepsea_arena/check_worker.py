@@ -1,15 +1,15 @@
 """Checks submissions in a worker process: reads an archive, and plays admission games.
 
 Invariants: an archive is read in a process of its own with limits, never here; nothing here knows
-the store; every answer says how much CPU time it took, with all processes that were started.
+the store.
 """
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, NamedTuple, Protocol
 
 from deepsea_arena.admission import AdmissionRefusal, play_admission
@@ -38,7 +38,6 @@ class ArchiveRead(NamedTuple):
 
     bundle: BotBundle | None
     found: str
-    cpu_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +51,14 @@ class PlayAdmission:
 class GamePlayed(NamedTuple):
     """The message that another admission game was played."""
 
-    cpu_ms: int
-    """Of the task until now."""
+    games: int
+    """So many until now."""
 
 
 class AdmissionPlayed(NamedTuple):
     """The end of the admission games."""
 
     refusal: AdmissionRefusal | None
-    cpu_ms: int
 
 
 class Sender(Protocol):
@@ -79,32 +77,30 @@ def check_worker(link: Sender) -> Iterator[Perform]:
     leftovers.remove_folders()
 
     def perform(task: ReadArchive | PlayAdmission) -> ArchiveRead | AdmissionPlayed:
-        before = _cpu_ms()
         if isinstance(task, ReadArchive):
-            bundle, found = _read(task)
-            return ArchiveRead(bundle, found, _cpu_ms() - before)
-        refusal = play_admission(
-            task.bundle, task.seasons, lambda: link.send(GamePlayed(_cpu_ms() - before))
+            return _read(task)
+        games = count(1)
+        return AdmissionPlayed(
+            play_admission(task.bundle, task.seasons, lambda: link.send(GamePlayed(next(games))))
         )
-        return AdmissionPlayed(refusal, _cpu_ms() - before)
 
     yield perform
 
 
-def _read(task: ReadArchive) -> tuple[BotBundle | None, str]:
+def _read(task: ReadArchive) -> ArchiveRead:
     folder = cleanup.private_folder()
     try:
         path = folder / f"{task.bot or _NAMELESS}{_ending(task.content)}"
         path.write_bytes(task.content)
         try:
-            return read_apart(path, task.bot or None), ""
+            return ArchiveRead(read_apart(path, task.bot or None), "")
         except BundleError as error:
             found = str(error).removeprefix(f"bot {str(path)!r}: ")
     finally:
         cleanup.remove_folder(folder)
     if found.startswith("the folder's or file's name"):
         found = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
-    return None, found
+    return ArchiveRead(None, found)
 
 
 def _ending(content: bytes) -> str:
@@ -116,9 +112,3 @@ def _ending(content: bytes) -> str:
     except UnicodeDecodeError:
         return ".zip"
     return ".py"
-
-
-def _cpu_ms() -> int:
-    """CPU time of this process, and of those that it has waited for."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return round(1000 * sum(one.ru_utime + one.ru_stime for one in used))

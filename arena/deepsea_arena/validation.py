@@ -119,8 +119,8 @@ class Validator:
         self._listener = listener
         self._limits = limits
         self._settings = settings or ValidationSettings()
-        self._cpu_ms = 0
-        """CPU time of the present check."""
+        self._began = 0.0
+        """When the present check began."""
         self._troubles = 0  # in a row, of this machine
 
     def take_back(self) -> None:
@@ -167,7 +167,7 @@ class Validator:
         )
         if lease is None:
             return False
-        self._cpu_ms = 0
+        self._began = self._now()
         try:
             self._check(lease)
         except _HandedBack:
@@ -199,7 +199,7 @@ class Validator:
         try:
             if self._insist(
                 lambda: submissions.accept_known(
-                    lease, bundle.name, bundle.digest, self._limits, self._cpu_ms
+                    lease, bundle.name, bundle.digest, self._limits, self._took_ms()
                 )
             ):
                 self._report(lease)
@@ -208,7 +208,9 @@ class Validator:
             refusal = self._play(lease, bundle, seasons)
             if refusal is None:
                 # The store may be unavailable after the commit: a repetition finds the lease gone.
-                self._insist(lambda: submissions.accept(lease, bundle, self._limits, self._cpu_ms))
+                self._insist(
+                    lambda: submissions.accept(lease, bundle, self._limits, self._took_ms())
+                )
                 self._report(lease)
                 return
         except (SubmissionError, BundleError) as error:
@@ -235,7 +237,7 @@ class Validator:
         self, lease: SubmissionLease, argument: object, seconds: float, of_games: int
     ) -> ArchiveRead | AdmissionPlayed:
         """The worker's answer; the lease is renewed meanwhile, with the games that were played."""
-        before, games, beat = self._cpu_ms, 0, self._settings.lease / 3
+        games, beat = 0, self._settings.lease / 3
         self._renew(lease, games, of_games)
         task = self._workers.start(argument, self._workers.free()[0])
         began = renewed = self._now()
@@ -243,25 +245,21 @@ class Validator:
             events = self._workers.wait(beat, self._stop)
             for event in events:
                 match event:
-                    case Sent(_, GamePlayed(cpu_ms)):
-                        games += 1
-                        self._cpu_ms = before + cpu_ms
+                    case Sent(_, GamePlayed(number)):
+                        games = number
                     case Done(_, answer):
-                        self._cpu_ms = before + answer.cpu_ms
                         return cast(ArchiveRead | AdmissionPlayed, answer)
                     case Failed(_, error):
                         outcome = outcome_of(error)
                         kind = _HostCannot if isinstance(outcome, HostTrouble) else _NoVerdict
                         raise kind(outcome.reason)
                     case Died(_, ending):
-                        self._cpu_ms = before + round(1000 * (self._now() - began))
                         raise _NoVerdict(f"the worker ended ({ending})")
             now = self._now()
             try:
                 if self._stop.wish is StopRequest.HAND_BACK:
                     raise _HandedBack
                 if now - began >= seconds:
-                    self._cpu_ms = before + round(1000 * seconds)
                     raise _NoVerdict(f"no end after {seconds:g} seconds")
                 if events or now - renewed >= beat:
                     self._renew(lease, games, of_games)
@@ -280,12 +278,12 @@ class Validator:
     ) -> None:
         facts = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
         refuse = self._store.submissions.refuse
-        self._insist(lambda: refuse(lease, refusal, self._cpu_ms, **facts))
+        self._insist(lambda: refuse(lease, refusal, self._took_ms(), **facts))
         self._report(lease)
 
     def _fail(self, lease: SubmissionLease, reason: str) -> None:
         fail = self._store.submissions.fail
-        state = self._insist(lambda: fail(lease, reason, self._cpu_ms))
+        state = self._insist(lambda: fail(lease, reason, self._took_ms()))
         if state is SubmissionState.QUEUED:
             self._listener.trouble(
                 f"submission {lease.id} of {lease.author} has no verdict and waits again: "
@@ -299,6 +297,14 @@ class Validator:
         done = self._insist(lambda: self._store.submissions.get(lease.id))
         note = done.found if done.version is None else f"version {done.version}"
         self._listener.checked(done.bot, done.author, done.state, note)
+
+    def _took_ms(self) -> int:
+        """How long the present check has taken until now.
+
+        Not its CPU time: a bot in the sandbox has processes whose CPU time is lost with them. And
+        what others wait for is the time.
+        """
+        return round(1000 * (self._now() - self._began))
 
     def _now(self) -> float:
         return self._clock.now_us() / 1_000_000

@@ -42,7 +42,9 @@ class RemoteLimits:
     )
     submissions_per_hour: int = _limit(10, "submissions", "Of an author in an hour.")
     submissions_per_day: int = _limit(40, "submissions", "Of an author in a day.")
-    cpu_seconds_per_hour: int = _limit(600, "seconds", "CPU time of an author's checks in an hour.")
+    check_seconds_per_hour: int = _limit(
+        600, "seconds", "The checks of an author's bots in an hour."
+    )
     queue: int = _limit(100, "submissions", "That wait to be checked, of all authors.")
     bots: int = _limit(5, "bots", "Of an author.")
     author_bytes: int = _limit(200 * MIB, "bytes", "The archives of an author together.")

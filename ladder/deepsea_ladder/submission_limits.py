@@ -30,7 +30,7 @@ class Usage(NamedTuple):
     waiting: int
     """Submissions of everybody that wait."""
     checks: Sequence[tuple[int, int]]
-    """The ends of the author's checks of the last hour, in order, and their CPU time in
+    """The ends of the author's checks of the last hour, in order, and how long they took in
     milliseconds."""
 
 
@@ -57,7 +57,7 @@ def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
             f"with this archive yours take {(used.archives + size) / MIB:.1f} MiB; an author has "
             f"{limits.author_bytes // MIB} MiB"
         )
-    _check_cpu(limits, used.checks, at)
+    _check_time(limits, used.checks, at)
     if used.waiting >= limits.queue:
         raise LimitReached(f"{used.waiting} submissions wait already; no more are taken", SOON_S)
 
@@ -71,20 +71,19 @@ def check_bots(limits: RemoteLimits, bots: int) -> None:
         )
 
 
-def _check_cpu(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
-    lately = [(time, cpu) for time, cpu in checks if time > at - HOUR_MS]
-    over = sum(cpu for _, cpu in lately) - limits.cpu_seconds_per_hour * 1000
+def _check_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
+    lately = [(time, ms) for time, ms in checks if time > at - HOUR_MS]
+    over = sum(ms for _, ms in lately) - limits.check_seconds_per_hour * 1000
     if over < 0:
         return
     back = at
-    for time, cpu in lately:  # the oldest leave the hour first
-        over -= cpu
+    for time, ms in lately:  # the oldest leave the hour first
+        over -= ms
         back = time + HOUR_MS
         if over < 0:
             break
     raise LimitReached(
-        f"the checks of your bots have taken {limits.cpu_seconds_per_hour} s of CPU time within "
-        "an hour",
+        f"the checks of your bots have taken {limits.check_seconds_per_hour} s within an hour",
         _seconds(back - at),
     )
 

@@ -74,7 +74,6 @@ def test_a_zip_is_read_under_its_name_or_the_one_that_is_given() -> None:
     assert second.bundle is not None
     assert (first.bundle.name, second.bundle.name) == ("mine", "yours")
     assert first.bundle.digest == second.bundle.digest
-    assert first.cpu_ms > 0
     assert first.found == ""
 
 
@@ -129,7 +128,7 @@ def test_what_is_no_bot_is_refused_in_one_line(make: Callable[[], bytes], words:
     assert re.search(words, found.found), found.found
 
 
-def test_admission_games_are_announced_one_by_one_with_their_cpu_time() -> None:
+def test_admission_games_are_announced_one_by_one() -> None:
     bundle = read(BOT, "mine").bundle
     assert bundle is not None
     season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
@@ -138,8 +137,4 @@ def test_admission_games_are_announced_one_by_one_with_their_cpu_time() -> None:
         played = perform(PlayAdmission(bundle, (season,)))
     assert isinstance(played, AdmissionPlayed)
     assert played.refusal is None
-    games = [one for one in link.sent if isinstance(one, GamePlayed)]
-    assert len(games) == len(link.sent) == 3
-    times = [one.cpu_ms for one in games]
-    assert times == sorted(times)
-    assert 0 < times[-1] <= played.cpu_ms
+    assert link.sent == [GamePlayed(1), GamePlayed(2), GamePlayed(3)]

@@ -288,7 +288,7 @@ def test_limits_count_what_the_store_has(store: Store, ada: int, bob: int) -> No
     with pytest.raises(LimitReached, match="MiB; an author has 0 MiB"):
         add(store, ada, "four", limits=replace(busy, author_bytes=1000))
     assert store.submissions.fail(claim(store), "void", 700_000) is QUEUED
-    with pytest.raises(LimitReached, match="600 s of CPU time") as refused:
+    with pytest.raises(LimitReached, match="600 s within") as refused:
         add(store, ada, "four", limits=busy)
     assert refused.value.retry_after is not None
     with store.database.write() as connection:

@@ -53,7 +53,7 @@ def test_what_is_within_the_limits_is_taken(used: Usage, size: int) -> None:
         (NOTHING._replace(times=[NOW - DAY_MS + 60_001, *[NOW - HOUR_MS] * 39]), 1, "a day", 61),
         (NOTHING._replace(archives=184 * MIB + 1), 16 * MIB, "an author has 200 MiB", None),
         (NOTHING._replace(waiting=100), 1, "100 submissions wait already", 30),
-        (NOTHING._replace(checks=[(NOW - 10_000, 600_000)]), 1, "600 s of CPU time", 3590),
+        (NOTHING._replace(checks=[(NOW - 10_000, 600_000)]), 1, "600 s within", 3590),
         # When the first of three has left the hour, the others still take it all.
         (
             NOTHING._replace(checks=[(NOW - 9000, 1), (NOW - 5000, 300_000), (NOW, 300_000)]),

@@ -297,7 +297,7 @@ submissions = Table(
     Column("began_at", BigInteger),  # the last check
     Column("games", Integer, nullable=False),  # admission games that were played
     Column("of_games", Integer, nullable=False),
-    Column("cpu_ms", BigInteger, nullable=False),  # of all its checks
+    Column("took_ms", BigInteger, nullable=False),  # all its checks together
     Column("version", Integer),  # of the bot, where it was accepted
     Column("digest", _Digest),  # of the files, where they were read
     Column("found", Text),

@@ -53,8 +53,8 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
         select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).where(ours, is_open)
     ).one()
     times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
-    checks = select(_rows.c.changed_at, _rows.c.cpu_ms).where(
-        ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.cpu_ms > 0
+    checks = select(_rows.c.changed_at, _rows.c.took_ms).where(
+        ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.took_ms > 0
     )
     waits = select(func.count()).where(_rows.c.state == SubmissionState.QUEUED)
     _, stored = submitted(connection, author_id, 0)
@@ -64,7 +64,7 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
         archives=stored + int(size),
         waiting=connection.execute(waits).scalar_one(),
         checks=[
-            (row.changed_at, row.cpu_ms)
+            (row.changed_at, row.took_ms)
             for row in connection.execute(checks.order_by(_rows.c.changed_at))
         ],
     )

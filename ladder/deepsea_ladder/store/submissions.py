@@ -99,7 +99,7 @@ class Submissions:
                 failures=0,
                 games=0,
                 of_games=0,
-                cpu_ms=0,
+                took_ms=0,
                 created_at=at,
                 changed_at=at,
             )
@@ -212,7 +212,7 @@ class Submissions:
             check_quota(connection, lease.author_id, active_name(connection, lease.author_id))
 
     def accept_known(
-        self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, cpu_ms: int
+        self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, took_ms: int
     ) -> bool:
         """Accept what is the bot's current version already; False if it is something else.
 
@@ -237,7 +237,7 @@ class Submissions:
                     connection,
                     lease,
                     at,
-                    cpu_ms,
+                    took_ms,
                     state=SubmissionState.ACCEPTED,
                     bot=bot.name,
                     version=bot.current.number,
@@ -253,7 +253,7 @@ class Submissions:
         lease: SubmissionLease,
         bundle: BotBundle,
         limits: RemoteLimits,
-        cpu_ms: int,
+        took_ms: int,
     ) -> bool:
         """Store the bot as a new version, and accept the submission; False if the lease is lost.
 
@@ -276,7 +276,7 @@ class Submissions:
                 connection,
                 lease,
                 at,
-                cpu_ms,
+                took_ms,
                 state=SubmissionState.ACCEPTED,
                 bot=version.bot,
                 version=version.number,
@@ -287,7 +287,7 @@ class Submissions:
         self,
         lease: SubmissionLease,
         refusal: SubmissionRefusal,
-        cpu_ms: int,
+        took_ms: int,
         *,
         bot: str = "",
         digest: str = "",
@@ -301,7 +301,7 @@ class Submissions:
                 connection,
                 lease,
                 now(connection),
-                cpu_ms,
+                took_ms,
                 state=SubmissionState.REFUSED,
                 bot=bot or lease.bot,
                 digest=digest or None,
@@ -311,16 +311,16 @@ class Submissions:
                 log=json.dumps([printable(line, LONGEST_LINE) for line in refusal.log]),
             )
 
-    def fail(self, lease: SubmissionLease, reason: str, cpu_ms: int) -> SubmissionState | None:
+    def fail(self, lease: SubmissionLease, reason: str, took_ms: int) -> SubmissionState | None:
         """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
 
-        The author is not charged with it, unless `cpu_ms` says so.
+        The author is not charged with it, unless `took_ms` says so.
         """
         with self._database.write() as connection:
             row = connection.execute(select(_rows).where(*_held(lease))).first()
             if row is None:
                 return None
-            return self._failed(connection, row, reason, now(connection), cpu_ms)
+            return self._failed(connection, row, reason, now(connection), took_ms)
 
     def hand_back(self, owner: str) -> int:
         """Give up an owner's leases; the submissions wait again, and nothing counts as failed."""
@@ -341,10 +341,10 @@ class Submissions:
             return len(rows)
 
     def _failed(
-        self, connection: Connection, row: Row[Any], reason: str, at: int, cpu_ms: int = 0
+        self, connection: Connection, row: Row[Any], reason: str, at: int, took_ms: int = 0
     ) -> SubmissionState:
         failures = row.failures + 1
-        values = {**_released(at), "failures": failures, "cpu_ms": row.cpu_ms + cpu_ms}
+        values = {**_released(at), "failures": failures, "took_ms": row.took_ms + took_ms}
         if failures >= self._policy.checks:
             values |= {
                 "state": SubmissionState.FAILED,
@@ -378,10 +378,10 @@ def _held(lease: SubmissionLease) -> tuple[Any, ...]:
 
 
 def _verdict(
-    connection: Connection, lease: SubmissionLease, at: int, cpu_ms: int, **values: Any
+    connection: Connection, lease: SubmissionLease, at: int, took_ms: int, **values: Any
 ) -> bool:
     """Write a verdict, and remove the archive; whether the lease held."""
-    ends = {"owner": None, "until": None, "changed_at": at, "cpu_ms": _rows.c.cpu_ms + cpu_ms}
+    ends = {"owner": None, "until": None, "changed_at": at, "took_ms": _rows.c.took_ms + took_ms}
     written = connection.execute(update(_rows).where(*_held(lease)).values({**ends, **values}))
     if not written.rowcount:
         return False

@@ -286,7 +286,7 @@ def upgrade() -> None:
         sa.Column("began_at", sa.BigInteger),
         sa.Column("games", sa.Integer, nullable=False),
         sa.Column("of_games", sa.Integer, nullable=False),
-        sa.Column("cpu_ms", sa.BigInteger, nullable=False),
+        sa.Column("took_ms", sa.BigInteger, nullable=False),
         sa.Column("version", sa.Integer),
         sa.Column("digest", _DIGEST),
         sa.Column("found", sa.Text),
