@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from deepsea_ladder.model import BotVersion
+from deepsea_ladder.rating.batch import batch_ratings
+from deepsea_ladder.rating.joint import Joint
+from deepsea_ladder.rating.rank_ranges import rank_ranges
+from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.rating.trueskill_fold import GameOutcome, RatingParameters
 from deepsea_ladder.scheduling.tournament import Score
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
@@ -25,11 +31,20 @@ class ScoreLine:
     wins: int
     """First places, shared ones too."""
     mean_points: float
+    best_rank: int | None = None
+    """Ranks by skill that the tournament's games leave open, from their batch rating; None where
+    they were not asked for."""
+    worst_rank: int | None = None
 
 
-def score_line(rank: int, score: Score, version: BotVersion) -> ScoreLine:
-    """A score as people read it."""
+def score_line(
+    rank: int, score: Score, version: BotVersion, ranks: tuple[int, int] | None = None
+) -> ScoreLine:
+    """A score as people read it; `ranks` are the best and the worst one that are left open."""
+    best, worst = ranks or (None, None)
     return ScoreLine(
+        best_rank=best,
+        worst_rank=worst,
         rank=rank,
         bot=version.bot,
         version=version.number,
@@ -43,3 +58,29 @@ def score_line(rank: int, score: Score, version: BotVersion) -> ScoreLine:
 def no_show(bot: int) -> Score:
     """The score of a bot that was withdrawn or disabled before its games: the last."""
     return Score(bot, 1, NO_SHOW, 0, 0.0)
+
+
+def rank_sets(
+    parameters: RatingParameters, games: Iterable[Sequence[SeatResult]]
+) -> dict[int, tuple[int, int]]:
+    """By bot version the best and the worst rank by skill that these games leave open.
+
+    All games are rated at once, in no order; who is ahead with less confidence than 95 % may be
+    behind.
+    """
+    outcomes = [
+        GameOutcome(
+            number,
+            tuple(seat.version_id for seat in seats),
+            tuple(seat.placement for seat in seats),
+        )
+        for number, seats in enumerate(games, 1)
+    ]
+    batch = batch_ratings(parameters, outcomes)
+    means = {version: rating.mu for version, rating in batch.ratings.items()}
+    joint = Joint(means, batch.ties, parameters.sigma)
+    versions = list(means)
+    ranges = rank_ranges(
+        list(means.values()), lambda place: joint.variances(versions[place], versions)
+    )
+    return dict(zip(versions, ranges, strict=True))

@@ -18,7 +18,7 @@ from deepsea_arena.runner import RunEnd, RunGoal, no_source
 from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play, run_report
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.tournament_scores import Kind, ScoreLine, no_show, score_line
+from deepsea_arena.tournament_scores import Kind, ScoreLine, no_show, rank_sets, score_line
 from deepsea_arena.wire.json import milliseconds
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model import BotState, StoredGame, StoredSeason
@@ -104,6 +104,9 @@ def play_tournament(
         raise RefereeError(f"another run still plays games of {request.name}; `ladder close` it")
     games = field.games()
     table = sorted(field.scores(games), key=lambda score: score.bot != champion)
+    ranks = rank_sets(
+        season.season.rating, ([seat.result for seat in game.seats] for game in games)
+    )
     return TournamentResult(
         tournament=request.name,
         kind=request.kind,
@@ -111,7 +114,8 @@ def play_tournament(
         seed=seed,
         champion=None if champion is None else bots.versions[champion].bot,
         scores=tuple(
-            score_line(rank, score, bots.versions[score.bot]) for rank, score in enumerate(table, 1)
+            score_line(rank, score, bots.versions[score.bot], ranks.get(score.bot))
+            for rank, score in enumerate(table, 1)
         ),
     )
 

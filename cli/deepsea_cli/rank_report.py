@@ -10,9 +10,9 @@ import click
 
 from deepsea_cli.output import echo
 from deepsea_cli.report import explain_faults
-from deepsea_cli.text_table import Column, grid
+from deepsea_cli.text_table import Column, grid, span
 from deepsea_referee.workbench.rank_games import RankSettings
-from deepsea_referee.workbench.ranking import Ranking, RankSet
+from deepsea_referee.workbench.ranking import Ranking
 from deepsea_rules.printable import printable
 
 _SIGNS: Final = {"better": ">", "worse": "<", "level": "=", None: "?"}
@@ -53,11 +53,6 @@ def report(ranking: Ranking, run: Run, *, markdown: bool) -> None:
     )
 
 
-def ranks_text(ranks: RankSet) -> str:
-    """A rank set in a few characters: "2", or "2-4"."""
-    return f"{ranks.first}" if ranks.first == ranks.last else f"{ranks.first}-{ranks.last}"
-
-
 def _facts(ranking: Ranking, run: Run) -> str:
     settings = run.settings
     duels = f" and {_counted(ranking.duels, 'duel')}" if ranking.duels else ""
@@ -85,7 +80,7 @@ def _columns(ranking: Ranking, names: Sequence[str], empty: str) -> list[Column]
         Column("score", [f"{ranking.score(bot):.3f}" for bot in order]),
         Column("points", [f"{ranking.points(bot):.1f}" for bot in order], spare=2),
         Column("faults", [f"{ranking.faults[bot]}" for bot in order], spare=1),
-        Column("ranks", [ranks_text(ranking.ranks(bot)) for bot in order]),
+        Column("ranks", [span(*ranking.ranks(bot)) for bot in order]),
     ]
     if not any(ranking.faults):
         del columns[4]

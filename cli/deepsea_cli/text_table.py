@@ -33,6 +33,13 @@ class Column(NamedTuple):
     """0: always there. The higher, the sooner it is left out."""
 
 
+def span(first: int | None, last: int | None) -> str:
+    """Ranks in a few characters: "2", "2-4", or "-" where they are not known."""
+    if first is None:
+        return "-"
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
 def grid(columns: Sequence[Column]) -> None:
     """Print a table as wide as the terminal."""
     head, *rows = table(columns, width())

@@ -352,7 +352,10 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
         "round 2: 1 table, 2 bots",
         "2 games of season cup played",
     ]
-    assert lines[5].split() == ["bot", "games", "placement", "score", "wins", "points"]
+    assert lines[5].split() == ["bot", "games", "placement", "score", "wins", "points", "ranks"]
+    # Four games put nobody in a place for sure.
+    assert [line.split()[-1] for line in lines[6:9]] == ["1-3"] * 3
+    assert "ranks: by skill, those that these games leave open" in lines
     assert lines[6].split()[0] == "1"
     assert lines[-2] == f"{lines[6].split()[1]} v1 wins the tournament cup"
     assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
@@ -367,6 +370,7 @@ def test_a_tournament_in_json_is_nothing_but_json(run: Run, place: Path, tmp_pat
     document = json.loads(done.out)
     assert (document["tournament"], document["games"], document["champion"]) == ("cup", 2, None)
     assert [line["rank"] for line in document["scores"]] == [1, 2]
+    assert [(line["best_rank"], line["worst_rank"]) for line in document["scores"]] == [(1, 2)] * 2
 
 
 # What is stopped and killed

@@ -11,7 +11,7 @@ import click
 
 from deepsea_cli.ladder.tables import count, number, percent, print_table, skill, whole
 from deepsea_cli.output import echo
-from deepsea_cli.text_table import Column, grid
+from deepsea_cli.text_table import Column, grid, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def batch_columns(lines: Sequence[CheckLine]) -> list[Column]:
     """The columns of the batch."""
     return [
         Column("batch", [whole(line.batch_rank) for line in lines]),
-        Column("ranks", [_ranks(line) for line in lines]),
+        Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),
         Column("batch rating", [number(line.rating) for line in lines], spare=1),
         Column("batch skill", [_skill(line) for line in lines], spare=2),
         Column("check", [_MARKS[line.verdict] for line in lines], text=True),
@@ -140,14 +140,6 @@ def print_matrix(check: SeasonCheck) -> None:
     if (more := sum(line.batch_rank is not None for line in check.lines) - len(shown)) > 0:
         click.echo()
         echo(f"not shown: {count(more, 'bot')}; --json has all")
-
-
-def _ranks(line: CheckLine) -> str:
-    if line.best_rank is None:
-        return "-"
-    if line.best_rank == line.worst_rank:
-        return str(line.best_rank)
-    return f"{line.best_rank}-{line.worst_rank}"
 
 
 def _skill(line: CheckLine) -> str:

@@ -12,7 +12,7 @@ from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count, number, percent
 from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, warn_of_workers
 from deepsea_cli.output import echo, print_json
-from deepsea_cli.text_table import Column, grid
+from deepsea_cli.text_table import Column, grid, span
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -146,9 +146,11 @@ def _show(result: TournamentResult) -> None:
             Column("placement score", [percent(line.placement_score) for line in lines]),
             Column("wins", [str(line.wins) for line in lines]),
             Column("points", [number(line.mean_points) for line in lines]),
+            Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),
         ]
     )
     click.echo()
+    echo("ranks: by skill, those that these games leave open")
     if result.champion is not None:
         champion = lines[0]
         echo(f"{champion.bot} v{champion.version} wins the tournament {result.tournament}")
