@@ -95,6 +95,10 @@ def given(**fields: Any) -> Fields:
     return lambda world: fields
 
 
+def renamed(**fields: Any) -> dict[str, Any]:
+    return fields
+
+
 ROWS: Final = (
     Row("GetServer", ALL),
     Row("GetStandings", ALL),
@@ -146,7 +150,7 @@ ROWS: Final = (
     Row(
         "RenameAuthor",
         ADMIN,
-        lambda world: {"author": world.somebody(), "to": f"new-{fresh_seed().hex()[:8]}"},
+        lambda world: renamed(author=world.somebody(), to=f"new-{fresh_seed().hex()[:8]}"),
     ),
     Row("AnonymiseAuthor", ADMIN, lambda world: {"author": world.somebody()}),
     Row("BlockAuthor", ADMIN, lambda world: {"author": world.somebody(), "blocked": True}),

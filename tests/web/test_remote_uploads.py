@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -28,8 +29,9 @@ from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
+from deepsea_web.remote.front import Front
 from helpers import ladder, submissions
-from helpers.remote import OK, WAYS, Remote, a_token, served
+from helpers.remote import OK, WAYS, Remote, Server, a_token, served
 
 PART = 32 * 1024
 
@@ -382,3 +384,43 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(
     assert [state for _, state in seen] == ["queued", "queued", "checking", "accepted"]
     assert len({number for number, _ in seen}) == 1
     assert [one.number for one in played.bots.versions("mine")] == [1]
+
+
+def peak_kib(pid: int) -> int:
+    """The most memory that a process had since its count began anew."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1])
+
+
+@pytest.mark.slow
+def test_many_large_uploads_at_once_take_little_memory(played: Store, way: str) -> None:
+    place = played.database.path
+    assert place is not None
+    service = LadderService(played, played, METHODS, entropy=fresh_seed)
+    tokens = [a_token(service, f"author-{number}") for number in range(7)]
+    most = service.limits.archive_bytes
+    answers: list[Any] = []
+    with program(place) as (process, http, rpc):
+        server = Server(Front(service, SystemClock()), http, rpc, asyncio.new_event_loop())
+        there = Remote(server, way)
+        assert there.call("GetStandings").code == OK
+        Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="ascii")
+        before = peak_kib(process.pid)
+
+        def submit(number: int) -> None:
+            # Nothing reads it here as an archive.
+            content = number.to_bytes(8, "big") * (most // 8)
+            header = header_of(content)
+            answers.append(there.submit(tokens[number // 3], header, parts_of(content), most=1))
+
+        threads = [threading.Thread(target=submit, args=(number,)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        more = peak_kib(process.pid) - before
+        server.front.close()
+        server.loop.close()
+    assert [answer.code for answer in answers] == [OK] * 20
+    assert more < 64 * 1024

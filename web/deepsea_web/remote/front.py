@@ -28,6 +28,7 @@ from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
 from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
 from deepsea_web.remote.uploads import Parts, receive
+from deepsea_web.site.access import is_loopback
 
 THREADS: Final = 4
 MOST_WAITING: Final = 256
@@ -109,8 +110,10 @@ class Front:
             found = Who(visitor(address))
         else:
             found = await self._with_token(headers, address, secret=secret)
-        rate = self._calls if found.token else self.visits
-        _check(rate.take(found.key), "too many calls")
+        if found.token:
+            _check(self._calls.take(found.key), "too many calls with this token")
+        elif not is_loopback(address):  # as pages: that may be everybody
+            _check(self.visits.take(found.key), "too many calls from your address")
         return found
 
     async def _with_token(self, headers: Sequence[str], address: str, *, secret: bool) -> Who:

@@ -60,6 +60,9 @@ def options(limits: RemoteLimits) -> Sequence[tuple[str, int]]:
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         # Messages are never decompressed: a small one could become a thousand times larger.
         ("grpc.per_message_decompression", 0),
+        # An upload waits at its sender: else each could fill 16 MB before any of it is read.
+        ("grpc.http2.lookahead_bytes", limits.grpc_message_bytes),
+        ("grpc.http2.bdp_probe", 0),
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", PING_MS),
         ("grpc.keepalive_timeout_ms", PING_MS),
