@@ -43,6 +43,7 @@ from deepsea_web.site.errors import refusal
 from deepsea_web.site.formats import KINDS
 from deepsea_web.site.look import Look
 from deepsea_web.site.page import Page, Query, parameters_of
+from deepsea_web.site.sending import same, sent
 from deepsea_web.site.static import static_files
 from deepsea_web.site.threads import Threads
 
@@ -281,30 +282,6 @@ def _wanted(request: Request, number: int, page: Page[Any], *, embed: bool) -> _
 def _query(request: Request, wanted: _Wanted) -> Query:
     path = dict(request.path_params)
     return Query(path, {name: value for name, value in wanted.query if name not in path})
-
-
-def same(request: Request, tag: str) -> bool:
-    """Whether the reader has this already."""
-    given = request.headers.get("if-none-match", "")
-    return tag in [one.strip() for one in given.split(",")]
-
-
-def sent(
-    request: Request, rendered: Rendered, headers: Mapping[str, str], status: int = 200
-) -> Response:
-    """A body as the reader takes it: packed, or as it is."""
-    packed = rendered.packed is not None and _takes_gzip(request)
-    body = rendered.packed if packed and rendered.packed is not None else rendered.body
-    encoding = {"Content-Encoding": "gzip"} if packed else {}
-    return Response(body, status, {**headers, **encoding}, media_type=rendered.kind)
-
-
-def _takes_gzip(request: Request) -> bool:
-    for word in request.headers.get("accept-encoding", "").lower().split(","):
-        name, _, quality = word.partition(";")
-        if name.strip() == "gzip":
-            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False
 
 
 async def _static(request: Request) -> Response:

@@ -24,10 +24,11 @@ from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
 from deepsea_web.game_page import PageGame
-from deepsea_web.site.app import Site, same, sent
+from deepsea_web.site.app import Site
 from deepsea_web.site.cache import Rendered
 from deepsea_web.site.formats import KINDS
 from deepsea_web.site.page import Page, Query
+from deepsea_web.site.sending import same, sent
 from deepsea_web.site.visit import Visit
 from deepsea_web.site.words import name, result
 
