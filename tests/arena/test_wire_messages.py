@@ -256,3 +256,19 @@ def test_half_a_character_becomes_a_question_mark() -> None:
     data = messages.response_to_bytes("GetRecord", Text("a\udc80"))
     assert messages.response_from_bytes("GetRecord", data) == {"record": "a?"}
     assert json.dumps(messages.response_from_bytes("GetRecord", data))
+
+
+@pytest.mark.parametrize(
+    ("data", "items"),
+    [
+        (b"\x22\x00" * 3, 3),  # lines of standings without anything
+        (b"\x12\x00" * 9, 9),  # empty names of seasons
+        (b"\x0a\x04\x1a\x02\x04\x06", 2),  # in the season, its seats
+    ],
+)
+def test_a_response_of_too_many_items_is_refused_before_it_is_taken_apart(
+    data: bytes, items: int
+) -> None:
+    messages.response_from_bytes("GetStandings", data, items)
+    with pytest.raises(messages.MessageError, match=f"more than {items - 1} items"):
+        messages.response_from_bytes("GetStandings", data, items - 1)

@@ -16,7 +16,7 @@ from deepsea_arena.standings import show_standings
 from deepsea_arena.wire import messages
 from deepsea_arena.wire.json import to_object
 from deepsea_cli.remote import tls
-from deepsea_cli.remote.transport import LARGEST
+from deepsea_cli.remote.transport import LARGEST_MESSAGE
 from deepsea_ladder.store import Store
 from deepsea_rules.printable import printable
 from helpers import certificates, ladder
@@ -157,9 +157,9 @@ def _grpc_of(server: Answering) -> str:
 
 
 def test_a_large_answer_is_not_read(run: Run) -> None:
-    service = Service(GetStandings=lambda _request, _context: iter([b" " * (LARGEST + 1)]))
+    service = Service(GetStandings=lambda _request, _context: iter([b" " * (LARGEST_MESSAGE + 1)]))
     with served(service) as (server, _):
-        assert "answers with more than 16 MiB" in refused(run, server, "standings")
+        assert "answers with more than 4 MiB" in refused(run, server, "standings")
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,14 @@ def response_to_bytes(method: str, value: object) -> bytes:
     return _built(_response(method).DESCRIPTOR, value).SerializeToString()
 
 
-def response_from_bytes(method: str, data: bytes) -> dict[str, Json]:
-    """The JSON of a response; `optional` fields without a value are missing."""
+def response_from_bytes(method: str, data: bytes, most_items: int | None = None) -> dict[str, Json]:
+    """The JSON of a response; `optional` fields without a value are missing.
+
+    most_items  of all lists together; JSON takes hundreds of times the memory of empty ones
+    """
     message = _parsed(_response(method), data)
+    if most_items is not None and _items(message, most_items) > most_items:
+        raise MessageError(f"a response of {method} has more than {most_items} items")
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
@@ -159,6 +164,22 @@ def _parsed(kind: type[M], data: bytes) -> M:
         return kind.FromString(data)
     except DecodeError:
         raise MessageError(f"this is no {kind.DESCRIPTOR.name}") from None
+
+
+def _items(message: Message, most: int) -> int:
+    """The number of items in all lists; once it is above `most` no more are counted."""
+    count = 0
+    for field, value in message.ListFields():
+        values = value if _repeated(field) else ()
+        count += len(values)
+        if field.message_type is not None and count <= most:
+            for inner in values if _repeated(field) else (value,):
+                count += _items(inner, most - count)
+                if count > most:
+                    break
+        if count > most:
+            break
+    return count
 
 
 def _arguments(message: Message) -> dict[str, Any]:

@@ -18,7 +18,15 @@ import grpc
 from deepsea_arena.wire import messages
 from deepsea_cli.remote.address import Address
 from deepsea_cli.remote.errors import BadServer, Refused, Unreachable
-from deepsea_cli.remote.transport import DEADLINE_S, LARGEST, Document, Sent, pieces, sentence
+from deepsea_cli.remote.transport import (
+    DEADLINE_S,
+    LARGEST_MESSAGE,
+    MOST_ITEMS,
+    Document,
+    Sent,
+    pieces,
+    sentence,
+)
 
 PING_MS: Final = 30_000
 _UNREACHABLE: Final = (
@@ -63,7 +71,7 @@ class GrpcApi:
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         host = f"[{address.host}]" if ":" in address.host else address.host
         options: list[tuple[str, Any]] = [
-            ("grpc.max_receive_message_length", LARGEST),
+            ("grpc.max_receive_message_length", LARGEST_MESSAGE),
             ("grpc.keepalive_time_ms", PING_MS),
             ("grpc.keepalive_timeout_ms", PING_MS),
             ("grpc.enable_http_proxy", 0),
@@ -132,7 +140,7 @@ class GrpcApi:
 
     def _document(self, name: str, data: bytes) -> Document:
         try:
-            return messages.response_from_bytes(name, data)
+            return messages.response_from_bytes(name, data, MOST_ITEMS)
         except (messages.MessageError, ValueError, RecursionError):
             raise self._senseless(name) from None
 
@@ -150,7 +158,7 @@ class GrpcApi:
     def _error(self, error: Any) -> Exception:
         code, text = error.code(), sentence(error.details())
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-            return BadServer(f"{self._url} answers with more than {LARGEST >> 20} MiB")
+            return BadServer(f"{self._url} answers with more than {LARGEST_MESSAGE >> 20} MiB")
         if code in _REFUSALS:
             return Refused(code.name, text, _retry_after(error.trailing_metadata()))
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -22,6 +22,7 @@ from deepsea_cli.remote.transport import (
     DEADLINE_S,
     LARGEST,
     LARGEST_PART,
+    MOST_ITEMS,
     SILENCE_S,
     Document,
     Sent,
@@ -219,10 +220,23 @@ class HttpApi:
             document = json.loads(content)
         except (ValueError, RecursionError):
             document = None
-        if not isinstance(document, dict):
+        if not isinstance(document, dict) or _items(document) > MOST_ITEMS:
             code = "" if status == 200 else f" (HTTP {status})"
             raise BadServer(f"what answers at {self._address.url} is no ladder{code}")
         return document
+
+
+def _items(document: object) -> int:
+    """The number of items in all lists of a document."""
+    count, left = 0, [document]
+    while left and count <= MOST_ITEMS:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            count += len(value)
+            left += value
+    return count
 
 
 def _bearer(token: str) -> dict[str, str]:

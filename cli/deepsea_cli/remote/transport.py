@@ -1,6 +1,7 @@
 """How a ladder is asked: over gRPC or over its HTTP API, with the same messages as JSON.
 
-Invariants: an answer is at most LARGEST bytes, a message of a stream at most LARGEST_PART; whoever
+Invariants: an answer is at most LARGEST bytes and MOST_ITEMS items, a line of a stream at most
+LARGEST_PART; whoever
 answers too slowly is given up; nobody is followed elsewhere.
 """
 
@@ -15,7 +16,11 @@ Document = Mapping[str, Any]
 Sent = Callable[[int], object]
 """Called with the number of bytes of an upload that were sent since the last call."""
 
-LARGEST: Final = 16 << 20
+LARGEST: Final = 8 << 20
+LARGEST_MESSAGE: Final = 4 << 20
+"""Over gRPC, whose messages are denser."""
+MOST_ITEMS: Final = 100_000
+"""Of all lists of an answer: a few bytes each on the way, and hundreds in memory."""
 LARGEST_PART: Final = 1 << 20
 DEADLINE_S: Final = 30.0
 """How long an answer may take in all."""
