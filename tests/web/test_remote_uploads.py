@@ -424,3 +424,40 @@ def test_many_large_uploads_at_once_take_little_memory(played: Store, way: str) 
         server.loop.close()
     assert [answer.code for answer in answers] == [OK] * 20
     assert more < 64 * 1024
+
+
+def peak_mib(pid: int) -> int:
+    """The most memory that a process has had."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+@pytest.mark.slow
+def test_twenty_large_uploads_at_once_take_little_memory(played: Store, way: str) -> None:
+    place = played.database.path
+    assert place is not None
+    service = LadderService(played, played, METHODS, entropy=fresh_seed)
+    tokens = [a_token(service, f"author-{number}") for number in range(20)]
+    content = bytes(range(256)) * (1 << 16)  # 16 MiB
+    codes: list[str] = []
+    with program(place) as (process, http, rpc):
+        there = Remote(SimpleNamespace(http=http, rpc=rpc), way)  # type: ignore[arg-type]
+
+        def submit(number: int) -> None:
+            header = header_of(content, bot=f"bot-{number}")
+            answer = there.submit(tokens[number], header, parts_of(content), most=1)
+            codes.append(answer.code)
+
+        # What a first upload loads is no upload's.
+        small = submissions.zipped("small")
+        assert there.submit(tokens[0], header_of(small), [small], most=1).code == OK
+        before = peak_mib(process.pid)
+        threads = [threading.Thread(target=submit, args=(number,)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        grown = peak_mib(process.pid) - before
+    assert codes == [OK] * 20
+    assert rows(played) == 21
+    assert grown < 64

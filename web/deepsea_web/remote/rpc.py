@@ -53,6 +53,9 @@ def options(limits: RemoteLimits) -> Sequence[tuple[str, int]]:
         ("grpc.max_metadata_size", limits.grpc_metadata_bytes),
         # What is above the first is refused at once, not perhaps.
         ("grpc.absolute_max_metadata_size", limits.grpc_metadata_bytes),
+        # Else what clients may send ahead grows to megabytes of each upload.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", limits.grpc_message_bytes),
         ("grpc.max_concurrent_streams", limits.grpc_calls),
         ("grpc.max_allowed_incoming_connections", limits.streams),
         ("grpc.max_connection_age_ms", limits.grpc_age_seconds * 1000),
