@@ -152,7 +152,7 @@ def test_an_author_who_has_submitted_enough_plays_no_games(here: Store, tmp_path
         store.seasons.open(few, ladder.SEED)
         for name in ("one", "two"):
             ladder.submit(store, name, author="Me")
-        with pytest.raises(SubmissionError, match=r"me has .* season few takes at most 2 of an"):
+        with pytest.raises(SubmissionError, match=r"Me has .* season few takes at most 2 of an"):
             submit(store, "me", read_bot(file), lambda: pytest.fail("a game was played"))
 
 

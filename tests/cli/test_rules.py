@@ -79,7 +79,7 @@ def test_a_rule_set_of_ones_own_is_explained_too(run: Run, tmp_path: Path) -> No
     [
         ("manul", "did you mean 'manual'"),
         ("nothing.toml", "nothing.toml: cannot be read"),
-        (".", "no preset is called '.'"),
+        (".", "cannot be read"),
         ("./", "cannot be read"),
     ],
 )
