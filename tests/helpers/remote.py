@@ -284,6 +284,17 @@ def a_token(
 
 
 @contextmanager
+def served_by(service: LadderService, way: str, http: int, rpc: int) -> Iterator[Remote]:
+    """A client of a server that is another process; `service` has the same methods."""
+    front, loop = Front(service, SystemClock()), asyncio.new_event_loop()
+    try:
+        yield Remote(Server(front, http, rpc, loop), way)
+    finally:
+        front.close()
+        loop.close()
+
+
+@contextmanager
 def served(
     service: LadderService,
     *,

@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from deepsea_arena.service.caller import Caller
+from deepsea_arena.service.caller import MACHINE, Caller
 from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.service.login import INVALID
 from deepsea_arena.service.methods import METHODS
@@ -353,6 +353,70 @@ def test_wrong_tokens_wait_longer_and_longer_and_right_ones_never(played: Store,
             assert there.call("Export", token).code == OK
             there.server.jump(wait * 1_000_000)
             assert there.call("Export", "wrong").code == "UNAUTHENTICATED"
+
+
+# Codes
+
+
+def a_code(there: Remote) -> str:
+    (made,) = there.server.front.service.call(MACHINE, "CreateCodes", count=1).codes
+    return str(made.code)
+
+
+def test_a_code_that_is_used_twice_at_the_same_moment_admits_one(played: Store, way: str) -> None:
+    with remote(played, way) as there:
+        code = a_code(there)
+        answers: list[Any] = []
+        ready = threading.Barrier(4)
+
+        def redeem(name: str) -> None:
+            ready.wait(30)
+            answers.append(there.call("Redeem", code=code, author=name))
+
+        threads = [threading.Thread(target=redeem, args=(f"thief-{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    codes = sorted(answer.code for answer in answers)
+    assert codes == ["OK", *["UNAUTHENTICATED"] * 3]
+    thieves = [one.name for one in played.authors.all() if one.name.startswith("thief-")]
+    assert len(thieves) == 1
+
+
+def test_codes_cannot_be_guessed_for_long(played: Store, way: str) -> None:
+    clock = ManualClock()
+    with remote(played, way, clock=clock) as there:
+        code, waited = a_code(there), 0
+        said = there.call("Redeem", code="AAAA-AAAA-AAAA-AAAA")
+        while (wait := said.retry_after or 0) < 1_000:
+            there.server.jump(wait * 1_000_000)
+            waited += wait
+            said = there.call("Redeem", code="AAAA-AAAA-AAAA-AAAA")
+            assert said.code in ("UNAUTHENTICATED", "RESOURCE_EXHAUSTED")
+        assert said.code == "RESOURCE_EXHAUSTED"
+        # The right one has to wait as well: else guessing would go on behind it.
+        assert there.call("Redeem", code=code, author="anna").code == "RESOURCE_EXHAUSTED"
+        there.server.jump(wait * 1_000_000)
+        assert there.call("Redeem", code=code, author="anna").code == OK
+
+
+def test_nobody_becomes_more_by_saying_so(played: Store) -> None:
+    """Fields that a request does not have are refused in JSON, and nothing in gRPC's bytes."""
+    with remote(played, "http") as there:
+        connection = http.client.HTTPConnection("127.0.0.1", there.http)
+        for field in ("role", "scopes", "author_id", "account"):
+            body = json.dumps({"code": a_code(there), "author": "eve", field: "admin"})
+            connection.request("POST", "/api/v1/redeem", body)
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()[:9]) == (400, b'{"error":')
+        connection.close()
+    with remote(played, "grpc") as there:
+        # Field 9 of a later proto, a text.
+        data = messages.request_to_bytes("Redeem", {"code": a_code(there), "author": "mallory"})
+        answers = there.raw("Redeem", data + b"\x4a\x05admin")
+        assert answers.document["account"]["role"] == "author"
+        assert answers.document["account"]["scopes"] == ["read", "submit"]
 
 
 # Streams

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import os
@@ -29,9 +28,8 @@ from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.remote.front import Front
 from helpers import ladder, submissions
-from helpers.remote import OK, WAYS, Remote, Server, a_token, served
+from helpers.remote import OK, WAYS, Remote, a_token, served, served_by
 
 PART = 32 * 1024
 
@@ -401,9 +399,10 @@ def test_many_large_uploads_at_once_take_little_memory(played: Store, way: str) 
     tokens = [a_token(service, f"author-{number}") for number in range(7)]
     most = service.limits.archive_bytes
     answers: list[Any] = []
-    with program(place) as (process, http, rpc):
-        server = Server(Front(service, SystemClock()), http, rpc, asyncio.new_event_loop())
-        there = Remote(server, way)
+    with (
+        program(place) as (process, http, rpc),
+        served_by(service, way, http, rpc) as there,
+    ):
         assert there.call("GetStandings").code == OK
         Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="ascii")
         before = peak_kib(process.pid)
@@ -420,8 +419,6 @@ def test_many_large_uploads_at_once_take_little_memory(played: Store, way: str) 
         for thread in threads:
             thread.join()
         more = peak_kib(process.pid) - before
-        server.front.close()
-        server.loop.close()
     assert [answer.code for answer in answers] == [OK] * 20
     assert more < 64 * 1024
 

@@ -1,0 +1,78 @@
+"""A server that is killed while a submission is checked: the retried key gets the one verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.service.methods import METHODS
+from deepsea_arena.service.service import LadderService
+from deepsea_bundle.archive import pack
+from deepsea_ladder.store import Store
+from deepsea_sdk.entropy import fresh_seed
+from helpers import ladder
+from helpers.remote import OK, WAYS, a_token, served_by
+
+GREEDY = Path("sample_bots/deepsea_bots/greedy.py").read_bytes()
+
+
+@contextmanager
+def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """`ladder serve` with its runner, and its ports."""
+    words = ("ladder", "serve", "--port", "0", "--store", str(place))
+    with subprocess.Popen(
+        (sys.executable, "-m", "deepsea_cli", *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        ports = [int(process.stdout.readline().strip("/\n").rpartition(":")[2]) for _ in "ab"]
+        try:
+            yield process, ports[0], ports[1]
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seen", [1, 2, 3])
+def test_a_submission_outlives_its_server(tmp_path: Path, way: str, seen: int) -> None:
+    """Killed when it waits, when its check has begun, and between its games."""
+    place = tmp_path / "ladder.db"
+    with Store.create(place) as store:
+        store.seasons.open(replace(ladder.a_season(seats=(2,)), isolation="process"), ladder.SEED)
+        service = LadderService(store, store, METHODS, entropy=fresh_seed)
+        token = a_token(service, "anna")
+    content = pack({"bot.toml": b'command = ["python3", "bot.py"]\n', "bot.py": GREEDY})
+    digest = hashlib.sha256(content).hexdigest()
+    header = {"bot": "mine", "size": len(content), "sha256": digest, "key": digest[:16]}
+    with program(place) as (process, http, rpc):
+        with served_by(service, way, http, rpc) as there:
+            first = there.submit(token, header, [content], most=seen)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert first.code == OK
+    with program(place) as (_, http, rpc), served_by(service, way, http, rpc) as there:
+        again = there.submit(token, header, [content])
+    assert again.code == OK
+    last = again.documents[-1]["submission"]
+    assert (last["id"], last["state"], last["version"]) == (
+        first.documents[0]["submission"]["id"],
+        "accepted",
+        1,
+    )
+    with Store.open(place) as store:
+        (bot,) = store.bots.all()
+        assert len(store.bots.versions(bot.name)) == 1
