@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import sys
@@ -222,6 +223,28 @@ def test_withdrawing_is_for_the_author(
     done = run(*withdraw)
     assert done.out == "ben is withdrawn: withdrawn by its author\n"
     assert afar.store.bots.get("ben").state == "withdrawn"
+
+
+def test_ones_own_tokens_are_listed_and_ended(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, second, other = (afar.token(name) for name in ("zoe", "zoe", "ben-senior"))
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", own)
+    there = run("ladder", "tokens", "--remote", afar.url)
+    assert there == run("ladder", "tokens", "zoe", "--store", afar.file)
+    assert [secret[:8] in there.out for secret in (own, second, other)] == [True, True, False]
+    assert own not in there.out
+    document = json.loads(run("ladder", "tokens", "--json", "--remote", afar.url).out)
+    revoke = ("ladder", "tokens", "--revoke", document["tokens"][1]["id"], "--remote", afar.url)
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", other)
+    assert run(*revoke).status == 2
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", own)
+    assert run(*revoke).status == 0
+    assert second[:8] not in run("ladder", "tokens", "--remote", afar.url).out
+    wrong = run("ladder", "tokens", "ben-senior", "--remote", afar.url)
+    assert "your token says who you are" in one_line(wrong.err)
+    missing = run("ladder", "tokens", "--store", afar.file)
+    assert "Missing argument 'AUTHOR'" in one_line(missing.err)
 
 
 def test_login_with_a_code_and_logout(

@@ -326,6 +326,9 @@ def test_which_ladder_is_meant(
     monkeypatch.delenv("DEEPSEA_LADDER")
     assert run("ladder", "init", "--trusted").status == 0
     assert not asks_the_server()
+    typed(TOKEN)
+    hint = f"there is a ladder on this machine, too: name this one with --remote {name}"
+    assert hint in run("ladder", "login", server.url).out
     both = run("ladder", "games", "--remote", name, "--store", "x.db")
     assert "--remote and --store exclude each other" in one_line(both.err)
     unknown = run("ladder", "games", "--remote", "ladder.example")
@@ -462,6 +465,25 @@ def test_a_pinned_certificate_may_have_any_name_and_ends_in_time(
             assert done.status == status
             if status:
                 assert "is not valid any more: certificate has expired" in one_line(done.err)
+                assert server.asked == []
+
+
+def test_a_certificate_that_the_system_trusts_has_to_have_the_name(
+    run: Run,
+    folder: Path,
+    there: Ladder,
+    made: certificates.Made,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
+    elsewhere = certificates.make(folder, "elsewhere", names="DNS:elsewhere.example")
+    for one, status in ((made, 0), (elsewhere, 1)):
+        monkeypatch.setenv("SSL_CERT_FILE", str(one.certificate))
+        with Answering(there, one.server()) as server:
+            done = run("ladder", "whoami", "--remote", server.url)
+            assert done.status == status
+            if status:
+                assert "IP address mismatch" in one_line(done.err)
                 assert server.asked == []
 
 

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.ladder.tables import count, minute
 from deepsea_cli.output import echo, print_json
 from deepsea_cli.text_table import Column, grid
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.service.accounts import TokenLine
+    from collections.abc import Sequence
+
+    from deepsea_arena.service.accounts import TokenLine, TokenList
+    from deepsea_cli.remote.answers import Token, Tokens
+    from deepsea_cli.remote.client import Note
+    from deepsea_cli.remote.logins import Target
 
 
 @click.command("authors")
@@ -43,22 +49,30 @@ def authors(*, store_text: str, as_json: bool) -> None:
 
 
 @click.command("tokens")
-@click.argument("author", metavar="AUTHOR")
+@click.argument("author", metavar="[AUTHOR]", required=False)
 @click.option("--revoke", metavar="ID", type=int, help="End this token.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
-def tokens(*, store_text: str, author: str, revoke: int | None, as_json: bool) -> None:
-    """List the tokens of AUTHOR, without their secrets."""
-    from deepsea_arena.local_accounts import revoke_token, tokens_of
+@place_option
+@click.pass_context
+def tokens(
+    ctx: click.Context, *, place: Place, author: str | None, revoke: int | None, as_json: bool
+) -> None:
+    """List the tokens of AUTHOR, or from afar your own, without their secrets."""
     from deepsea_arena.wire.json import to_json
 
-    with open_store(store_text) as store:
-        if revoke is not None:
-            revoke_token(store, author, revoke)
-            echo(f"token {revoke} of {author} has ended, and what was open with it")
-            return
-        found = tokens_of(store, author)
-    if as_json:
+    found: TokenList | Tokens | None
+    if place.remote is not None:
+        if author is not None:
+            raise UserError(f"AUTHOR: at {place.remote.address.url} your token says who you are")
+        found = _own_tokens(place.remote.authorised(), place.note, revoke)
+    elif author is None:
+        raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
+    else:
+        found = _tokens_of(place.store_text, author, revoke)
+    if found is None:
+        whose = "" if author is None else f" of {author}"
+        echo(f"token {revoke}{whose} has ended, and what was open with it")
+    elif as_json:
         print_json(to_json(found))
     elif not found.tokens:
         echo(f"{author} has no valid token; `ladder reset` prints a code for one")
@@ -66,7 +80,29 @@ def tokens(*, store_text: str, author: str, revoke: int | None, as_json: bool) -
         grid(_token_columns(found.tokens))
 
 
-def _token_columns(lines: tuple[TokenLine, ...]) -> list[Column]:
+def _tokens_of(store_text: str, author: str, revoke: int | None) -> TokenList | None:
+    """The tokens of an author; None if one was ended."""
+    from deepsea_arena.local_accounts import revoke_token, tokens_of
+
+    with open_store(store_text) as store:
+        if revoke is None:
+            return tokens_of(store, author)
+        revoke_token(store, author, revoke)
+        return None
+
+
+def _own_tokens(target: Target, note: Note, revoke: int | None) -> Tokens | None:
+    """The caller's tokens at a ladder on another machine; None if one was ended."""
+    from deepsea_cli.remote.answers import Nothing, Tokens
+
+    with target.client(note) as client:
+        if revoke is None:
+            return client.ask("ListTokens", Tokens)
+        client.ask("RevokeToken", Nothing, id=revoke)
+        return None
+
+
+def _token_columns(lines: Sequence[TokenLine | Token]) -> list[Column]:
     return [
         Column("id", [str(one.id) for one in lines]),
         Column("starts", [one.start for one in lines]),

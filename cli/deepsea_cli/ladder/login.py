@@ -5,12 +5,15 @@ Invariant: a code or a token is typed without being shown, or read from stdin; i
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from deepsea_cli.ladder.options import VARIABLE, default_store
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.output import echo, print_json
 from deepsea_referee.errors import UserError
@@ -84,6 +87,8 @@ def login(
     )
     echo(f"logged in at {address.url} as {_described(account)}")
     echo(f"the token is in {file.path}")
+    if VARIABLE in os.environ or Path(default_store()).exists():
+        echo(f"there is a ladder on this machine, too: name this one with --remote {address.name}")
 
 
 @click.command("logout")

@@ -60,6 +60,26 @@ class Redeemed:
     account: Account
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token without its secret."""
+
+    id: Int64
+    label: str
+    start: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime
+    last_used: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens that are valid."""
+
+    tokens: tuple[Token, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Nothing:
     """It was done."""

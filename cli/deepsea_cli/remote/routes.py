@@ -24,6 +24,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "GetServer": Route("GET", "/server"),
     "Redeem": Route("POST", "/redeem"),
     "WhoAmI": Route("GET", "/account"),
+    "ListTokens": Route("GET", "/account/tokens"),
     "RevokeToken": Route("DELETE", "/account/tokens/{id}"),
     "Submit": Route("PUT", "/bots/{bot}"),
     "WatchSubmission": Route("GET", "/submissions/{id}"),
