@@ -1,27 +1,34 @@
-"""The table of attacks in the docs is whole, and the tests that it names exist."""
+"""The tables of attacks in the docs are whole, and the tests that they name exist."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-PAGE = (TESTS.parent / "docs" / "dev" / "attacks.md").read_text(encoding="utf-8")
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "dev" / "attacks.md").read_text(encoding="utf-8")
 
 
-def rows() -> dict[str, str]:
-    """The last column of each row of list S, by its case."""
-    found = re.findall(r"^\| (S\d+) \|.*\| (.*) \|$", PAGE, re.M)
+def rows(letter: str) -> dict[str, str]:
+    """The last column of each row of a list, by its case."""
+    found = re.findall(rf"^\| ({letter}\d+) \|.*\| (.*) \|$", PAGE, re.M)
     assert len(found) == len(dict(found))
     return dict(found)
 
 
-def test_every_case_of_the_sandbox_is_in_the_table() -> None:
-    assert list(rows()) == [f"S{number}" for number in range(1, 37)]
+@pytest.mark.parametrize(("letter", "last"), [("S", 36), ("A", 10)])
+def test_every_case_is_in_its_table(letter: str, last: int) -> None:
+    assert list(rows(letter)) == [f"{letter}{number}" for number in range(1, last + 1)]
 
 
-def test_every_test_of_the_table_exists() -> None:
-    for case, cell in rows().items():
+@pytest.mark.parametrize(
+    ("letter", "usual"),
+    [("S", "tests/attacks/test_sandbox.py"), ("A", "tests/web/test_remote_accounts.py")],
+)
+def test_every_test_of_the_table_exists(letter: str, usual: str) -> None:
+    for case, cell in rows(letter).items():
         name, *file = re.findall(r"`([^`]+)`", cell)
-        path = TESTS.parent / file[0] if file else TESTS / "attacks" / "test_sandbox.py"
+        path = ROOT / (file[0] if file else usual)
         assert f"def {name}(" in path.read_text(encoding="utf-8"), case
