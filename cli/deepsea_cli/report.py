@@ -49,9 +49,9 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
         echo(_winner(result, result.first_game))
     if result.late_share > UNFAIR_SHARE:
         echo(
-            f"this machine was too busy to be fair: the referee was late for "
-            f"{result.late_share:.0%} of the time, and the wall clock runs on for bots too; end "
-            "other programs, or play with fewer workers"
+            "this machine was too busy to be fair: the referee was late for "
+            f"{100 * result.late_share:.0f} % of the time, and the wall clock runs on for bots "
+            "too; end other programs, or play with fewer workers"
         )
     for name in result.computing_off_turn():
         echo(

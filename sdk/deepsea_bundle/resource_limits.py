@@ -7,7 +7,6 @@ all of them, and Windows none: there only bots of one's own are read.
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,5 +21,5 @@ def set_limits(limits: Mapping[str, int]) -> None:
         try:
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
         except (AttributeError, OSError, ValueError):
-            if sys.platform == "linux":
+            if hasattr(resource, "prlimit"):  # Linux's own
                 raise

@@ -150,6 +150,15 @@ def test_void_games_are_reported_and_not_counted(capsys: pytest.CaptureFixture[s
     assert "watch" not in text
 
 
+@pytest.mark.parametrize(("share", "unfair"), [(0.0, False), (0.02, False), (0.07, True)])
+def test_a_machine_that_was_too_busy_is_named(
+    capsys: pytest.CaptureFixture[str], share: float, unfair: bool
+) -> None:
+    text = said(capsys, result(game(), late_share=share))
+    assert ("this machine was too busy to be fair: the referee was late for 7 %" in text) is unfair
+    assert ("too busy" in text) is unfair
+
+
 def test_logs_are_pointed_to(capsys: pytest.CaptureFixture[str]) -> None:
     match = result(game(), logs=[BotLog(2, 1, "Traceback", in_file=True)])
     assert "output of random: runs/bot-3-start-1.log\n" in said(capsys, match, Path("runs"))
