@@ -6,6 +6,8 @@ import io
 import json
 import re
 import shutil
+import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -407,3 +409,55 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
         serve.terminate()
         serve.communicate()
     assert serve.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["grpc", "http"])
+def test_a_submission_outlives_a_server_that_is_killed(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ladder.db"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with Store.create(file) as store:
+        store.seasons.open(ladder.a_season(), ladder.SEED)
+        service = LadderService(store, store, METHODS, entropy=fresh_seed)
+        monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", a_token(service, "zoe"))
+    with free_ports() as (port, grpc_port):
+        pass
+    ports = ("--port", port, "--grpc-port", grpc_port if way == "grpc" else 0)
+
+    def serve(*words: object) -> subprocess.Popen[str]:
+        process = start("ladder", "serve", *ports, *words, "--store", file, stderr=sys.stderr)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("the ladder is shown at ")
+        return process
+
+    server = serve("--no-run")  # nothing is checked before the server is killed
+    try:
+        url = f"http://127.0.0.1:{port}"
+        submitting = start("ladder", "submit", "greedy", "-v", "--remote", url)
+        assert submitting.stderr is not None
+        said = [submitting.stderr.readline(), submitting.stderr.readline()]
+        assert said[0].startswith("gRPC at port" if way == "grpc" else "HTTP API at")
+        assert said[1].startswith("submission 1: waiting")
+        server.kill()
+        server.communicate()
+        assert "; it goes on" in submitting.stderr.readline()
+        server = serve()
+        out, err = submitting.communicate()
+        assert submitting.returncode == 0, err
+        assert out.startswith("greedy version 1 by zoe is on the ladder\n")
+        assert "submission 1: accepted" in err
+    finally:
+        server.terminate()
+        server.communicate()
+    with Store.open(file) as store:
+        assert len(store.bots.versions("greedy")) == 1
+
+
+@contextmanager
+def free_ports() -> Iterator[tuple[int, int]]:
+    """Two ports that nobody listens on."""
+    anywhere = ("127.0.0.1", 0)
+    with socket.create_server(anywhere) as one, socket.create_server(anywhere) as two:
+        yield one.getsockname()[1], two.getsockname()[1]

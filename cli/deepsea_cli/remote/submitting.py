@@ -15,7 +15,7 @@ from deepsea_cli.remote.client import Client
 from deepsea_cli.remote.errors import BadServer, Refused, Unreachable
 from deepsea_cli.remote.transport import Document, Sent
 
-RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 15.0)
+RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0)
 """Seconds before each further attempt; after news they begin anew."""
 LONGEST_WAIT: Final = 60
 """Seconds that a ladder may ask for."""
