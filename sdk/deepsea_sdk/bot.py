@@ -138,15 +138,12 @@ class Bot:
         """
         kind = view.kind
         if kind == "declare":
-            return self._checked(view, "turn_back", self.turn_back(view))
+            return legal_action(view, self.turn_back(view), self, "turn_back")
         if kind == "search":
-            return self._checked(view, "search", self.search(view))
+            return legal_action(view, self.search(view), self, "search")
         if kind == "order":
-            return self._checked(view, "stack_order", self.stack_order(view))
+            return legal_action(view, self.stack_order(view), self, "stack_order")
         raise ValueError(f"there is no decision in phase {view.phase!r}")
-
-    def _checked(self, view: View, method: str, answer: object) -> str:
-        return legal_action(view, answer, f"{type(self).__name__}.{method}")
 
 
 NewBot: TypeAlias = Callable[[], Bot]
@@ -172,26 +169,26 @@ def is_own(method: Callable[..., object], inherited: object) -> bool:
     return getattr(method, "__func__", None) is not inherited
 
 
-def legal_action(view: View, answer: object, source: str) -> str:
+def legal_action(view: View, answer: object, bot: Bot, method: str) -> str:
     """Convert a method's answer to an action.
 
-    source  the method's name, for the error
+    bot, method  what answered, for the error
     Raises `IllegalAnswer` if it is not an action, or not legal here.
     """
-    action = _action_of(view.kind, answer)
-    if action is not None and view.is_legal(action):
+    action = answer if isinstance(answer, str) else _action_of(view.kind, answer)
+    if action is not None and (action in view.legal or view.is_legal(action)):
         return action
     if view.kind == "order":
         wanted = f"an order of {', '.join(item.name for item in view.items)}"
     else:
         wanted = f"one of {', '.join(view.legal)}"
     shown = quoted(answer)
+    source = f"{type(bot).__name__}.{method}"
     raise IllegalAnswer(f"{source} returned {shown}, which is not {wanted}", action or shown)
 
 
 def _action_of(kind: Kind | None, answer: object) -> str | None:
-    if isinstance(answer, str):
-        return answer
+    """The action of an answer that is no text."""
     if kind == "declare" and answer is not None:  # None is a forgotten return
         return BACK if answer else DOWN
     if kind == "order" and isinstance(answer, Iterable):

@@ -71,9 +71,7 @@ class SeatedBot:
             # What a newer referee asks, and we do not know, has a default action too.
             return Answered(view.legal[0], None)
         try:
-            return Answered(
-                legal_action(view, bot.decide(view), f"{type(bot).__name__}.decide"), None
-            )
+            return Answered(legal_action(view, bot.decide(view), bot, "decide"), None)
         except IllegalAnswer as wrong:
             if self._raises:
                 raise

@@ -96,6 +96,8 @@ class Answer(NamedTuple):
 def decision_to_wire(answer: Answer) -> pb.Decision:
     """The answer to a request. An action may be any text: the referee judges it, not the wire."""
     request_id, action, error = answer
+    if error is None and action.isascii() and len(action) <= LONGEST_ACTION:
+        return pb.Decision(request_id=request_id, action=action)
     if error is not None and not action:
         return pb.Decision(request_id=request_id, error=cut(error))
     if not action.isascii() or len(action) > LONGEST_ACTION:
@@ -106,5 +108,9 @@ def decision_to_wire(answer: Answer) -> pb.Decision:
 
 def decision_from_wire(message: pb.Decision) -> Answer:
     """The answer to a request."""
-    error = cut(message.error) if message.HasField("error") else cut(message.reason) or None
+    error: str | None = message.reason or None
+    if message.HasField("error"):
+        error = message.error
+    if error is not None:
+        error = cut(error)
     return Answer(message.request_id, message.action, error)

@@ -9,9 +9,9 @@ read twice as fast as protobuf's own container.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, cast
 
 from deepsea_rules.units import BLANK, CHIPS, Unit
 from deepsea_sdk._pb import play_pb2 as pb
@@ -25,6 +25,7 @@ _STACK_CHIPS: Final = tag(pb.Stack.DESCRIPTOR, "chips")
 (_TAIL_PILE,) = small_tags(pb.Stack.DESCRIPTOR, "tail_pile")
 _CHIP, _VALUE = small_tags(pb.KnownValue.DESCRIPTOR, "chip", "value")
 _SINGLES: Final = (BLANK, *(Unit((chip,)) for chip in CHIPS))
+_NUMBER_OF_SINGLE: Final = {unit: number for number, unit in enumerate(_SINGLES)}
 _NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
 
 
@@ -32,21 +33,20 @@ _NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
 
 
 def units_to_wire(
-    units: Iterable[Unit], laid: frozenset[Unit] = _NOTHING_LAID, first: int = FIRST_STACK
+    units: Sequence[Unit], laid: frozenset[Unit] = _NOTHING_LAID, first: int = FIRST_STACK
 ) -> tuple[bytes, list[bytes]]:
     """The units as numbers, one byte each, and the `pb.Stack`s that they refer to, as bytes.
 
     first  the number of the first of these stacks
     """
-    numbers = bytearray()
+    numbers = [*map(_NUMBER_OF_SINGLE.get, units)]
     stacks: list[bytes] = []
-    for unit in units:
-        if len(unit) > 1 or (laid and unit in laid):
-            numbers.append(first + len(stacks))
-            stacks.append(_stack(unit, unit in laid))
-        else:
-            numbers.append(unit[0] if unit else 0)
-    return bytes(numbers), stacks
+    if laid or None in numbers:
+        for index, unit in enumerate(units):
+            if len(unit) > 1 or unit in laid:
+                numbers[index] = first + len(stacks)
+                stacks.append(_stack(unit, unit in laid))
+    return bytes(cast(list[int], numbers)), stacks
 
 
 @lru_cache(maxsize=4096)

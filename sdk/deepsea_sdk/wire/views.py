@@ -5,7 +5,7 @@ What has not changed since a game's last view is not written anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from deepsea_rules.constants import ABOARD, HOME
@@ -62,6 +62,8 @@ class ViewWriter:
         self._laid = _NOTHING_LAID
         self._trail_field = b""
         self._stacks: list[bytes] = []
+        self._known: Mapping[int, int] = {}
+        self._known_fields = b""
         self._divers: list[_Written | None] = []
 
     def write(self, view: View) -> bytes:
@@ -103,7 +105,12 @@ class ViewWriter:
         if view.home_order:
             parts.append(framed(_HOME_ORDER, bytes(view.home_order)))
         if view.known:
-            parts += [framed(_KNOWN, known_value(*pair)) for pair in view.known.items()]
+            if view.known != self._known:
+                self._known = view.known
+                self._known_fields = b"".join(
+                    [framed(_KNOWN, known_value(*pair)) for pair in view.known.items()]
+                )
+            parts.append(self._known_fields)
         return b"".join(parts)
 
 
