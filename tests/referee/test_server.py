@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import stat
+from collections.abc import Generator
 from pathlib import Path
 
 import grpc
@@ -249,3 +251,36 @@ def test_two_hundred_streams_do_not_keep_the_bot_out(tmp_path: Path) -> None:
             await asyncio.gather(*(call.code() for call in idle))
 
     run(test())
+
+
+class OneTurn:
+    """Awaited, it lets the event loop go round once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_a_start_that_is_cancelled_leaves_nothing_behind(tmp_path: Path, steps: int) -> None:
+    """As when another bot of the line-up does not start."""
+    troubles: list[object] = []
+
+    async def test() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: troubles.append(context)
+        )
+        clock = ManualClock()
+        server = SeatServer(Session(clock), TOKEN, clock)
+        starting = asyncio.ensure_future(server.start(tmp_path / "seat"))
+        for _ in range(steps):
+            await OneTurn()
+        starting.cancel()
+        await asyncio.wait((starting,))
+        await server.stop()
+        del server, starting
+        gc.collect()
+
+    run(test())
+    gc.collect()
+    assert troubles == []
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ A token is valid once; there is no second connection and no takeover.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from pathlib import Path
 from typing import Final
@@ -67,6 +68,7 @@ class SeatServer:
         self._reflects = reflects
         self._taken = False
         self._server: grpc.aio.Server | None = None
+        self._starting: asyncio.Future[None] | None = None
 
     async def start(self, where: Path | str) -> str:
         """Listen on a Unix socket (a Path) or on HOST:PORT (port 0: any); returns the address."""
@@ -87,15 +89,19 @@ class SeatServer:
             reflection.enable_server_reflection(services, server)
         try:
             port = server.add_insecure_port(f"unix:{where}" if local else str(where))
-            await server.start()
+            self._server = server
+            # gRPC's start must not be cancelled half-way: its server could not be stopped then.
+            self._starting = asyncio.ensure_future(server.start())
+            await asyncio.shield(self._starting)
         except RuntimeError as error:
             raise RefereeError(f"cannot listen on {where}: {error}") from error
-        self._server = server
         return f"unix:{where}" if local else f"{str(where).rpartition(':')[0]}:{port}"
 
     async def stop(self) -> None:
         """Stop listening and close every stream; the socket file is removed."""
         if self._server is not None:
+            if self._starting is not None:
+                await asyncio.wait((self._starting,))
             await self._server.stop(grace=None)
 
     async def _play(self, _requests: object, stream: Stream) -> None:
