@@ -30,6 +30,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import ManualClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.remote.front import PLAIN, RECHECK_US
+from deepsea_web.remote.rpc import options
 from deepsea_web.site.access import Access
 from helpers.remote import OK, WAYS, Remote, served
 
@@ -470,6 +471,44 @@ def test_streams_of_an_address_are_limited(played: Store, way: str) -> None:
         answer = there.call("WatchFeed")
         assert (answer.code, answer.retry_after) == ("RESOURCE_EXHAUSTED", 30)
         open_one.cancel()
+
+
+def test_one_export_at_a_time_of_an_address(played: Store, way: str) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def lines(service: LadderService, caller: Caller, *, season: str = "") -> Iterator[Any]:
+        begun.set()
+        go_on.wait(30)
+        yield _Line("all")
+
+    method = Method(name="Export", handler=lines, flow=Flow.MANY, path="/export")
+    with remote(played, way, method) as there:
+        answers: list[Any] = []
+        asking = threading.Thread(target=lambda: answers.append(there.call("Export")))
+        asking.start()
+        assert begun.wait(30)
+        second = there.call("Export")
+        go_on.set()
+        asking.join(30)
+        assert (second.code, second.retry_after) == ("RESOURCE_EXHAUSTED", 30)
+        assert answers[0].document == {"line": "all"}
+        assert there.call("Export").code == OK
+
+
+def test_a_connection_has_the_limits_of_the_table() -> None:
+    limits = RemoteLimits(
+        grpc_message_bytes=1,
+        grpc_metadata_bytes=2,
+        grpc_calls=3,
+        grpc_early_pings=4,
+        grpc_age_seconds=5,
+    )
+    found = dict(options(limits))
+    assert found["grpc.max_receive_message_length"] == 1
+    assert found["grpc.max_metadata_size"] == found["grpc.absolute_max_metadata_size"] == 2
+    assert found["grpc.max_concurrent_streams"] == 3
+    assert found["grpc.http2.max_ping_strikes"] == 4
+    assert found["grpc.max_connection_age_ms"] == 5000
 
 
 def test_the_server_ends_while_streams_are_open(played: Store, way: str) -> None:

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from deepsea_ladder.errors import StoreUnavailable
+from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.timing.clock import ManualClock
 from deepsea_web.remote.listening import listen
 from deepsea_web.site.app import Site
-from deepsea_web.site.broadcast import BEAT, END_MS, MOST_OF_ONE, MOST_STREAMS, POLL_US, REST_US
+from deepsea_web.site.broadcast import BEAT, END_MS, POLL_US, REST_US
 from helpers import ladder
 from helpers.site import a_site, ask
 from helpers.site_server import serving
@@ -295,21 +296,21 @@ def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
             readers = [watch(after=4) for _ in range(20)]
             woken: list[int] = []
             with ExitStack() as crowd:
-                for number in range(MOST_STREAMS - len(readers)):
+                for number in range(USUAL_LIMITS.streams - len(readers)):
                     wake = partial(woken.append, number)
                     crowd.enter_context(site.site.broadcast.watching(wake))
                 await site.settled()
-                assert site.site.broadcast.readers == MOST_STREAMS
+                assert site.site.broadcast.readers == USUAL_LIMITS.streams
                 refused = await ask(site.site, "/events")
-                assert (refused.status, refused.headers["retry-after"]) == (503, "30")
+                assert (refused.status, refused.headers["retry-after"]) == (429, "30")
                 asked.clear()
                 woken.clear()
                 play(store)
                 await site.poll()
                 assert asked == []  # a crowd that just got news waits a little for more
-                site.clock.jump(REST_US * MOST_STREAMS)
+                site.clock.jump(REST_US * USUAL_LIMITS.streams)
                 await site.settled()
-                assert (len(asked), len(woken)) == (1, MOST_STREAMS - len(readers))
+                assert (len(asked), len(woken)) == (1, USUAL_LIMITS.streams - len(readers))
                 assert all(reader.games == ["s1-5"] for reader in readers)
 
     run(test)
@@ -319,7 +320,7 @@ def test_one_address_elsewhere_has_some_streams_and_not_all(store: Store) -> Non
     async def test() -> None:
         watched = Watched(store)
         broadcast = watched.site.broadcast
-        wakes = [lambda one=one: one for one in range(MOST_OF_ONE)]
+        wakes = [lambda one=one: one for one in range(USUAL_LIMITS.streams_of_address)]
         held = [broadcast.watching(wake, "192.0.2.1") for wake in wakes]
         for one in held:
             one.__enter__()

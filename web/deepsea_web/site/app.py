@@ -26,6 +26,7 @@ from deepsea_arena.service.errors import ServiceError
 from deepsea_arena.wire.csv import csv_lines
 from deepsea_arena.wire.json import json_text
 from deepsea_ladder.errors import LadderError
+from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
@@ -91,7 +92,8 @@ class Site:
         )
         self.closing = asyncio.Event()
         """Set when the server ends: streams end then."""
-        self.broadcast = Broadcast(self, self.clock, access.url)
+        limits = USUAL_LIMITS if members is None else members.service.limits
+        self.broadcast = Broadcast(self, self.clock, access.url, limits)
         self.desk = None if members is None else Desk(self, members.service)
         self._answers = None
         if self.desk is not None and members is not None:

@@ -21,6 +21,7 @@ from deepsea_arena.frames import frames
 from deepsea_arena.game_reports import games_since
 from deepsea_arena.games import GameLine
 from deepsea_ladder.errors import LadderError
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Alarm, Clock
 from deepsea_rules.errors import InvalidRecord
@@ -34,9 +35,6 @@ REST_US: Final = 150
 """After news the store is left alone for so long for each reader. Writing to one takes about a
 quarter of that, so no crowd takes more than a quarter of a core, however fast games are played."""
 KEPT: Final = 50
-MOST_STREAMS: Final = 2048
-MOST_OF_ONE: Final = 64
-"""Streams of one address beyond this machine."""
 BEAT: Final = 130
 """Polls without news after which readers get a comment, so that no proxy ends the connection."""
 FRAME_MS: Final = 750
@@ -85,8 +83,15 @@ class Program(NamedTuple):
 class Broadcast:
     """The streams of a site; one event loop uses it."""
 
-    def __init__(self, host: Host, clock: Clock, url: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        url: Callable[[str], str],
+        limits: RemoteLimits = USUAL_LIMITS,
+    ) -> None:
         """`url` makes the address of a path."""
+        self._limits = limits
         self._host = host
         self._clock = clock
         self._url = url
@@ -120,12 +125,14 @@ class Broadcast:
         return len(self._wakes)
 
     def check_room(self, client: str, *, near: bool) -> None:
-        """Raise 503 if too many streams are open, of all or of this address.
+        """Raise 429 if too many streams are open, of all or of this address.
 
         near  on this machine: a proxy, maybe, whose clients cannot be told apart
         """
-        if self.readers >= MOST_STREAMS or (not near and self._clients[client] >= MOST_OF_ONE):
-            raise HTTPException(503, "too many streams are open; try again", {"Retry-After": "30"})
+        limits = self._limits
+        of_one = 0 if near else self._clients[client]
+        if self.readers >= limits.streams or of_one >= limits.streams_of_address:
+            raise HTTPException(429, "too many streams are open; try again", {"Retry-After": "30"})
 
     @contextmanager
     def watching(self, wake: Callable[[], object], client: str = "") -> Iterator[None]:
