@@ -42,6 +42,16 @@ class LazyGroup(click.Group):
         command.short_help = entry.line
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if (name := args[0]) not in self._entries:
+            import difflib  # rarely needed
+
+            if near := difflib.get_close_matches(name, self._entries, 1):
+                ctx.fail(f"there is no command {name!r}: did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # click's own asks every command, which would import them all.
         with formatter.section("Commands"):

@@ -43,6 +43,20 @@ def test_without_a_command_there_is_help_on_stderr(run: Run) -> None:
     assert "Commands:" in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("mach",), "there is no command 'mach': did you mean 'match'?"),
+        (("ladder", "standing"), "there is no command 'standing': did you mean 'standings'?"),
+        (("xyz",), "No such command 'xyz'"),
+    ],
+)
+def test_a_command_that_is_misspelt_is_named(run: Run, words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert (done.status, done.out) == (2, "")
+    assert said in one_line(done.err)
+
+
 def test_version(run: Run) -> None:
     assert run("--version") == (0, f"deepsea-referee {__version__}\n", "")
 
@@ -89,7 +103,7 @@ def test_it_ends_without_looking_for_garbage() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("shw",), "No such command 'shw'"),
+        (("shw",), "did you mean 'show'?"),
         (("--nothing",), "No such option"),
         (("show",), "Missing argument"),
         (("verify", "--quite", "x"), "--quite"),
