@@ -312,6 +312,7 @@ def test_which_ladder_is_meant(
         return len(server.asked) > before
 
     assert not asks_the_server()
+    assert "or name one on another machine with --remote" in one_line(run("ladder", "games").err)
     assert asks_the_server("--remote", server.url)
     typed(TOKEN)
     run("ladder", "login", server.url)

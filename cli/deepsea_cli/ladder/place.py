@@ -119,4 +119,9 @@ def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: 
         from deepsea_cli.remote.logins import default_target
 
         target = default_target()
+        if target is None:
+            raise UserError(
+                f"there is no ladder at {default_store()}: make one with `ladder init`, or name "
+                "one on another machine with --remote"
+            )
     return Place(store_text, target, verbose)
