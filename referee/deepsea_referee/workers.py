@@ -159,7 +159,7 @@ class LocalWorkers:
             if worker is not None and worker.tasks
             for source in (worker.connection, worker.exit)
         }
-        ready = first_ready([*sources, *wakers], 0 if self._events else seconds)
+        ready = first_ready([*sources, *dict.fromkeys(wakers)], 0 if self._events else seconds)
         for waker in wakers:
             if waker in ready:
                 waker.clear()
