@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -117,19 +118,18 @@ class Remote:
         """The answers to an upload, at most so many."""
         given = [] if token is None else [("authorization", f"Bearer {token}")]
         if self.way == "grpc":
-            parts = (messages.header_to_bytes(header), *map(messages.chunk_to_bytes, chunks))
-            return self.parts(given, parts, most)
-        body = b"".join(chunks)
+            first = messages.header_to_bytes(header)
+            return self.parts(given, chain([first], map(messages.chunk_to_bytes, chunks)), most)
         return self._send(
             "PUT",
             f"/bots/{quote(str(header.get('bot', '')), safe='')}",
             [
                 *given,
-                ("content-length", str(header.get("size", len(body)))),
+                ("content-length", str(header["size"])),
                 ("x-content-sha256", str(header.get("sha256", ""))),
                 ("idempotency-key", str(header.get("key", ""))),
             ],
-            body,
+            chunks,
             most,
             is_file=False,
         )
@@ -188,28 +188,28 @@ class Remote:
             body = json.dumps(left).encode()
         is_file = messages.answers_by_bytes(method.name)
         most = 1 if method.flow is Flow.ONE else most
-        return self._send(method.verb, path, headers, body, most, is_file=is_file)
+        if body:
+            headers = [*headers, ("content-length", str(len(body)))]
+        return self._send(method.verb, path, headers, [body], most, is_file=is_file)
 
     def _send(
         self,
         verb: str,
         path: str,
         headers: Iterable[tuple[str, str]],
-        body: bytes,
+        body: Iterable[bytes],
         most: int | None,
         *,
         is_file: bool,
     ) -> Answer:
         with closing(HTTPConnection("127.0.0.1", self.http, timeout=PATIENCE_S)) as connection:
             connection.putrequest(verb, f"{ROOT}{path}")
-            names = {name for name, _ in headers}
-            if body and "content-length" not in names:
-                connection.putheader("content-length", str(len(body)))
             for name, value in headers:
                 connection.putheader(name, value)
             connection.endheaders()
             with suppress(BrokenPipeError, ConnectionResetError):  # refused before all was there
-                connection.send(body)
+                for part in body:
+                    connection.send(part)
             answer = connection.getresponse()
             if answer.status != 200:
                 error = json.loads(answer.read())["error"]

@@ -225,22 +225,23 @@ def test_a_connection_that_breaks_leaves_nothing(played: Store, way: str, cut: s
         assert rows(played) == 1
 
 
-def test_a_slow_upload_is_given_up(played: Store) -> None:
+def test_a_slow_upload_is_given_up(played: Store, way: str) -> None:
     content = submissions.zipped("x")
     clock = ManualClock()
-    with remote(played, "grpc", clock=clock) as there:
+    with remote(played, way, clock=clock) as there:
         token = there.token("anna-senior")
         begun, go_on = threading.Event(), threading.Event()
 
-        def parts() -> Iterator[bytes]:
-            yield messages.header_to_bytes(header_of(content))
+        def chunks() -> Iterator[bytes]:
+            yield content[:10]
             begun.set()
-            go_on.wait(30)
+            if way == "grpc":  # a client of HTTP reads when it has sent everything
+                go_on.wait(30)
 
         answers: list[Any] = []
 
         def submit() -> None:
-            answers.append(there.parts([("authorization", f"Bearer {token}")], parts()))
+            answers.append(there.submit(token, header_of(content), chunks()))
 
         asking = threading.Thread(target=submit)
         asking.start()
@@ -252,6 +253,22 @@ def test_a_slow_upload_is_given_up(played: Store) -> None:
     (answer,) = answers
     assert answer.code == "RESOURCE_EXHAUSTED"
     assert "too slow" in answer.message
+    assert rows(played) == 0
+
+
+def test_a_token_that_ends_during_an_upload_stores_nothing(played: Store, way: str) -> None:
+    content = submissions.zipped(noise(100_000))
+    with remote(played, way) as there:
+        token = there.token("anna-senior")
+        (known,) = there.call("ListTokens", token).document["tokens"]
+
+        def chunks() -> Iterator[bytes]:
+            yield content[:PART]
+            assert there.call("RevokeToken", token, id=int(known["id"])).code == OK
+            yield from parts_of(content[PART:])
+
+        answer = there.submit(token, header_of(content), chunks(), most=1)
+    assert answer.code == "UNAUTHENTICATED"
     assert rows(played) == 0
 
 

@@ -27,7 +27,7 @@ from deepsea_ladder.accounts import source
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
 from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
-from deepsea_web.remote.uploads import Parts, receive
+from deepsea_web.remote.uploads import Part, Parts, receive
 from deepsea_web.site.access import is_loopback
 
 THREADS: Final = 4
@@ -157,8 +157,17 @@ class Front:
         self.allowed(who, name)
         with self._slot(who, name):
             upload = await self.in_thread(lambda: begin_upload(self.service, who.caller))
+            checked = self.clock.now_us()
+
+            async def believed() -> Part | None:
+                nonlocal checked
+                part = await parts()
+                checked = await self._believe(who, checked)
+                return part
+
             try:
-                await receive(upload, parts, self.in_thread, self.clock)
+                await receive(upload, believed, self.in_thread, self.clock)
+                await self._check_still(who)
                 async for batch in self._answers(who, name, {"upload": upload}):
                     upload.close()  # it is stored
                     yield batch
@@ -184,16 +193,27 @@ class Front:
             if batch.ended:
                 return
             if batch.quiet:
-                await self._rest()
-            if who.token and self.clock.now_us() - checked >= RECHECK_US:
-                if not await self.in_thread(lambda: still_valid(self.service, who.caller)):
-                    raise ServiceError(Kind.UNAUTHENTICATED, INVALID)
-                checked = self.clock.now_us()
+                await self._rest(checked + RECHECK_US)
+            checked = await self._believe(who, checked)
 
-    async def _rest(self) -> None:
-        wait = min(max(NEWS_US, self._streams * EACH_US), RECHECK_US)
+    async def _believe(self, who: Who, checked: int) -> int:
+        """When the token was checked last; it is now, if it is time. Raises ServiceError."""
+        now = self.clock.now_us()
+        if now - checked < RECHECK_US:
+            return checked
+        await self._check_still(who)
+        return now
+
+    async def _check_still(self, who: Who) -> None:
+        """Raise ServiceError if the token has ended."""
+        if who.token and not await self.in_thread(lambda: still_valid(self.service, who.caller)):
+            raise ServiceError(Kind.UNAUTHENTICATED, INVALID)
+
+    async def _rest(self, until: int) -> None:
+        """Wait before news are asked for again, but not longer than `until`."""
+        wait = min(max(NEWS_US, self._streams * EACH_US), until - self.clock.now_us())
         try:
-            async with time_limit(self.clock, wait):
+            async with time_limit(self.clock, max(wait, 0)):
                 await self.closing.wait()
         except TimeoutError:
             pass
