@@ -16,6 +16,8 @@ from deepsea_referee.workbench.ranking import Ranking
 from deepsea_rules.printable import printable
 
 _SIGNS: Final = {"better": ">", "worse": "<", "level": "=", None: "?"}
+_MOST_SHOWN: Final = 20
+"""Open pairs that are listed."""
 _KEY: Final = "> better, = level, ? open, < worse, each against the bot of that rank"
 
 
@@ -100,15 +102,29 @@ def _print_markdown(columns: Sequence[Column]) -> None:
 
 
 def _print_missing(ranking: Ranking, names: Sequence[str]) -> None:
-    for (a, b), games in ranking.missing():
-        low, high = ranking.interval(a, b)
-        more = "" if games is None else f", about {_rounded(games)} more games"
-        echo(f"open: {names[a]} against {names[b]}, {low:+.3f} to {high:+.3f}{more}")
+    """Print the open pairs, those first that take the fewest games."""
+    missing = sorted(ranking.missing(), key=lambda one: one[1] or 0)
+    if not missing:
+        return
+    shown = missing[:_MOST_SHOWN]
+    intervals = [ranking.interval(*pair) for pair, _ in shown]
+    click.echo()
+    grid(
+        [
+            Column("open pair", [names[a] for (a, _), _ in shown], text=True),
+            Column("", [names[b] for (_, b), _ in shown], text=True),
+            Column("interval", [f"{low:+.3f} to {high:+.3f}" for low, high in intervals]),
+            Column("games missing", [_rounded(games) for _, games in shown]),
+        ]
+    )
+    click.echo()
+    if len(missing) > len(shown):
+        echo(f"{_counted(len(missing) - len(shown), 'more open pair')}; --json has all")
 
 
-def _rounded(games: int) -> str:
+def _rounded(games: int | None) -> str:
     """Two digits: it is a guess."""
-    return f"{int(float(f'{games:.1e}')):,}"
+    return "-" if games is None else f"{int(float(f'{games:.1e}')):,}"
 
 
 def _counted(number: int, what: str) -> str:

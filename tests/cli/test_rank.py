@@ -28,11 +28,13 @@ def test_open_pairs_say_how_many_games_they_take(run: Run) -> None:
     done = run(*WORDS, "--games", 45)
     assert done.status == 1
     assert "? ?" in done.out.replace(">", "?")
-    assert "open: " in done.out
-    assert " more games" in done.out
-    early = run(*WORDS, "--games", 6)
-    assert " more games" not in early.out
-    assert "in 2 rounds" in early.out
+    lines = done.out.splitlines()
+    row = next(i for i, line in enumerate(lines) if line.startswith("open pair"))
+    assert lines[row].split() == ["open", "pair", "interval", "games", "missing"]
+    assert int(lines[row + 1].split()[-1].replace(",", "")) > 0
+    early = run(*WORDS, "--games", 6).out
+    assert early.splitlines()[-3].split()[-1] == "-"
+    assert "in 2 rounds" in early
 
 
 def test_the_same_is_there_as_data(run: Run) -> None:
@@ -47,6 +49,13 @@ def test_the_same_is_there_as_data(run: Run) -> None:
     assert document["seats"] == 3
     first = document["order"][0]
     assert 1 <= first["ranks"][0] <= first["ranks"][1] <= 3
+
+
+def test_of_many_open_pairs_the_nearest_are_shown(run: Run) -> None:
+    words = ("rank", *["random"] * 8, "--in-process", "--seed", "x", "--games", 8)
+    done = run(*words)
+    assert "8 more open pairs; --json has all" in done.out
+    assert "0 of 28 pairs decided, 28 open pairs" in done.out
 
 
 def test_a_table_to_paste(run: Run) -> None:

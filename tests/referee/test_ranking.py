@@ -97,7 +97,7 @@ def test_a_duel_at_one_table_counts_both_of_its_games() -> None:
 
 
 def test_the_widest_open_neighbours_play_duels_when_few_pairs_are_open() -> None:
-    ranking = Ranking(5)
+    ranking = Ranking(5, few=2)
     strengths = [9.0, 1.02, 1.0, -5.0, -5.02]
     rounds(ranking, strengths, FEWEST_ROUNDS - 1, noise=0.3)
     assert ranking.next_duel() is None
@@ -110,7 +110,18 @@ def test_the_widest_open_neighbours_play_duels_when_few_pairs_are_open() -> None
     while (pair := ranking.next_duel()) == first:
         ranking.add_duel(first, games)
     assert pair in [(1, 2), (3, 4)]
-    assert Ranking(5, few=0).next_duel() is None
+
+
+def test_duels_begin_when_the_open_pairs_are_a_quarter_of_the_bots() -> None:
+    ranking = Ranking(8)
+    strengths = [9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0]
+    seen: list[tuple[int, bool]] = []
+    chance = rng("quarter")
+    for _ in range(300):
+        ranking.add_round(a_round([own + 0.6 * chance.gauss(0, 1) for own in strengths]))
+        seen.append((len(ranking.open_pairs), ranking.next_duel() is not None))
+    assert all(duel == (0 < pairs <= 2) for pairs, duel in seen)
+    assert (True, True) in {(pairs > 0, duel) for pairs, duel in seen}
 
 
 def test_the_games_that_a_pair_still_takes_are_guessed() -> None:

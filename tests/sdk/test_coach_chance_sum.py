@@ -200,9 +200,12 @@ COMPANY: dict[str, list[AnyBot]] = {
 
 
 def mean_luck(company: str, rules: str, players: int, count: int) -> tuple[float, float]:
-    """The mean luck of seat A over the others, in standard errors, and its standard deviation."""
+    """The mean luck of seat A, in standard errors, and its standard deviation.
+
+    Of one seat and not of a lead, in which what is wrong for all seats would cancel out.
+    """
     bots = COMPANY[company][:players]
-    weights = [1.0, *[-1 / (players - 1)] * (players - 1)]
+    weights = [1.0, *[0.0] * (players - 1)]
     found = []
     for number in range(count):
         game = play(bots, rules=rules, seed=seed_from_text(f"{company} {rules} {number}"))
@@ -219,7 +222,7 @@ def mean_luck(company: str, rules: str, players: int, count: int) -> tuple[float
 @pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.release)])
 def test_the_mean_luck_is_nothing(company: str, rules: str, players: int, count: int) -> None:
     errors, deviation = mean_luck(company, rules, players, count)
-    assert deviation > 0.1
+    assert deviation > 0.05
     # The largest of 75 such means is beyond 3.6 once in 40 times; the seeds are fixed.
     assert abs(errors) < 3.6
 

@@ -96,7 +96,8 @@ class Ranking:
 
     bots    how many there are; they are numbered from 0
     top     only the order among those that may be among the first so many is wanted; None: all
-    few     duels are for when at most so many of the wanted pairs are open
+    few     duels are for when at most so many of the wanted pairs are open; None: a quarter of the
+            number of bots, 4 at most: with more open pairs, rounds say more about each of them
     """
 
     def __init__(
@@ -106,12 +107,12 @@ class Ranking:
         alpha: float = 0.05,
         margin: float = 0.05,
         top: int | None = None,
-        few: int = 4,
+        few: int | None = None,
     ) -> None:
         self.bots = bots
         self._margin = margin
         self._top = bots if top is None else top
-        self._few = few
+        self._few = max(1, min(4, bots // 4)) if few is None else few
         share = alpha / max(1, bots * (bots - 1) // 2)
         self._pairs = {pair: PairSequence(share) for pair in combinations(range(bots), 2)}
         self._scores = [0.0] * bots
@@ -243,8 +244,15 @@ class Ranking:
         """The width of the interval falls with the root of the number of observations."""
         if self.rounds < FEWEST_ROUNDS:
             return None
-        mean = abs(sequence.mean)
-        ratio = _width(sequence.interval) / 2 / max(mean, self._margin - mean)
+        mean, (low, high) = sequence.mean, sequence.interval
+        if mean < 0:
+            mean, low, high = -mean, -high, -low
+        # How many times too far from the mean the ends of the interval are: for 0 to be outside,
+        # or all within the margin.
+        ratio = (mean - low) / max(mean, 1e-9)
+        if mean < self._margin:
+            level = max((high - mean) / (self._margin - mean), (mean - low) / (self._margin + mean))
+            ratio = min(ratio, level)
         duels = sequence.kinds["duel"].count > 0
         games = sequence.worth("duel") * DUEL_GAMES if duels else self.rounds * self.bots
         return max(1, round(games * (ratio**2 - 1)))
