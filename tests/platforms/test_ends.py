@@ -144,3 +144,14 @@ def test_ctrl_c_in_an_in_process_comparison_ends_it(desk: Desk) -> None:
         "        print('interrupted')\n"
     )
     assert done.out.strip() == "interrupted", done.err
+
+
+def test_a_bot_that_takes_too_much_memory_is_killed(desk: Desk) -> None:
+    family = Family(desk.folder, f"self.kept = b'x' * (600 << 20); {HANGS}")
+    match = desk.start("match", "parent.py", "greedy", "--clock", "600s+0s", "--json")
+    pids = family.pids()
+    out, said = match.communicate(timeout=60)
+    assert match.returncode == 0, said
+    kinds = [fault["fault"] for game in json.loads(out)["games"] for fault in game["faults"]]
+    assert kinds[0] == "resource_limit"
+    assert left(pids) == []
