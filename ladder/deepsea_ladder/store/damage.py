@@ -23,6 +23,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.exc import StatementError
 
 from deepsea_ladder.accounts import AuthorState, Role
 from deepsea_ladder.errors import LadderError
@@ -37,6 +38,7 @@ UNREADABLE: Final = (
     AttributeError,
     LookupError,
     RuntimeError,
+    StatementError,
     TypeError,
     ValueError,
 )

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, case, func, literal, select
 
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
+from deepsea_rules.constants import MAX_PLAYERS
 
 _own, _other, _table = (schema.game_seats.alias(name) for name in ("own", "other", "at_table"))
 _MEETING = (
@@ -67,6 +69,8 @@ class Sums:
         sums: dict[tuple[int, int], list[int]] = {}
         with self._database.read() as connection:
             for size, seat, *counts in connection.execute(query):
+                if not 0 <= seat < MAX_PLAYERS:
+                    raise StoreDamaged(f"a game of season {season.season.name} has a seat {seat}")
                 for key in ((size, -1), (size, seat)):
                     total = sums.setdefault(key, [0] * len(counts))
                     sums[key] = [have + int(more) for have, more in zip(total, counts, strict=True)]
