@@ -31,7 +31,9 @@ class Desk:
         if self.form != "linux":
             paths.insert(0, str(Path(__file__).parent / "forms" / self.form))
         codec = {"PYTHONIOENCODING": "cp1252"} if self.form == "windows" else {}
-        return {**os.environ, **codec, "PYTHONPATH": os.pathsep.join(paths)}
+        # Elsewhere a browser has a window always: here none is to open.
+        more = {"BROWSER": "true", "PYTHONPATH": os.pathsep.join(paths)}
+        return {**os.environ, **codec, **more}
 
     def start(self, *arguments: object) -> subprocess.Popen[bytes]:
         """Start a command; the caller ends it."""
