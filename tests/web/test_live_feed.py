@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
@@ -106,3 +107,14 @@ def test_a_page_that_is_closed_is_gone(page: LivePage) -> None:
     assert not Path(f"/proc/{page.pid}").exists()
     assert not page.alive
     page.wait()
+
+
+def test_a_page_ends_though_a_ctrl_c_has_lost_a_call_to_its_writer(page: LivePage) -> None:
+    """Ctrl-C in Condition.notify, between waking the writer and forgetting that it waited."""
+    woken = threading.Lock()
+    woken.acquire()
+    page._queue.not_empty._waiters.appendleft(woken)  # type: ignore[attr-defined]
+    closing = threading.Thread(target=page.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()

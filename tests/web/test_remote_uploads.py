@@ -19,15 +19,17 @@ from typing import Any
 import grpc
 import pytest
 
+from deepsea_arena.service.errors import ServiceError
 from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService
-from deepsea_arena.service.upload import Uploads
+from deepsea_arena.service.upload import Upload, Uploads
 from deepsea_arena.wire import messages
 from deepsea_ladder.model import SubmissionLease
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
+from deepsea_web.remote.uploads import Beginning
 from helpers import ladder, submissions
 from helpers.remote import OK, WAYS, Remote, a_token, served, served_by
 
@@ -475,3 +477,25 @@ def test_twenty_large_uploads_at_once_take_little_memory(played: Store, way: str
     assert codes == [OK] * 20
     assert rows(played) == 21
     assert grown < 64
+
+
+@pytest.mark.parametrize("given_up", ["before", "while it begins", "after"])
+def test_an_upload_whose_sender_has_left_is_closed_whenever_that_was(given_up: str) -> None:
+    limits = replace(RemoteLimits(), open_submissions=1)
+    uploads = Uploads(ManualClock(), limits)
+
+    def begin() -> Upload:
+        if given_up == "while it begins":
+            beginning.close()
+        return uploads.begin(1, lambda _: False)
+
+    beginning = Beginning(begin)
+    if given_up == "before":
+        beginning.close()
+    upload = beginning()
+    if given_up == "after":
+        beginning.close()
+    with pytest.raises(ServiceError, match="has ended"):
+        upload.finish()
+    # Its place is free again.
+    uploads.begin(1, lambda _: False).close()

@@ -73,6 +73,7 @@ class Upload:
         self._announced = True
         self._finished = False
         self._closed = False
+        self._lock = threading.Lock()
         where = None if folder is None else str(folder)
         self._file = tempfile.SpooledTemporaryFile(max_size=PART, dir=where)  # noqa: SIM115
 
@@ -113,7 +114,9 @@ class Upload:
         )
         if not self.known:
             self._hash.update(data)
-            self._file.write(data)
+            with self._lock:
+                if not self._closed:
+                    self._file.write(data)
 
     def finish(self) -> None:
         """End the upload: everything is there, and is what the header says. May be repeated."""
@@ -160,11 +163,13 @@ class Upload:
             yield part
 
     def close(self) -> None:
-        """Remove the bytes; may be repeated."""
-        if not self._closed:
+        """Remove the bytes; may be repeated, and come from another thread at any time."""
+        with self._lock:
+            if self._closed:
+                return
             self._closed = True
             self._file.close()
-            self._on_close()
+        self._on_close()
 
     def __enter__(self) -> Upload:
         return self

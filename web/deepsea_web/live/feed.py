@@ -30,6 +30,7 @@ GAP_US: Final = 100_000
 """The time between two games that are handed over: nobody reads more than that."""
 _WAITING: Final = 64
 _PATIENCE_S: Final = 1
+_CALL_AGAIN_S: Final = 0.1
 _LONGEST: Final = 24
 """Characters of a bot's name in the list."""
 
@@ -115,15 +116,17 @@ class LivePage:
         """End the page at once."""
         self._process.kill()
         self._process.wait()
-        # Its pipe is broken now, so the writer is not stuck.
-        self._queue.put(None)
-        self._writer.join()
+        # Its pipe is broken now, so the writer is not stuck. A Ctrl-C in the midst of handing
+        # something over may have lost the call that wakes it: then it is called again.
+        while self._writer.is_alive():
+            self._put(None)
+            self._writer.join(_CALL_AGAIN_S)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with suppress(OSError):
                 pipe.close()
 
-    def _put(self, message: Callable[[], object], patience_s: float = 0) -> None:
+    def _put(self, message: Callable[[], object] | None, patience_s: float = 0) -> None:
         with suppress(Full):
             self._queue.put(message, block=patience_s > 0, timeout=patience_s or None)
 

@@ -27,7 +27,7 @@ from deepsea_ladder.accounts import source
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
 from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
-from deepsea_web.remote.uploads import Part, Parts, receive
+from deepsea_web.remote.uploads import Beginning, Part, Parts, receive
 from deepsea_web.site.access import is_loopback
 
 THREADS: Final = 4
@@ -156,7 +156,7 @@ class Front:
         """The answers to an upload, as they come once it is there."""
         self.allowed(who, name)
         with self._slot(who, name):
-            upload = await self.in_thread(lambda: begin_upload(self.service, who.caller))
+            beginning = Beginning(lambda: begin_upload(self.service, who.caller))
             checked = self.clock.now_us()
 
             async def believed() -> Part | None:
@@ -166,13 +166,14 @@ class Front:
                 return part
 
             try:
+                upload = await self.in_thread(beginning)
                 await receive(upload, believed, self.in_thread, self.clock)
                 await self._check_still(who)
                 async for batch in self._answers(who, name, {"upload": upload}):
                     upload.close()  # it is stored
                     yield batch
             finally:
-                upload.close()
+                beginning.close()
 
     async def _answers(
         self, who: Who, name: str, fields: Mapping[str, Any]

@@ -6,6 +6,7 @@ leaves nothing behind.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +17,32 @@ Part = dict[str, Any] | bytes
 Parts = Callable[[], Awaitable[Part | None]]
 """Reads the next part of an upload: the fields of its header, bytes, or None at its end."""
 InThread = Callable[[Callable[[], object]], Awaitable[object]]
+
+
+class Beginning:
+    """Begins an upload in a thread, and closes it even if nobody waits for it any more."""
+
+    def __init__(self, begin: Callable[[], Upload]) -> None:
+        self._begin = begin
+        self._upload: Upload | None = None
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Upload:
+        """The upload; may raise what the beginning raises."""
+        upload = self._begin()
+        with self._lock:
+            self._upload = upload
+            if self._ended:
+                upload.close()
+        return upload
+
+    def close(self) -> None:
+        """Close the upload, now or as soon as it has begun."""
+        with self._lock:
+            self._ended = True
+            if self._upload is not None:
+                self._upload.close()
 
 
 async def receive(upload: Upload, parts: Parts, in_thread: InThread, clock: Clock) -> None:
