@@ -28,9 +28,10 @@ from deepsea_ladder.store.account_rows import NewToken
 from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
 from deepsea_web.remote.application import WithApi
 from deepsea_web.remote.front import Front
-from deepsea_web.remote.http_api import CODES, ROOT, STATUS, http_api
+from deepsea_web.remote.http_api import CODES, ROOT, http_api
 from deepsea_web.remote.rpc import RpcServer
 from deepsea_web.site.access import Access
+from deepsea_web.site.errors import STATUS
 
 WAYS: Final = ("grpc", "http")
 PATIENCE_S: Final = 30

@@ -23,7 +23,8 @@ from deepsea_ladder.model import SubmissionRefusal
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.remote.http_api import CODES, STATUS
+from deepsea_web.remote.http_api import CODES
+from deepsea_web.site.errors import STATUS
 from helpers import submissions
 from helpers.remote import a_token, served
 

@@ -28,18 +28,9 @@ from deepsea_referee.timing.clock import time_limit
 from deepsea_web.remote.front import Front, refused
 from deepsea_web.remote.uploads import Part, Parts
 from deepsea_web.site.access import Access
+from deepsea_web.site.errors import STATUS
 
 ROOT: Final = "/api/v1"
-STATUS: Final = {
-    Kind.UNAUTHENTICATED: 401,
-    Kind.DENIED: 403,
-    Kind.NOT_FOUND: 404,
-    Kind.INVALID: 400,
-    Kind.NOT_NOW: 409,
-    Kind.EXHAUSTED: 429,
-    Kind.UNAVAILABLE: 503,
-    Kind.INTERNAL: 500,
-}
 CODES: Final = {
     Kind.UNAUTHENTICATED: "UNAUTHENTICATED",
     Kind.DENIED: "PERMISSION_DENIED",
