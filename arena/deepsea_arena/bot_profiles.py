@@ -160,13 +160,6 @@ def bot_profile(
     )
 
 
-def courses_of(store: Store, name: str, season_name: str) -> tuple[VersionCourse, ...]:
-    """The courses of a bot's versions that have played in the season, thinned."""
-    season = store.seasons.get(season_name)
-    entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
-    return _courses(store, season, store.bots.versions(name), entries)
-
-
 def _courses(
     store: Store,
     season: StoredSeason,

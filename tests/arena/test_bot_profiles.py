@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from deepsea_arena.bot_profiles import NEWEST, bot_profile, courses_of
+from deepsea_arena.bot_profiles import NEWEST, bot_profile
 from deepsea_arena.standings import show_standings
 from deepsea_arena.wire.json import to_json
 from deepsea_ladder.errors import NotOnLadder
@@ -67,7 +67,6 @@ def test_courses_of_versions_follow_each_other(played: Store) -> None:
     assert profile.standing.games == 4
     former = bot_profile(played, "anna", version=1)
     assert (former.version, former.course) == (1, profile.course)
-    assert courses_of(played, "anna", "s1") == profile.course
 
 
 def test_kinds_of_faults_are_counted(played: Store) -> None:

@@ -24,11 +24,12 @@ from deepsea_arena.service.login import (
 )
 from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService
-from deepsea_arena.wire.messages import field_names, request_from_bytes, request_to_bytes
+from deepsea_arena.wire.messages import request_from_bytes, request_to_bytes
 from deepsea_ladder import accounts
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
+from helpers.ladder_messages import field_names
 
 HERE = "192.0.2.7"
 

@@ -25,6 +25,7 @@ from deepsea_arena.wire import messages
 from deepsea_arena.wire._pb import ladder_pb2 as pb
 from deepsea_arena.wire.json import Int64, Json, to_object
 from deepsea_ladder.store import Store
+from helpers.ladder_messages import answers_by_stream
 
 SERVICE = pb.DESCRIPTOR.services_by_name["LadderService"]
 NOT_OF_THE_MESSAGE = {"Submit": {"upload"}}
@@ -54,7 +55,7 @@ def test_a_response_has_the_fields_of_its_message(name: str) -> None:
     method = METHODS[name]
     kind = get_type_hints(method.handler)["return"]
     streams = method.flow is not Flow.ONE
-    assert messages.answers_by_stream(name) is streams
+    assert answers_by_stream(name) is streams
     if streams:
         (kind,) = get_args(kind)
     assert differences(SERVICE.methods_by_name[name].output_type, _value(kind)[0], name) == []
@@ -164,7 +165,7 @@ def test_json_is_the_same_by_bytes(
     asked = messages.request_from_bytes(name, messages.request_to_bytes(name, fields))
     assert asked == {**asked, **fields}
     answer = service.call(visitor(), name, **asked)
-    for one in islice(answer, 3) if messages.answers_by_stream(name) else [answer]:
+    for one in islice(answer, 3) if answers_by_stream(name) else [answer]:
         data = messages.response_to_bytes(name, one)
         assert messages.response_from_bytes(name, data) == _without_nulls(to_object(one))
 

@@ -32,6 +32,7 @@ from deepsea_web.remote.http_api import CODES, ROOT, http_api
 from deepsea_web.remote.rpc import RpcServer
 from deepsea_web.site.access import Access
 from deepsea_web.site.errors import STATUS
+from helpers.ladder_messages import response_chunk
 
 WAYS: Final = ("grpc", "http")
 PATIENCE_S: Final = 30
@@ -229,7 +230,7 @@ def _taken(name: str, stream: Any, most: int | None) -> Answer:
     try:
         for answer in stream:
             if messages.answers_by_bytes(name):
-                data += messages.response_chunk(answer)
+                data += response_chunk(answer)
             else:
                 documents.append(messages.response_from_bytes(name, answer))
             if len(documents) == most:

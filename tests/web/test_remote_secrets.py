@@ -19,6 +19,7 @@ from deepsea_ladder.store import Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
+from helpers.ladder_messages import UPLOADS, field_names
 from helpers.remote import OK, WAYS, Remote, served
 
 LATER = 2**50
@@ -82,7 +83,7 @@ def test_bytes_by_chance_are_answered_by_every_method(
     for name in messages.METHODS:
         for turn in range(6):
             data = noise(f"{name}/{turn}", 40)
-            if name == messages.UPLOADS:
+            if name == UPLOADS:
                 answer = there.parts(given, [data, data])
             else:
                 answer = there.raw(name, data, given, most=1)
@@ -101,13 +102,13 @@ def test_nonsense_is_answered_at_every_address(
         for turn in range(6):
             text = noise(f"{name}/{turn}/path", 12).hex()
             path = method.path
-            for field in messages.field_names(name):
+            for field in field_names(name):
                 path = path.replace(f"{{{field}}}", f"%{text[:2]}{text}")
             path = path.replace("{bot}", f"%{text[:2]}{text}")
             body = noise(f"{name}/{turn}", 60)
             if turn % 2 and method.verb != "GET":
                 # JSON of the right form, with wrong values.
-                fields = sorted(messages.field_names(name))
+                fields = sorted(field_names(name))
                 body = json.dumps(
                     {field: [turn, None, text][turn // 2] for field in fields}
                 ).encode()
@@ -140,7 +141,7 @@ def test_values_on_purpose_are_answered_by_every_method(
 ) -> None:
     token = there.token("head", admin=True)
     for name in METHODS:
-        if name in (messages.UPLOADS, "WatchFeed"):  # the latter waits for games, if need be
+        if name in (UPLOADS, "WatchFeed"):  # the latter waits for games, if need be
             continue
         request = pb.DESCRIPTOR.services_by_name["LadderService"].methods_by_name[name].input_type
         fields = {field.name: _value(field, turn) for field in request.fields}

@@ -34,8 +34,6 @@ SERVICE: Final = str(_SERVICE.full_name)
 """The name of the service, for reflection and health."""
 METHODS: Final[tuple[str, ...]] = tuple(method.name for method in _SERVICE.methods)
 """The names of its methods, as the proto has them."""
-UPLOADS: Final = "Submit"
-"""The one method whose requests are a stream."""
 _TRUE: Final = ("1", "true")
 _FALSE: Final = ("0", "false")
 M = TypeVar("M", bound=Message)
@@ -50,19 +48,9 @@ def path_of(method: str) -> str:
     return f"/{SERVICE}/{method}"
 
 
-def answers_by_stream(method: str) -> bool:
-    """Whether a method answers with a stream."""
-    return bool(_SERVICE.methods_by_name[method].server_streaming)
-
-
 def answers_by_bytes(method: str) -> bool:
     """Whether a method answers with the parts of a file."""
     return "chunk" in _response(method).DESCRIPTOR.fields_by_name
-
-
-def field_names(method: str) -> frozenset[str]:
-    """The names of a request's fields."""
-    return frozenset(field.name for field in _request(method).DESCRIPTOR.fields)
 
 
 # -------------------------------------------------------------------------------------- requests
@@ -103,7 +91,8 @@ def request_from_texts(method: str, texts: Mapping[str, Sequence[str]]) -> dict[
 
 def header_to_bytes(fields: Mapping[str, object]) -> bytes:
     """The first part of an upload."""
-    return pb.SubmitRequest(header=pb.SubmitHeader(**fields)).SerializeToString()  # type: ignore[arg-type]
+    header = json_format.ParseDict(dict(fields), pb.SubmitHeader())
+    return pb.SubmitRequest(header=header).SerializeToString()
 
 
 def chunk_to_bytes(chunk: bytes) -> bytes:
@@ -141,11 +130,6 @@ def response_from_bytes(method: str, data: bytes, most_items: int | None = None)
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
-
-
-def response_chunk(data: bytes) -> bytes:
-    """The bytes of a part of a download."""
-    return _parsed(pb.DownloadBotResponse, data).chunk
 
 
 # ---------------------------------------------------------------------------------------- within

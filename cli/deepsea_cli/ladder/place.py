@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -102,8 +102,7 @@ def place_option(function: _F) -> _F:
     with_verbose = click.option(
         "-v", "--verbose", is_flag=True, help="Say how a ladder on another machine is reached."
     )
-    found: _F = store_option(with_remote(with_verbose(command)))  # type: ignore[assignment]
-    return found
+    return cast("_F", store_option(with_remote(with_verbose(command))))
 
 
 def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: bool) -> Place:

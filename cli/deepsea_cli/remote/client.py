@@ -14,7 +14,7 @@ from deepsea_cli.remote.address import Address
 from deepsea_cli.remote.answers import Server
 from deepsea_cli.remote.errors import BadServer
 from deepsea_cli.remote.http_api import HttpApi
-from deepsea_cli.remote.transport import Document, Sent, Transport
+from deepsea_cli.remote.transport import Answers, Document, Sent, Transport
 from deepsea_rules.printable import quoted
 
 READY_S: Final = 2.0
@@ -80,8 +80,8 @@ class Client:
 
     # ---------------------------------------------------------------------------------- within
 
-    def _each(self, name: str, kind: type[T], answers: Iterator[Document]) -> Iterator[T]:
-        with closing(answers):  # type: ignore[type-var]
+    def _each(self, name: str, kind: type[T], answers: Answers) -> Iterator[T]:
+        with closing(answers):
             for count, answer in enumerate(answers):
                 if count == MOST_ANSWERS:
                     raise BadServer(f"{self.address.url} does not come to an end with {name}")

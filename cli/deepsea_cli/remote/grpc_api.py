@@ -22,6 +22,7 @@ from deepsea_cli.remote.transport import (
     DEADLINE_S,
     LARGEST_MESSAGE,
     MOST_ITEMS,
+    Answers,
     Document,
     Sent,
     pieces,
@@ -106,13 +107,13 @@ class GrpcApi:
             raise self._senseless(name)
         return found[0]
 
-    def follow(self, name: str, fields: Document) -> Iterator[Document]:
+    def follow(self, name: str, fields: Document) -> Answers:
         """The answers of a method as they come."""
         call: Any = self._channel.unary_stream(messages.path_of(name))
         request = messages.request_to_bytes(name, fields)
         yield from self._answers(name, call(request, metadata=self._metadata))
 
-    def upload(self, header: Document, archive: bytes, sent: Sent) -> Iterator[Document]:
+    def upload(self, header: Document, archive: bytes, sent: Sent) -> Answers:
         """Submit a bot; the answers as they come."""
 
         def parts() -> Iterator[bytes]:
@@ -128,7 +129,7 @@ class GrpcApi:
 
     # ---------------------------------------------------------------------------------- within
 
-    def _answers(self, name: str, answers: Any) -> Iterator[Document]:
+    def _answers(self, name: str, answers: Any) -> Answers:
         try:
             yield from (self._document(name, data) for data in self._each(answers))
         finally:

@@ -24,6 +24,7 @@ from deepsea_cli.remote.transport import (
     LARGEST_PART,
     MOST_ITEMS,
     SILENCE_S,
+    Answers,
     Document,
     Sent,
     pieces,
@@ -85,13 +86,13 @@ class HttpApi:
             response = self._sent(connection, verb, path, body)
             return self._document(self._whole(response))
 
-    def follow(self, name: str, fields: Document) -> Iterator[Document]:
+    def follow(self, name: str, fields: Document) -> Answers:
         """The answers of a method as they come, a line each."""
         verb, path, body = target(name, fields)
         with self._connected(None) as connection:
             yield from self._lines(self._sent(connection, verb, path, body))
 
-    def upload(self, header: Document, archive: bytes, sent: Sent) -> Iterator[Document]:
+    def upload(self, header: Document, archive: bytes, sent: Sent) -> Answers:
         """Submit a bot; the answers as they come."""
         verb, path, _ = target("Submit", {"bot": header["bot"]})
         headers = {
@@ -202,7 +203,7 @@ class HttpApi:
             raise http.client.IncompleteRead(b"", response.length)
         return bytes(content)
 
-    def _lines(self, response: http.client.HTTPResponse) -> Iterator[Document]:
+    def _lines(self, response: http.client.HTTPResponse) -> Answers:
         while line := response.readline(LARGEST_PART + 1):
             if len(line) > LARGEST_PART:
                 raise BadServer(f"{self._address.url} sends a line without end")

@@ -1,18 +1,19 @@
 """How a ladder is asked: over gRPC or over its HTTP API, with the same messages as JSON.
 
 Invariants: an answer is at most LARGEST bytes and MOST_ITEMS items, a line of a stream at most
-LARGEST_PART; whoever
-answers too slowly is given up; nobody is followed elsewhere.
+LARGEST_PART; whoever answers too slowly is given up; nobody is followed elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from deepsea_rules.printable import one_line
 
 Document = Mapping[str, Any]
+Answers = Generator[Document, None, None]
+"""The answers of a stream, which may be closed before its end."""
 Sent = Callable[[int], object]
 """Called with the number of bytes of an upload that were sent since the last call."""
 
@@ -40,10 +41,10 @@ class Transport(Protocol):
     def ask(self, name: str, fields: Document) -> Document:
         """The answer of a method that has one."""
 
-    def follow(self, name: str, fields: Document) -> Iterator[Document]:
+    def follow(self, name: str, fields: Document) -> Answers:
         """The answers of a method as they come."""
 
-    def upload(self, header: Document, archive: bytes, sent: Sent) -> Iterator[Document]:
+    def upload(self, header: Document, archive: bytes, sent: Sent) -> Answers:
         """Submit a bot; the answers as they come."""
 
     def close(self) -> None:
