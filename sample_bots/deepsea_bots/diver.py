@@ -1,4 +1,4 @@
-"""Lesson 5: a bot that tries things out. This one plays each action on, many times, in its head.
+"""Lesson 6: a bot that tries things out. This one plays each action on, many times, in its head.
 
 What it cannot see it deals at random (`view.sample`), the same for every action, and in each of its
 turns a seat rolls the same dice: then actions are compared on equal luck. In these futures all

@@ -18,6 +18,7 @@ from deepsea_bots.diver import Searcher
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
 from deepsea_bots.random_bot import Random
+from deepsea_bots.steady import Steady
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
@@ -41,6 +42,7 @@ SAMPLES: dict[str, type[Bot]] = {
     "greedy": Greedy,
     "heuristic": Heuristic,
     "random_bot": Random,
+    "steady": Steady,
 }
 """The bots that decide by the game alone, however long they have."""
 DECISIONS = {
@@ -48,6 +50,7 @@ DECISIONS = {
     "greedy": "e0e99a8349d170d2e878f6a9d8506a5fb3899ee1c342b3f1a405d7c402db9e26",
     "heuristic": "c2783a26a8f999ef26f486b528b23cdc94e4d3fce0b222bc85d7c836fadf13c3",
     "random_bot": "5f0cd079e5267374f8dc50f7734e7417592ddf12fb6b4ccb912fe3ec38160cd4",
+    "steady": "1a6e0d909105f13743dff2bf6a0257884b26ff61b1fad28446f60f021d0ce87a",
 }
 """SHA-256 of what they decide in ninety games."""
 FOLDER = Path(deepsea_bots.__file__).parent
@@ -174,6 +177,20 @@ def test_heuristic(text: str, action: str) -> None:
     assert Heuristic().decide(view_of(text)) == action
 
 
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("1 1 1 1 2 2 2 2 3 3 | *A9v B0v | d1 a25 search", "take"),
+        ("1 1 1 1 2 2 2 2 3 3 | *A9^ B1v:1,1,1 | d1 a3 search", "leave"),
+        ("1 1 1 1 2 2 2 2 | *A3v B0v | d1 a25", "down"),
+        ("1 1 1 x 2 2 x x 3 3 3 | *A8v:2,2 B4v:1 | d1 a12", "back"),
+        ("4 x x x x x | *A5^:4,3,2,1 Bh1 | d1 a0 order", "order:1,2,3,4"),
+    ],
+)
+def test_steady(text: str, action: str) -> None:
+    assert Steady().decide(view_of(text)) == action
+
+
 @pytest.mark.parametrize("preset", ALL)
 def test_the_search_bot_plays_without_faults_and_repeats_itself(preset: str) -> None:
     games = [play([Searcher(trials=2), Greedy, Cautious], preset, "search") for _ in range(2)]
@@ -193,7 +210,7 @@ def test_the_search_bot_stops_trying_at_half_of_its_time() -> None:
 def test_only_random_draws_lots() -> None:
     # The others decide by the view alone.
     view = view_of("1 1 1 1 | *A3v:1 B0v | d1 a25 search")
-    for bot in (Cautious, Greedy, Heuristic):
+    for bot in (Cautious, Greedy, Heuristic, Steady):
         assert len({bot().decide(view) for _ in range(5)}) == 1
 
 
