@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import click
@@ -20,6 +21,8 @@ class LazyCommand(NamedTuple):
     """MODULE:ATTRIBUTE of the command."""
     line: str
     """Its short help in the list of commands."""
+    section: str = "Commands"
+    """The heading above it in this list."""
 
 
 class LazyGroup(click.Group):
@@ -54,5 +57,8 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # click's own asks every command, which would import them all.
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.line) for name, entry in self._entries.items()])
+        width = max(map(len, self._entries))
+        for section, items in groupby(self._entries.items(), lambda item: item[1].section):
+            with formatter.section(section):
+                # One width, so that the sections are columns of one table.
+                formatter.write_dl([(f"{name:{width}}", entry.line) for name, entry in items])

@@ -16,7 +16,9 @@ from deepsea_arena.standings import Standings
 from deepsea_arena.status import LadderStatus
 from deepsea_arena.tournaments import TournamentResult
 from deepsea_cli.ladder import COMMANDS
+from deepsea_cli.ladder import SECTIONS as HEADINGS
 from deepsea_cli.ladder import command as group
+from helpers.commands import Run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ladder.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([a-z-]+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
@@ -32,6 +34,16 @@ def test_every_command_has_a_section_and_no_other() -> None:
     assert list(SECTIONS) == list(COMMANDS)
     for name in COMMANDS:
         assert f"| [`{name}`](#{name}) | " in PAGE
+
+
+def test_the_help_lists_the_commands_by_section(run: Run) -> None:
+    lines = run("ladder", "--help").out.splitlines()
+    _, *parts = "\n".join(lines[lines.index("Options:") :]).split("\n\n")
+    listed = {
+        heading.rstrip(":"): [line.split()[0] for line in rows]
+        for heading, *rows in (part.splitlines() for part in parts)
+    }
+    assert listed == {heading: list(commands) for heading, commands in HEADINGS.items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -12,57 +12,76 @@ import click
 from deepsea_cli.errors import BAD_INPUT
 from deepsea_cli.lazy import LazyCommand, LazyGroup
 
-COMMANDS: Final = {
-    "init": ("seasons", "Create a ladder with one season."),
-    "season": ("seasons", "Open another season."),
-    "close": ("seasons", "Close a season and show the seed of its games."),
-    "submit": ("submit", "Submit a bot: check it, play admission games, add it."),
-    "withdraw": ("bots", "Withdraw a bot, for its author."),
-    "disable": ("bots", "Disable a bot, for the ladder's operator."),
-    "enable": ("bots", "Schedule games for a bot again."),
-    "run": ("run", "Play rated games."),
-    "tournament": ("tournament", "Play a tournament in a season of its own."),
-    "standings": ("standings", "Show the standings."),
-    "bot": ("bot", "Show everything about a bot."),
-    "games": ("games", "List the newest games."),
-    "record": ("games", "Print the record of a game."),
-    "log": ("log", "Print what bots at fault left of a game."),
-    "export": ("games", "Print all results."),
-    "serve": ("serve", "Show the ladder in a browser."),
-    "refold": ("refold", "Recompute the ratings from the games, and compare."),
-    "status": ("status", "Show the queue, running games and problems."),
-    "requeue": ("status", "Retry games that were set aside."),
-    "release": ("status", "Give up the leases of a run that has ended."),
-    "admin-token": ("codes", "Make an admin, and print a token."),
-    "invite": ("codes", "Make codes that let people in."),
-    "codes": ("codes", "List codes that may be redeemed."),
-    "authors": ("authors", "List authors with their role and state."),
-    "tokens": ("authors", "List or end the tokens of an author."),
-    "reset": ("authors", "End an author's tokens; print a code for a new one."),
-    "rename": ("authors", "Give an author another name."),
-    "block": ("authors", "Block an author: rights end, bots stay."),
-    "unblock": ("authors", "Let a blocked author have rights again."),
-    "anonymise": ("authors", "Remove an author's name and rights for good."),
-    "audit": ("audit", "Print who did what."),
-    "limits": ("audit", "Print the limits of a ladder that is reached from afar."),
-    "make-cert": ("make_cert", "Make a certificate for a room without names."),
-    "login": ("login", "Log in to a ladder on another machine."),
-    "logout": ("login", "End a login."),
-    "whoami": ("login", "Say who you are at a ladder on another machine."),
-    "backup": ("backup_commands", "Copy the ladder while it runs."),
-    "restore": ("backup_commands", "Create a ladder from a backup."),
-    "upgrade": ("backup_commands", "Migrate a ladder of an older program."),
+SECTIONS: Final = {
+    "Seasons": {
+        "init": ("seasons", "Create a ladder with one season."),
+        "season": ("seasons", "Open another season."),
+        "close": ("seasons", "Close a season and show the seed of its games."),
+    },
+    "Bots": {
+        "submit": ("submit", "Submit a bot: check it, play admission games, add it."),
+        "withdraw": ("bots", "Withdraw a bot, for its author."),
+        "disable": ("bots", "Disable a bot, for the ladder's operator."),
+        "enable": ("bots", "Schedule games for a bot again."),
+    },
+    "Games": {
+        "run": ("run", "Play rated games."),
+        "tournament": ("tournament", "Play a tournament in a season of its own."),
+    },
+    "Results": {
+        "standings": ("standings", "Show the standings."),
+        "bot": ("bot", "Show everything about a bot."),
+        "games": ("games", "List the newest games."),
+        "record": ("games", "Print the record of a game."),
+        "log": ("log", "Print what bots at fault left of a game."),
+        "export": ("games", "Print all results."),
+        "serve": ("serve", "Show the ladder in a browser."),
+    },
+    "Operation": {
+        "refold": ("refold", "Recompute the ratings from the games, and compare."),
+        "status": ("status", "Show the queue, running games and problems."),
+        "requeue": ("status", "Retry games that were set aside."),
+        "release": ("status", "Give up the leases of a run that has ended."),
+    },
+    "Accounts": {
+        "admin-token": ("codes", "Make an admin, and print a token."),
+        "invite": ("codes", "Make codes that let people in."),
+        "codes": ("codes", "List codes that may be redeemed."),
+        "authors": ("authors", "List authors with their role and state."),
+        "tokens": ("authors", "List or end the tokens of an author."),
+        "reset": ("authors", "End an author's tokens; print a code for a new one."),
+        "rename": ("authors", "Give an author another name."),
+        "block": ("authors", "Block an author: rights end, bots stay."),
+        "unblock": ("authors", "Let a blocked author have rights again."),
+        "anonymise": ("authors", "Remove an author's name and rights for good."),
+        "audit": ("audit", "Print who did what."),
+        "limits": ("audit", "Print the limits of a ladder that is reached from afar."),
+    },
+    "Other machines": {
+        "make-cert": ("make_cert", "Make a certificate for a room without names."),
+        "login": ("login", "Log in to a ladder on another machine."),
+        "logout": ("login", "End a login."),
+        "whoami": ("login", "Say who you are at a ladder on another machine."),
+    },
+    "Storage": {
+        "backup": ("backup_commands", "Copy the ladder while it runs."),
+        "restore": ("backup_commands", "Create a ladder from a backup."),
+        "upgrade": ("backup_commands", "Migrate a ladder of an older program."),
+    },
 }
-"""The commands in the order of help, with their module and short help."""
+"""The commands in the order of help by section, with their module and short help."""
+
+COMMANDS: Final = {
+    name: LazyCommand(f"{__name__}.{module}:{name.replace('-', '_')}", line, section)
+    for section, commands in SECTIONS.items()
+    for name, (module, line) in commands.items()
+}
 
 
 @click.group(
     "ladder",
     cls=LazyGroup,
-    entries={
-        name: LazyCommand(f"{__name__}.{module}:{name.replace('-', '_')}", line)
-        for name, (module, line) in COMMANDS.items()
-    },
+    entries=COMMANDS,
     invoke_without_command=True,
 )
 @click.pass_context
