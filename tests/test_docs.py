@@ -141,6 +141,7 @@ def test_commands_and_snippets_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # snippets write files
+    monkeypatch.setenv("DEEPSEA_LADDER", str(tmp_path / "ladder.db"))
     # The repository's folders that commands name lie where a reader has them: beside the files.
     for folder in ("proto",):
         (tmp_path / folder).symlink_to(ROOT / folder)
