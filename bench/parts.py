@@ -54,8 +54,9 @@ def _play(game: Game, times: dict[str, list[float]]) -> None:
         lap("bot: bytes as a view")
         action = bot.decide(request.view)
         lap("bot: decides")
-        answer = wire.decision_to_wire(wire.Answer(request.request_id, action))
-        data = pb.PlayRequest(decisions=[answer]).SerializeToString()
+        answer = pb.PlayRequest()
+        wire.decision_to_wire(wire.Answer(request.request_id, action), answer.decisions.add())
+        data = answer.SerializeToString()
         lap("bot: decision as bytes")
         action = wire.read_from_bot(data).answers[0].action
         lap("referee: bytes as a decision")

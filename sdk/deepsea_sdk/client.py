@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import grpc
@@ -80,14 +80,11 @@ class Player:
             bot.start(info)
         for fault in message.faults:
             self._fault(fault)
-        requests = message.requests
-        # However many games fail at once, their tracebacks fit into one message.
-        longest = min(ERROR_BYTES, _ERRORS_BYTES // len(requests)) if requests else 0
-        decisions = [self._decide(request, longest, arrived) for request in requests]
+        answer = self._answer(message.requests, arrived) if message.requests else None
         for result in message.results:
             self._end(result)
         self.done = message.HasField("goodbye")
-        return pb.PlayRequest(decisions=decisions) if decisions else None
+        return answer
 
     def _fault(self, message: pb.FaultNotice) -> None:
         for seat in self._seats.values():
@@ -97,16 +94,23 @@ class Player:
             raise WireError(f"a fault at request {message.request_id}, which no game has open")
         seat.bot.fault(wire.fault_from_wire(message, seat.info.game_id))
 
-    def _decide(self, message: pb.DecisionRequest, longest: int, arrived: float) -> pb.Decision:
-        seat = self._seat(message.game_id)
-        request = wire.request_from_wire(message, seat.info.rules)
-        seat.request_id = request.request_id
-        events = wire.events_from_wire(message.events) if seat.bot.hears_events else ()
-        clock = Clock.of(request.time_left, now=self._now, arrived=arrived)
-        action, error = seat.bot.decide(request.view, clock, events)
-        if error is not None:
-            error = cut(error, longest)
-        return wire.decision_to_wire(wire.Answer(request.request_id, action, error))
+    def _answer(self, requests: Sequence[pb.DecisionRequest], arrived: float) -> pb.PlayRequest:
+        # However many games fail at once, their tracebacks fit into one message.
+        longest = min(ERROR_BYTES, _ERRORS_BYTES // len(requests))
+        answer = pb.PlayRequest()
+        decisions = answer.decisions
+        for message in requests:
+            seat = self._seat(message.game_id)
+            bot = seat.bot
+            _, request_id, view, time_left = wire.request_from_wire(message, seat.info.rules)
+            seat.request_id = request_id
+            events = wire.events_from_wire(message.events) if bot.hears_events else ()
+            clock = Clock.of(time_left, now=self._now, arrived=arrived)
+            action, error = bot.decide(view, clock, events)
+            if error is not None:
+                error = cut(error, longest)
+            wire.decision_to_wire(wire.Answer(request_id, action, error), decisions.add())
+        return answer
 
     def _end(self, message: pb.GameResult) -> None:
         seat = self._seat(message.game_id)

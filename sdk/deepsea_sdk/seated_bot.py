@@ -16,7 +16,7 @@ from deepsea_rules.view import View
 from .author_error import own_traceback
 from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, is_own, legal_action
 from .clock import Clock
-from .errors import IllegalAnswer
+from .errors import IllegalAnswer, WireError
 
 _T = TypeVar("_T")
 
@@ -67,11 +67,15 @@ class SeatedBot:
         return Answered("", error)
 
     def _ask(self, bot: Bot, view: View) -> Answered:
+        legal = view.legal
         if view.kind is None:
             # What a newer referee asks, and we do not know, has a default action too.
-            return Answered(view.legal[0], None)
+            return Answered(legal[0], None)
         try:
-            return Answered(legal_action(view, bot.decide(view), bot, "decide"), None)
+            action = bot.decide(view)
+            if action not in legal:
+                action = legal_action(view, action, bot, "decide")
+            return Answered(action, None)
         except IllegalAnswer as wrong:
             if self._raises:
                 raise
@@ -92,6 +96,8 @@ class SeatedBot:
     def _call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
         try:
             return method(*arguments)
+        except WireError:  # in a field of the view: the referee's
+            raise
         except Exception as error:
             if self._raises:
                 raise

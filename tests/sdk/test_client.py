@@ -412,6 +412,19 @@ def test_what_a_hook_raises_between_decisions_is_the_next_answer() -> None:
     assert player.receive(over) is None
 
 
+def test_a_view_that_makes_no_sense_is_not_an_error_of_the_bot() -> None:
+    class Looking(Bot):
+        def search(self, view: View) -> str:
+            return view.legal[len(view.trail) % 2]
+
+    player, game = Player(Looking), a_game()
+    player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
+    request = request_of(game, "g", 1)
+    request.view.trail.append(300)
+    with pytest.raises(WireError, match="stack"):
+        player.receive(pb.PlayResponse(requests=[request]))
+
+
 def test_an_answer_that_is_no_text_is_illegal() -> None:
     class Forgetful(Bot):
         def decide(self, view: View) -> str:

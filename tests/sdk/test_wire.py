@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -44,6 +46,12 @@ def sent(message: M) -> M:
 def view_sent(view: View) -> View:
     message = pb.View.FromString(wire.view_to_wire(view))
     return wire.view_from_wire(message, view.rules, view.legal)
+
+
+def decision_sent(answer: wire.Answer) -> pb.Decision:
+    message = pb.Decision()
+    wire.decision_to_wire(answer, message)
+    return sent(message)
 
 
 def event_sent(happening: Happening, known: Mapping[int, int]) -> Event | None:
@@ -229,8 +237,9 @@ def test_an_unknown_end_of_a_dive_has_no_name() -> None:
 
 
 def test_a_view_without_divers_is_refused() -> None:
+    view = wire.view_from_wire(pb.View(phase=pb.PHASE_DECLARE), PRESETS["manual"], ())
     with pytest.raises(WireError, match="divers"):
-        wire.view_from_wire(pb.View(phase=pb.PHASE_DECLARE), PRESETS["manual"], ())
+        _ = view.place
 
 
 @pytest.mark.parametrize(
@@ -249,8 +258,23 @@ def test_a_view_without_divers_is_refused() -> None:
 def test_numbers_that_are_no_units_are_refused(change: pb.View) -> None:
     message = pb.View.FromString(wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0)))
     message.MergeFrom(change)
+    view = wire.view_from_wire(message, PRESETS["manual"], ())
     with pytest.raises(WireError):
-        wire.view_from_wire(message, PRESETS["manual"], ())
+        _ = view.trail, view.cargo
+
+
+def test_a_view_that_was_read_can_be_copied_and_sent_to_another_process() -> None:
+    view = view_sent(view_for(at("1 {3} x [12] | *A4v:1 B0v | d1 a20 search"), 0))
+    for copied in (copy.copy(view), pickle.loads(pickle.dumps(view))):
+        assert type(copied) is View
+        assert copied == view
+
+
+def test_a_field_that_a_view_does_not_have() -> None:
+    view = view_sent(view_for(at("1 | *A0v B0v"), 0))
+    assert not hasattr(view, "tide")
+    with pytest.raises(AttributeError, match="'View' object has no attribute 'tide'"):
+        _ = view.tide  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -430,19 +454,19 @@ def test_a_kind_of_decision_that_we_do_not_know_has_a_default(kind: int) -> None
 @given(numbers, st.text(max_size=1000))
 def test_decision(request_id: int, action: str) -> None:
     answer = wire.Answer(request_id, action)
-    assert wire.decision_from_wire(sent(wire.decision_to_wire(answer))) == answer
+    assert wire.decision_from_wire(decision_sent(answer)) == answer
 
 
 @examples
 @given(numbers, st.text(max_size=1000))
 def test_an_error_is_an_answer_without_an_action(request_id: int, error: str) -> None:
     answer = wire.Answer(request_id, "", error)
-    assert wire.decision_from_wire(sent(wire.decision_to_wire(answer))) == answer
+    assert wire.decision_from_wire(decision_sent(answer)) == answer
 
 
 def test_an_error_keeps_its_last_8_kib() -> None:
     text = "é" * 10_000 + "the last line"
-    message = wire.decision_to_wire(wire.Answer(1, "", text))
+    message = decision_sent(wire.Answer(1, "", text))
     assert len(message.error.encode()) <= 8 * 1024
     assert message.error.endswith("éé" + "the last line")
     # Whoever sends more, in whatever language, has it cut when it is read.
@@ -452,7 +476,7 @@ def test_an_error_keeps_its_last_8_kib() -> None:
 
 @pytest.mark.parametrize("action", ["take" * 100_000, "\ud800", "tak\udcffe"])
 def test_no_action_breaks_the_stream_however_senseless(action: str) -> None:
-    message = sent(wire.decision_to_wire(wire.Answer(1, action)))
+    message = decision_sent(wire.Answer(1, action))
     assert message.action != action
     assert len(message.SerializeToString()) < 5_000
 

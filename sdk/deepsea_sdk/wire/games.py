@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from deepsea_rules.errors import InvalidRules
@@ -45,6 +46,13 @@ def rules_from_wire(message: pb.Rules) -> RuleSet:
 
     Raises `WireError` if what it knows makes no sense.
     """
+    return _rules_of(message.SerializeToString(deterministic=True))
+
+
+@lru_cache(maxsize=16)
+def _rules_of(data: bytes) -> RuleSet:
+    """The same in nearly all games of a bot, and reading it takes as long as some decisions."""
+    message = pb.Rules.FromString(data)
     texts = {option.name: option.value for option in message.options}
     known: dict[str, Any] = {}
     unknown = sorted(texts.keys() - {option.name for option in OPTIONS})

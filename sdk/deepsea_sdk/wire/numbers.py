@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
-from deepsea_rules.actions import Kind
 from deepsea_rules.events import EndReason
 from deepsea_rules.faults import Fault
 from deepsea_rules.state import Phase
@@ -24,7 +23,7 @@ PHASES: Final[dict[Phase, pb.Phase.ValueType]] = {
     "order": pb.PHASE_ORDER,
     "over": pb.PHASE_OVER,
 }
-KINDS: Final[dict[Kind | None, pb.DecisionKind.ValueType]] = {
+KINDS: Final[dict[Phase | None, pb.DecisionKind.ValueType]] = {
     "declare": pb.DECISION_KIND_DECLARE,
     "search": pb.DECISION_KIND_SEARCH,
     "order": pb.DECISION_KIND_ORDER,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
-from deepsea_rules.events import Happening
+from deepsea_rules.events import Happening, new_tuple
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.state import Phase
 from deepsea_rules.view import View
@@ -78,10 +78,10 @@ def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> Request:
     The view's kind is None if this version does not know what is asked.
     """
     view = view_from_wire(message.view, rules, message.legal)
-    if KINDS.get(view.kind) != message.kind:
+    if KINDS.get(view.phase) != message.kind:
         view.phase = cast(Phase, UNKNOWN)
-    time_left = TimeLeft(message.budget_us, message.bank_us)
-    return Request(message.game_id, message.request_id, view, time_left)
+    time_left = new_tuple(TimeLeft, (message.budget_us, message.bank_us))
+    return new_tuple(Request, (message.game_id, message.request_id, view, time_left))
 
 
 class Answer(NamedTuple):
@@ -93,17 +93,21 @@ class Answer(NamedTuple):
     """For the author: the error that prevented a decision; with an action, why it is not legal."""
 
 
-def decision_to_wire(answer: Answer) -> pb.Decision:
-    """The answer to a request. An action may be any text: the referee judges it, not the wire."""
-    request_id, action, error = answer
-    if error is None and action.isascii() and len(action) <= LONGEST_ACTION:
-        return pb.Decision(request_id=request_id, action=action)
-    if error is not None and not action:
-        return pb.Decision(request_id=request_id, error=cut(error))
+def decision_to_wire(answer: Answer, decision: pb.Decision) -> None:
+    """Write the answer to a request into an empty message.
+
+    An action may be any text: the referee judges it, not the wire.
+    """
+    decision.request_id, action, error = answer
+    if error is not None:
+        if not action:
+            decision.error = cut(error)
+            return
+        decision.reason = cut(error)
     if not action.isascii() or len(action) > LONGEST_ACTION:
         # No action looks like this, but its text must not break the stream.
         action = action[:LONGEST_ACTION].encode(errors="replace").decode()
-    return pb.Decision(request_id=request_id, action=action, reason=cut(error or ""))
+    decision.action = action
 
 
 def decision_from_wire(message: pb.Decision) -> Answer:

@@ -1,22 +1,25 @@
 """Views on the wire: the hot path.
 
-What has not changed since a game's last view is not written anew.
+What has not changed since a game's last view is not written anew, and what a bot does not look at
+is not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from deepsea_rules.constants import ABOARD, HOME
 from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.state import Phase
 from deepsea_rules.units import Unit
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 
 from .framing import framed, small_fields, small_tags, tag, zigzag
-from .numbers import PHASE_NAMES, PHASES, name_of
+from .numbers import PHASE_NAMES, PHASES, UNKNOWN
 from .units import (
     FIRST_STACK,
     known_value,
@@ -40,6 +43,7 @@ _LOCATION, _SPACE, _HOMEWARD, _BARRED, _BANKED_EARLIER = small_tags(
     pb.Diver.DESCRIPTOR, "location", "space", "homeward", "barred", "banked_earlier"
 )
 _AT_HOME: Final = pb.LOCATION_HOME
+_UNKNOWN_PHASE: Final = cast(Phase, UNKNOWN)
 _NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
 
 
@@ -143,38 +147,86 @@ def view_to_wire(view: View) -> bytes:
 
 
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
-    """The view; the rules are those of the game's start, `legal` comes with the request."""
-    stacks, laid = stacks_from_wire(message.stacks)
-    divers = [_diver_of(diver, stacks) for diver in message.divers]
-    if not divers:
-        raise WireError("a view without divers")
-    columns = zip(*divers, strict=True)
-    # As in `view_for`: keywords would take three times as long.
-    view = View.__new__(View)
-    view.seat = message.seat
-    view.players = len(divers)
+    """The view; the rules are those of the game's start, `legal` comes with the request.
+
+    The message is kept: what takes long to read is read when a bot looks at it first, and raises
+    `WireError` then if it makes no sense.
+    """
+    view = _ViewOfMessage.__new__(_ViewOfMessage)
+    view._message = message  # noqa: SLF001  (as in `view_for`, no constructor)
     view.rules = rules
+    view.seat = message.seat
     view.dive = message.dive
     view.air = message.air
-    view.phase = name_of(PHASE_NAMES, message.phase)
+    view.phase = PHASE_NAMES.get(message.phase, _UNKNOWN_PHASE)
     view.to_move = message.to_move
     view.quiet = message.quiet
-    view.trail = trail_from_wire(message.trail, stacks)
-    view.laid = laid
-    view.place, view.homeward, view.barred, view.cargo, view.bank, view.banked_earlier = columns
-    view.home_order = tuple(message.home_order[:])
-    known = message.known
-    view.known = {pair.chip: pair.value for pair in known} if known else {}
     view.legal = tuple(legal)
     return view
 
 
+class _ViewOfMessage(View):
+    """A view whose longer fields are read from the message when they are looked at first."""
+
+    __slots__ = ("_message",)
+    _message: pb.View
+
+    if not TYPE_CHECKING:  # for mypy, a view has its fields and no others
+
+        def __getattr__(self, name: str) -> object:
+            """Called for a field that is not set: read it, and those that belong to it."""
+            read = _READERS.get(name)
+            if read is None:
+                problem = f"'View' object has no attribute {name!r}"
+                raise AttributeError(problem, name=name, obj=self)
+            read(self, self._message)
+            return getattr(self, name)
+
+    def __reduce__(self) -> tuple[partial[View], tuple[()]]:
+        """A copy, also one in another process, has no message and all fields."""
+        return partial(View, **{name: getattr(self, name) for name in View.__slots__}), ()
+
+
+def _read_trail(view: View, message: pb.View) -> None:
+    stacks, view.laid = stacks_from_wire(message.stacks)
+    view.trail = trail_from_wire(message.trail, stacks)
+
+
+def _read_divers(view: View, message: pb.View) -> None:
+    stacks, _ = stacks_from_wire(message.stacks)
+    divers = [_diver_of(diver, stacks) for diver in message.divers]
+    if not divers:
+        raise WireError("a view without divers")
+    view.players = len(divers)
+    columns = zip(*divers, strict=True)
+    view.place, view.homeward, view.barred, view.cargo, view.bank, view.banked_earlier = columns
+
+
+def _read_home_order(view: View, message: pb.View) -> None:
+    view.home_order = tuple(message.home_order[:])
+
+
+def _read_known(view: View, message: pb.View) -> None:
+    view.known = {pair.chip: pair.value for pair in message.known}
+
+
+_READERS: Final[dict[str, Callable[[View, pb.View], None]]] = {
+    **dict.fromkeys(("trail", "laid"), _read_trail),
+    **dict.fromkeys(
+        ("players", "place", "homeward", "barred", "cargo", "bank", "banked_earlier"), _read_divers
+    ),
+    "home_order": _read_home_order,
+    "known": _read_known,
+}
+
+
 def _diver_of(diver: pb.Diver, stacks: tuple[Unit, ...]) -> _Diver:
+    cargo, bank = diver.cargo, diver.bank
     return (
         diver.space or (HOME if diver.location == _AT_HOME else ABOARD),
         diver.homeward,
         diver.barred,
-        units_from_wire(diver.cargo, stacks),
-        tuple(diver.bank[:]),
+        units_from_wire(cargo, stacks) if cargo else (),
+        tuple(bank[:]) if bank else (),
         diver.banked_earlier,
     )
