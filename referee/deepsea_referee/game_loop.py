@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
@@ -22,6 +23,10 @@ from deepsea_sdk.refereed_game import RefereedGame
 
 class AskedSeat(Protocol):
     """The interface of a seat that a game needs; a Session has it."""
+
+    @property
+    def features(self) -> AbstractSet[str]:
+        """The features of the bot's Hello."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         """Ask for a decision; `on_answer` is called once, later. Returns the request's id."""
@@ -57,8 +62,8 @@ class _GameLoop:
         self._seats = seats
         self._suspects = suspects
         self._writer = wire.RequestWriter(refereed.game_id, self._game.events)
-        self._marks = [0] * len(seats)
-        """The number of the game's events that each seat has received."""
+        self._marks = [None if wire.NO_EVENTS in seat.features else 0 for seat in seats]
+        """The number of the game's events that each seat has received; None if it reads none."""
         self._question: Question | None = None
         self._request_id = 0
         self.longest_us = 0
@@ -84,8 +89,10 @@ class _GameLoop:
             return
         seat = question.seat
         time_left = self._refereed.time_left(seat)
-        request = self._writer.write(game.view(seat), self._marks[seat], time_left)
-        self._marks[seat] = len(game.events)
+        mark = self._marks[seat]
+        request = self._writer.write(game.view(seat), mark, time_left)
+        if mark is not None:
+            self._marks[seat] = len(game.events)
         self._request_id = self._seats[seat].ask(request, time_left, self._on_answer)
 
     def _on_answer(self, came: TimedAnswer | BotFault | RefereeError) -> None:
@@ -117,9 +124,12 @@ class _GameLoop:
             self._void(error)
 
     def _end(self) -> None:
-        for number, seat in enumerate(self._seats):
-            happenings = self._game.events[self._marks[number] :]
-            seat.send(wire.result_message(self._refereed.end(number), happenings))
+        messages: dict[int | None, bytes] = {}
+        for number, (seat, mark) in enumerate(zip(self._seats, self._marks, strict=True)):
+            if mark not in messages:  # what a seat gets depends on nothing else
+                happenings = () if mark is None else self._game.events[mark:]
+                messages[mark] = wire.result_message(self._refereed.end(number), happenings)
+            seat.send(messages[mark])
         self.over.set_result(None)
 
     def _void(self, error: Exception) -> None:

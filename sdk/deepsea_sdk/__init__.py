@@ -104,10 +104,11 @@ def run(bot: NewBot) -> None:
         except (TypeError, ValueError) as error:
             raise SystemExit(f"parameters {text!r}: {error}") from None
     # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
+    from .client import features_of
     from .client import run as run_client
     from .hints import with_hints
 
-    run_client(with_hints(bot), concurrent_games=getattr(bot, "concurrent_games", False) is True)
+    run_client(with_hints(bot), features_of(bot))
 
 
 def _hint_that_run_is_missing() -> None:

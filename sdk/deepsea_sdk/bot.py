@@ -120,7 +120,10 @@ class Bot:
         """Called when a game begins. Reset here what a class or module keeps from the last game."""
 
     def on_event(self, event: Event) -> None:
-        """Called for each event since the last decision: a dive, a turn, a clean-up, the end."""
+        """Called for each event since the last decision: a dive, a turn, a clean-up, the end.
+
+        A referee sends no events to a class that does not define this.
+        """
 
     def on_fault(self, notice: FaultNotice) -> None:
         """Called when a fault was counted against this bot. By default, prints it to stderr."""

@@ -22,7 +22,7 @@ from . import wire
 from ._pb import play_pb2 as pb
 from ._pb.play_pb2_grpc import PlayServiceStub
 from .author_error import ERROR_BYTES, cut
-from .bot import GameInfo, NewBot
+from .bot import Bot, GameInfo, NewBot
 from .clock import Clock, monotonic
 from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
 from .launch import ADDRESS, TOKEN
@@ -125,16 +125,26 @@ class Player:
             raise WireError(f"the referee names game {game_id!r}, which is not on") from None
 
 
-async def play(bot: NewBot, address: str, token: str, *, concurrent_games: bool = False) -> None:
+def features_of(bot: NewBot) -> tuple[str, ...]:
+    """The features of a bot's Hello; of a function nothing is known but what it says of itself."""
+    features = []
+    if getattr(bot, "concurrent_games", False) is True:
+        features.append(wire.CONCURRENT_GAMES)
+    if getattr(bot, "on_event", None) is Bot.on_event:
+        features.append(wire.NO_EVENTS)
+    return tuple(features)
+
+
+async def play(bot: NewBot, address: str, token: str, features: Sequence[str] = ()) -> None:
     """Play all games of one stream, until the referee ends it.
 
+    features  of the Hello
     Raises `NotInMatch` if no referee listens, `ConnectionRejected` if the referee refuses the bot.
     """
     player = Player(bot)
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
         stream = PlayServiceStub(channel).Play()
         try:
-            features = (wire.CONCURRENT_GAMES,) if concurrent_games else ()
             await stream.write(wire.hello_to_wire(token, features))
             while isinstance(message := await stream.read(), pb.PlayResponse):
                 answer = player.receive(message)
@@ -154,11 +164,11 @@ async def play(bot: NewBot, address: str, token: str, *, concurrent_games: bool 
         raise NotInMatch(f"no referee accepts bots at {address}: {why}")
 
 
-def run(bot: NewBot, *, concurrent_games: bool = False) -> None:
+def run(bot: NewBot, features: Sequence[str] = ()) -> None:
     """Play for the referee that started this program; see `deepsea_sdk.run`."""
     _behave()
     try:
-        asyncio.run(play(bot, *_whereabouts(), concurrent_games=concurrent_games))
+        asyncio.run(play(bot, *_whereabouts(), features))
     except SdkError as error:
         sys.stderr.write(f"deepsea-sdk: {error}\n")
         sys.exit(2 if isinstance(error, NotInMatch) else 1)

@@ -31,7 +31,7 @@ def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
         bot = new_bot()
         if type(bot) not in known:
             known.add(type(bot))
-            sys.stderr.writelines(f"{hint}\n" for hint in misspelt(type(bot)))
+            sys.stderr.writelines(f"{hint}\n" for hint in [*misspelt(type(bot)), *unheard(bot)])
         return bot
 
     return make
@@ -50,6 +50,14 @@ def misspelt(bot: type[Bot]) -> list[str]:
                         f"{PREFIX}the SDK never calls {cls.__name__}.{name}; did you mean {meant}?"
                     )
     return hints
+
+
+def unheard(bot: Bot) -> list[str]:
+    """A hint for an `on_event` that was put on an object: a class without one gets no events."""
+    name = type(bot).__name__
+    if "on_event" not in vars(bot) or type(bot).on_event is not Bot.on_event:
+        return []
+    return [f"{PREFIX}no events come for {name}: define on_event in the class, not on the object"]
 
 
 def never_run(program: str) -> list[str]:

@@ -163,7 +163,7 @@ def without_referee() -> dict[str, str]:
 def start_of(game: Game, game_id: str, seat: int = 0) -> pb.GameStart:
     """What a seat is told when the game begins."""
     info = GameInfo(game_id, seat, game.players, game.rules, 100_000, 2_000_000, game.commitment)
-    return wire.start_to_wire(info)
+    return pb.GameStart.FromString(wire.start_to_wire(info))
 
 
 def request_of(
@@ -207,7 +207,9 @@ async def play_with_itself(peer: Peer, game: Game, game_id: str) -> None:
         assert answer.request_id == request.request_id
         game.decide(answer.action)
     results = [
-        wire.result_to_wire(end_of(game, ids[seat], seat), game.events[marks[seat] :])
+        pb.GameResult.FromString(
+            wire.result_to_wire(end_of(game, ids[seat], seat), game.events[marks[seat] :])
+        )
         for seat in range(game.players)
     ]
     await peer.send(results=results)

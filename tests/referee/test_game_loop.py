@@ -94,6 +94,23 @@ def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_order() 
     run(test())
 
 
+def test_a_bot_that_reads_no_events_gets_none() -> None:
+    async def test() -> None:
+        game = new_game(3)
+        table = Table([last_legal, first_legal, last_legal])
+        table.sessions[1].features = frozenset({"no_events"})
+        await table.play(game)
+        for seat, stream in enumerate(table.streams):
+            messages = stream.messages()
+            events = [event for one in messages for req in one.requests for event in req.events]
+            events += [
+                event for one in messages for result in one.results for event in result.events
+            ]
+            assert len(events) == (0 if seat == 1 else len(game.events))
+
+    run(test())
+
+
 NONSENSE = ["", "fly", "take ", "TAKE", "drop:", "drop:9", "order:1", "\0", "täke", "x" * 5_000]
 
 

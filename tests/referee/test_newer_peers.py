@@ -82,8 +82,8 @@ class NewerReferee:
             game.decide(self._ask(request).action)
         for seat in range(game.players):
             end = end_of(game, f"g{seat}", seat)
-            result = wire.result_to_wire(end, game.events[self._marks[seat] :])
-            self._send(pb.PlayResponse(results=[result]))
+            data = wire.result_to_wire(end, game.events[self._marks[seat] :])
+            self._send(pb.PlayResponse(results=[pb.GameResult.FromString(data)]))
         self._send(pb.PlayResponse(goodbye=pb.Goodbye()))
         assert self._player.done
         return game.decisions

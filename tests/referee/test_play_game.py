@@ -142,6 +142,7 @@ class Starved:
         self._session = session
         self._asked = 0
         self.send = session.send
+        self.features = session.features
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         self._asked += 1

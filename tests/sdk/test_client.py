@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -30,7 +31,7 @@ from deepsea_sdk import (
 )
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import NewBot
-from deepsea_sdk.client import Player, play
+from deepsea_sdk.client import Player, features_of, play
 from helpers.scripted import (
     TOKEN,
     Ended,
@@ -105,16 +106,30 @@ def test_a_bot_says_hello_and_leaves_at_goodbye(tmp_path: Path) -> None:
     run(played(tmp_path, script, Bot))
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_bot_says_whether_it_keeps_games_apart(tmp_path: Path, apart: bool) -> None:
+class Apart(Bot):
+    concurrent_games = True
+
+
+@pytest.mark.parametrize(
+    ("bot", "features"),
+    [
+        (Bot, ["no_events"]),
+        (Apart, ["concurrent_games", "no_events"]),
+        (Diary, []),
+        pytest.param(partial(Apart), [], id="a function may make any bot"),
+    ],
+)
+def test_a_bot_says_what_it_can_do_and_what_it_does_not_need(
+    tmp_path: Path, bot: NewBot, features: list[str]
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.welcome()
-        assert list(peer.hello.features) == ["concurrent_games"] * apart
+        assert list(peer.hello.features) == features
         await peer.goodbye()
 
     async def playing() -> None:
         async with referee(tmp_path, script) as address:
-            await play(Bot, address, TOKEN, concurrent_games=apart)
+            await play(bot, address, TOKEN, features_of(bot))
 
     run(playing())
 

@@ -12,7 +12,7 @@ import deepsea_sdk
 from deepsea_bots.diver import Searcher
 from deepsea_bots.heuristic import Heuristic
 from deepsea_sdk import Bot, View
-from deepsea_sdk.hints import PREFIX, misspelt, with_hints
+from deepsea_sdk.hints import PREFIX, misspelt, unheard, with_hints
 
 
 class Misspelt(Bot):
@@ -55,6 +55,15 @@ def test_a_method_of_a_class_in_between_is_named_too() -> None:
 @pytest.mark.parametrize("bot", [Bot, Heuristic, Searcher])
 def test_helpers_with_other_names_are_nobodys_business(bot: type[Bot]) -> None:
     assert misspelt(bot) == []
+
+
+def test_events_that_do_not_come_are_named() -> None:
+    put_on = Bot()
+    put_on.on_event = lambda event: None  # type: ignore[method-assign]
+    assert unheard(put_on) == [
+        f"{PREFIX}no events come for Bot: define on_event in the class, not on the object"
+    ]
+    assert unheard(Bot()) == []
 
 
 def test_a_hint_is_given_once_for_a_class(capsys: pytest.CaptureFixture[str]) -> None:

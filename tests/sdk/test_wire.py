@@ -380,7 +380,7 @@ def test_a_number_that_needs_two_bytes_is_refused(number: int) -> None:
     )
 )
 def test_game_start(info: GameInfo) -> None:
-    assert wire.start_from_wire(sent(wire.start_to_wire(info))) == info
+    assert wire.start_from_wire(pb.GameStart.FromString(wire.start_to_wire(info))) == info
 
 
 @whole_games
@@ -394,7 +394,7 @@ def test_game_over(
     )
     values = game.state.values
     end = GameEnd("g", 1, *game.result(), game.seed, values, tuple(forfeits), is_void=False)
-    message = sent(wire.result_to_wire(end, game.events[3:]))
+    message = pb.GameResult.FromString(wire.result_to_wire(end, game.events[3:]))
     assert wire.result_from_wire(message, 1) == end
     # The last event is made of the result: what is in one is not sent in the other.
     assert wire.last_events_from_wire(message) == game.events_for(1, 3)
@@ -404,7 +404,7 @@ def test_game_over(
 def test_a_void_game_has_no_result() -> None:
     end = GameEnd("g", 0, (), (), b"", (), (), is_void=True)
     (message,) = pb.PlayResponse.FromString(wire.void_message("g")).results
-    assert message == wire.result_to_wire(end, ())
+    assert message == pb.GameResult.FromString(wire.result_to_wire(end, ()))
     assert wire.result_from_wire(message, 0) == end
     assert wire.last_events_from_wire(message) == []
 

@@ -23,6 +23,10 @@ class Disturbed:
         self._session = session
         self._asked = 0
 
+    @property
+    def features(self) -> frozenset[str]:
+        return self._session.features
+
     def send(self, message: bytes) -> None:
         self._session.send(message)
 

@@ -308,6 +308,7 @@ class Hello(_message.Message):
         """What this bot can do beyond the rest of this file. Names that the referee does not know are
         ignored. Known today:
           concurrent_games  the bot keeps games apart, so that several may run at once
+          no_events         the bot reads no events: its requests and results come without them
         """
 
     def __init__(
@@ -517,7 +518,7 @@ class DecisionRequest(_message.Message):
 
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
-        """What happened since this seat's last request in this game."""
+        """What happened since this seat's last request in this game; empty for a bot with `no_events`."""
 
     def __init__(
         self,
@@ -636,7 +637,7 @@ class GameResult(_message.Message):
     """The 32 bytes from which deal and dice are derived; SHA-256 of them is the commitment."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
-        """What happened since this seat's last request."""
+        """What happened since this seat's last request; empty for a bot with `no_events`."""
 
     @_builtins.property
     def points(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

@@ -11,7 +11,7 @@ referee uses the bytes of whole messages: `THING_message` and `read_from_bot`.
 """
 
 from .events import event_from_wire, event_to_wire, events_from_wire
-from .features import CONCURRENT_GAMES
+from .features import CONCURRENT_GAMES, NO_EVENTS
 from .games import (
     fault_from_wire,
     fault_to_wire,
@@ -52,6 +52,7 @@ from .views import view_from_wire, view_to_wire
 __all__ = [
     "CONCURRENT_GAMES",
     "METHOD",
+    "NO_EVENTS",
     "PACKAGE",
     "SERVICE",
     "Answer",

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.events import Event, Happening, end_event
@@ -19,6 +19,7 @@ from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo
 from deepsea_sdk.errors import WireError
 
 from .events import event_to_wire, events_from_wire
+from .framing import framed, tag
 from .numbers import FAULT_NAMES, FAULTS, name_of
 
 
@@ -29,6 +30,10 @@ def hello_to_wire(token: str, features: Iterable[str] = ()) -> pb.PlayRequest:
 
 
 # Rules
+
+
+_RULES: Final = tag(pb.GameStart.DESCRIPTOR, "rules")
+_EVENTS: Final = tag(pb.GameResult.DESCRIPTOR, "events")
 
 
 def rules_to_wire(rules: RuleSet) -> pb.Rules:
@@ -74,16 +79,22 @@ def _rules_of(data: bytes) -> RuleSet:
 # A game's start and end
 
 
-def start_to_wire(info: GameInfo) -> pb.GameStart:
-    """A game begins."""
-    return pb.GameStart(
+@lru_cache(maxsize=16)
+def _rules_field(rules: RuleSet) -> bytes:
+    """The same in all games of a match."""
+    return framed(_RULES, rules_to_wire(rules).SerializeToString())
+
+
+def start_to_wire(info: GameInfo) -> bytes:
+    """The bytes of a `pb.GameStart`: a game begins."""
+    start = pb.GameStart(
         game_id=info.game_id,
         seat=info.seat,
         seats=info.players,
-        rules=rules_to_wire(info.rules),
         clock=pb.ClockSettings(budget_us=info.budget_us, bank_us=info.bank_us),
         commitment=info.commitment,
     )
+    return start.SerializeToString() + _rules_field(info.rules)
 
 
 def start_from_wire(message: pb.GameStart) -> GameInfo:
@@ -99,13 +110,16 @@ def start_from_wire(message: pb.GameStart) -> GameInfo:
     )
 
 
-def result_to_wire(end: GameEnd, happenings: Sequence[Happening]) -> pb.GameResult:
-    """A game is over, with what happened since the seat's last request."""
-    known = dict(enumerate(end.values))
-    return pb.GameResult(
+def result_to_wire(end: GameEnd, happenings: Sequence[Happening]) -> bytes:
+    """The bytes of a `pb.GameResult`: a game is over.
+
+    happenings  what happened since the seat's last request
+    """
+    known = dict(enumerate(end.values)) if happenings else {}
+    events = [framed(_EVENTS, event_to_wire(one, known)) for one in happenings]
+    result = pb.GameResult(
         game_id=end.game_id,
         is_void=end.is_void,
-        events=[pb.Event.FromString(event_to_wire(one, known)) for one in happenings],
         points=end.points,
         placements=end.placements,
         seed=end.seed,
@@ -115,6 +129,7 @@ def result_to_wire(end: GameEnd, happenings: Sequence[Happening]) -> pb.GameResu
             for seat, fault, decision in end.forfeits
         ],
     )
+    return result.SerializeToString() + b"".join(events)
 
 
 def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:

@@ -49,13 +49,13 @@ class RequestWriter:
         self._views = ViewWriter()
         self._log = EventLog(happenings)
 
-    def write(self, view: View, since: int, time_left: TimeLeft) -> bytes:
+    def write(self, view: View, since: int | None, time_left: TimeLeft) -> bytes:
         """Ask the view's seat for its decision: the bytes of a `pb.DecisionRequest` without its id.
 
-        since  how many happenings the seat has been sent
+        since  how many happenings the seat has been sent; None for a bot that reads none
         """
         rest = _rest_of_request(KINDS[view.kind], view.legal, *time_left)
-        events = self._log.since(since, view.known)
+        events = b"" if since is None else self._log.since(since, view.known)
         return b"".join((self._name, rest, framed(_VIEW, self._views.write(view)), events))
 
 

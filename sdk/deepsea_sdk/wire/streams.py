@@ -18,12 +18,15 @@ from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo
 from deepsea_sdk.errors import WireError
 
 from .features import OF_REFEREE
+from .framing import framed, tag
 from .games import fault_to_wire, result_to_wire, start_to_wire
 from .questions import Answer, decision_from_wire
 
 PACKAGE: Final = pb.DESCRIPTOR.package
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["PlayService"].full_name
 METHOD: Final = "Play"
+
+_STARTS, _RESULTS = (tag(pb.PlayResponse.DESCRIPTOR, name) for name in ("starts", "results"))
 
 
 class Hello(NamedTuple):
@@ -62,7 +65,7 @@ def welcome_message() -> bytes:
 
 def start_message(info: GameInfo) -> bytes:
     """A game begins."""
-    return pb.PlayResponse(starts=[start_to_wire(info)]).SerializeToString()
+    return framed(_STARTS, start_to_wire(info))
 
 
 def fault_message(notice: FaultNotice) -> bytes:
@@ -72,7 +75,7 @@ def fault_message(notice: FaultNotice) -> bytes:
 
 def result_message(end: GameEnd, happenings: Sequence[Happening]) -> bytes:
     """A game is over; `happenings` are those since the seat's last request."""
-    return pb.PlayResponse(results=[result_to_wire(end, happenings)]).SerializeToString()
+    return framed(_RESULTS, result_to_wire(end, happenings))
 
 
 def void_message(game_id: str) -> bytes:
