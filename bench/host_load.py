@@ -1,6 +1,6 @@
 """False timeouts on a busy host: does a bot ever pay for what the machine did?
 
-    python bench/host_load.py [--hogs 16] [--games 200] [--json]
+    python bench/host_load.py [--hogs 16] [--games 200] [--workers 1] [--json]
 
 While `hogs` busy processes hold the machine, a bot that needs 20 ms of CPU time for each decision
 plays at 100 ms without a bank: a timeout of its is a false one. Bots that sleep, spin, let threads
@@ -30,9 +30,10 @@ from pathlib import Path
 import machine
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.match import MatchSettings, run_match
+from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.shared_match import run_match
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
@@ -182,7 +183,7 @@ def bot(folder: Path, name: str, does: str = "pass", first: str = "pass") -> Bot
     return resolve(str(file))
 
 
-def fares(spec: BotSpec, games: int, other: BotSpec | None = None) -> Row:
+def fares(spec: BotSpec, games: int, workers: int, other: BotSpec | None = None) -> Row:
     """Let a bot play against another one, or a sample."""
     settings = MatchSettings(
         bots=[spec, other or resolve("greedy")],
@@ -196,7 +197,7 @@ def fares(spec: BotSpec, games: int, other: BotSpec | None = None) -> Row:
     def on_game(game: GameResult, _record: GameRecord) -> None:
         own.extend(report.fault for report in game.faults if game.seats[report.seat] == 0)
 
-    result = run_match(settings, on_game)
+    result = run_match(settings, workers, on_game)
     row = result.summaries()[0]
     return Row(
         bot=spec.name,
@@ -215,15 +216,18 @@ def measure(
     games: int,
     cheat_games: int = GAMES_OF_A_CHEAT,
     beside_burners: int = GAMES_BESIDE_BURNERS,
+    workers: int = 1,
 ) -> dict[str, object]:
     """Everything, as data."""
     with tempfile.TemporaryDirectory(prefix="host-load-") as name, busy_host(hogs):
         folder = Path(name)
-        worker = fares(bot(folder, "worker", WORKER), games)
-        cheats = [fares(bot(folder, cheat, does), cheat_games) for cheat, does in CHEATS.items()]
+        worker = fares(bot(folder, "worker", WORKER), games, workers)
+        cheats = [
+            fares(bot(folder, cheat, does), cheat_games, workers) for cheat, does in CHEATS.items()
+        ]
         burner = bot(folder, "burner", first="burn()")
         honest = [
-            fares(bot(folder, victim, does, first), beside_burners, burner)
+            fares(bot(folder, victim, does, first), beside_burners, workers, burner)
             for victim, (does, first) in HONEST.items()
         ]
     rows = (worker, *cheats, *honest)
@@ -264,10 +268,15 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--cheat-games", type=int, default=GAMES_OF_A_CHEAT)
     parser.add_argument("--beside-burners", type=int, default=GAMES_BESIDE_BURNERS)
+    parser.add_argument("--workers", type=int, default=1, help="each on its share of the CPUs")
     parser.add_argument("--json", action="store_true", help="JSON alone, without the table")
     arguments = parser.parse_args()
     figures = measure(
-        arguments.hogs, arguments.games, arguments.cheat_games, arguments.beside_burners
+        arguments.hogs,
+        arguments.games,
+        arguments.cheat_games,
+        arguments.beside_burners,
+        arguments.workers,
     )
     if not arguments.json:
         print(table(figures), file=sys.stderr)

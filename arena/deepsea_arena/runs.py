@@ -29,6 +29,7 @@ from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from deepsea_referee.system.cpu_shares import equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.workers import LocalWorkers, Workers
 
@@ -117,7 +118,9 @@ def local_workers(store: Store, workers: int) -> MakePool:
         if note := without_cgroups(season.isolation):
             watcher.trouble(note)
         setup = partial(worker, starts_at_once=settings.starts_at_once)
-        return JobWorkers(LocalWorkers(setup, workers, fetch=store.bots.archive, ahead=1))
+        cpus = equal_shares(workers)
+        pool = LocalWorkers(setup, workers, fetch=store.bots.archive, ahead=1, cpus=cpus)
+        return JobWorkers(pool)
 
     return make
 

@@ -29,6 +29,7 @@ from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_referee.system import SYSTEM
+from deepsea_referee.system.cpu_shares import equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_referee.worker import GRACE_S, Link, Perform
@@ -84,7 +85,11 @@ def run_match(
             return in_this_process.run_match(settings, on_game)
         return match.run_match(settings, on_game, on_void)
     if pool is None:
-        pool = LocalWorkers(partial(player, in_process), min(workers, settings.games))
+        workers = min(workers, settings.games)
+        # Where games are played one by one, hardly two processes of a worker work at once.
+        one_by_one = not in_process and (settings.tables or 1) == 1
+        cpus = equal_shares(workers) if one_by_one else ()
+        pool = LocalWorkers(partial(player, in_process), workers, cpus=cpus)
     # Where tables are chosen, nobody outside knows which games a lost worker was playing.
     settings = replace(settings, tables=settings.tables or 1)
     result = settings.result(

@@ -120,6 +120,7 @@ def main(connection: Connection) -> None:
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     os.set_inheritable(connection.fileno(), False)
+    SYSTEM.keep_to(connection.recv())
     link = Link(connection)
     # The pool says when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
     signal.signal(signal.SIGINT, lambda *_: None)

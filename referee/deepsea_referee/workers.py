@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_referee.system import SYSTEM
+from deepsea_referee.system.cpu_shares import ALL_CPUS, CpuShare
 from deepsea_referee.system.interface import ExitSignal
 from deepsea_referee.worker import GRACE_S, Setup
 
@@ -113,6 +114,8 @@ class LocalWorkers:
     setup  called in each worker; must be importable there
     fetch  returns a file by its digest
     ahead  the number of tasks that may wait at a worker while it runs another
+    cpus   for each worker its share of the CPUs, which is also that of its bots; by default all
+           use all
     """
 
     def __init__(
@@ -122,8 +125,10 @@ class LocalWorkers:
         *,
         fetch: Callable[[str], bytes] = no_files,
         ahead: int = 0,
+        cpus: Sequence[CpuShare] = (),
     ) -> None:
         self._setup = pickle.dumps(setup)
+        self._cpus = cpus or [ALL_CPUS] * workers
         self._fetch = fetch
         self._ahead = ahead
         self._workers: list[_Worker | None] = [None] * workers
@@ -238,6 +243,7 @@ class LocalWorkers:
         self._workers[number] = worker
         with suppress(OSError):
             connection.send(sys.path)
+            connection.send(self._cpus[number])
             connection.send_bytes(self._setup)
         return worker
 

@@ -21,6 +21,7 @@ from deepsea_referee.match import MatchSettings, Share
 from deepsea_referee.results.results_json import ResultsJson
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.shared_match import run_match
+from deepsea_referee.system.cpu_shares import ALL_CPUS, CpuShare, core_of, cpus_of
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
@@ -140,6 +141,22 @@ def test_bots_as_processes_play_the_same_games_and_what_they_print_is_kept(tmp_p
     assert all("I go" in log.text for log in shared.result.logs)
     assert shared.result.isolation == "process"
     assert [row.off_turn is None for row in shared.result.summaries()] == [False, False]
+
+
+@pytest.mark.parametrize("tables", [1, 2])
+def test_bots_have_the_cpus_of_their_worker_where_games_are_played_one_by_one(
+    tmp_path: Path, tables: int
+) -> None:
+    tells = "print(sorted(__import__('os').sched_getaffinity(0))), 1 / 0"
+    bots = [program(tmp_path, "teller", f"self.asked == 1 and ({tells})"), resolve("random")]
+    found, _ = played(settings(bots, 4, tables), 2, inside=False)
+    own = os.sched_getaffinity(0)
+    expected = {
+        log.worker: cpus_of(CpuShare(log.worker - 1, 2) if tables == 1 else ALL_CPUS, own, core_of)
+        for log in found.result.logs
+    }
+    assert expected.keys() == {1, 2}
+    assert all(str(expected[log.worker]) in log.text for log in found.result.logs)
 
 
 def test_more_workers_than_games_do_no_harm() -> None:

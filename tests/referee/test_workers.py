@@ -16,6 +16,7 @@ import pytest
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.system.cpu_shares import core_of, cpus_of, equal_shares
 from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task
 from helpers import deeds
 from helpers.programs import open_descriptors, soon, workers
@@ -75,6 +76,17 @@ def test_each_worker_is_a_process_that_runs_one_task_after_another(tmp_path: Pat
         assert result_of(team, team.start("who", 1)) == found[tasks[1]]
         assert len({os.getpid(), *found.values()}) == 3
     assert len([*tmp_path.glob("* up")]) == len([*tmp_path.glob("* down")]) == 2
+
+
+def test_each_worker_keeps_to_its_share_of_the_cpus(tmp_path: Path) -> None:
+    own, shares = os.sched_getaffinity(0), equal_shares(2)
+    with closing(LocalWorkers(partial(deeds.doing, tmp_path), 2, cpus=shares)) as team:
+        found = [result_of(team, team.start("where", number)) for number in range(2)]
+        assert isinstance(event_of(team, team.start("die", 1)), Died)
+        found.append(result_of(team, team.start("where", 1)))  # who takes its place
+    first, second = (set(cpus_of(share, own, core_of)) for share in shares)
+    assert found == [first, second, second]
+    assert os.sched_getaffinity(0) == own
 
 
 def test_messages_come_in_their_order(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ import distributed
 from deepsea_ladder.errors import WorkerError
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe, pause
+from deepsea_referee.system.cpu_shares import CpuShare, equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.worker import GRACE_S, Setup
 from deepsea_referee.workers import Died, Event, Failed, LocalWorkers, Sent, Task, no_files
@@ -57,11 +58,11 @@ class DaskTimes:
 class Agent(distributed.WorkerPlugin):
     """A worker process for one thread of a Dask worker. Its name is the key of its lease."""
 
-    def __init__(self, name: str, setup: Setup, worker: Any) -> None:
+    def __init__(self, name: str, setup: Setup, cpus: CpuShare, worker: Any) -> None:
         self._name = name
         self._worker = worker
         self._files: dict[str, bytes] = {}
-        self._pool = LocalWorkers(setup, 1, fetch=lambda digest: self._files[digest])
+        self._pool = LocalWorkers(setup, 1, fetch=lambda one: self._files[one], cpus=[cpus])
         self._busy = threading.Lock()
         self._wake = WakePipe()
         self._gone: set[str] = set()  # keys: its own too, when it is to leave
@@ -120,9 +121,9 @@ async def meet(agents: Sequence[str], packed: bytes, dask_worker: Any = None) ->
     """Prepare a Dask worker for a run; raises the reason why it cannot be used."""
     check, setup = pickle.loads(packed)
     await asyncio.to_thread(check)
-    for name in agents:
+    for name, cpus in zip(agents, equal_shares(len(agents)), strict=True):
         if name in dask_worker.data:  # else the run has left meanwhile
-            await dask_worker.plugin_add(Agent(name, setup, dask_worker), name=name)
+            await dask_worker.plugin_add(Agent(name, setup, cpus, dask_worker), name=name)
 
 
 def programs() -> dict[str, str]:

@@ -21,7 +21,9 @@ class BotGauge:
         self._host_until_us = -1
         self._looks = (0, 0)
         """What the bot had been denied at the last reading but one, and at the last."""
-        self.cpus = len(os.sched_getaffinity(0))
+        own = os.sched_getaffinity(0)  # a bot cannot leave those that it was started on
+        self.cpus = len(own)
+        self._only = None if self.cpus == os.cpu_count() else own
         self.cpu_us = process.cpu_us
 
     def glance(self, now_us: int) -> Usage | None:
@@ -42,7 +44,7 @@ class BotGauge:
         else:
             self._looks = (self._looks[1], denied_us)
         return Reading(
-            usage=self._usage(denied_us, process_tree.host_cpu_us()),
+            usage=self._usage(denied_us, process_tree.host_cpu_us(self._only)),
             threads_us={thread: times.cpu_us for thread, times in threads.items()},
             referee_waited_us=referee_waited_us,
             waited_us=waited_us,
@@ -59,7 +61,8 @@ class BotGauge:
     def _host_lately_us(self, now_us: int) -> int:
         # The kernel counts in ticks: reading more often only takes time.
         if now_us > self._host_until_us:
-            self._host_us, self._host_until_us = process_tree.host_cpu_us(), now_us + TICK_US
+            self._host_us = process_tree.host_cpu_us(self._only)
+            self._host_until_us = now_us + TICK_US
         return self._host_us
 
     def _usage(self, denied_us: int, host_us: int) -> Usage:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
+from deepsea_referee.system.cpu_shares import CpuShare
 from deepsea_referee.timing.host_load import Gauge
 
 
@@ -101,6 +102,12 @@ class System(Protocol):
         """Start Python with the program `main`, whose variable `connection` leads here.
 
         Ctrl-C does not reach it before it has called `accept_interrupts`, if at all.
+        """
+
+    def keep_to(self, share: CpuShare) -> None:
+        """Run this process, and what it starts from now on, on its share of the CPUs, if it can.
+
+        Call it before there are other threads, which would stay where they are.
         """
 
     def accept_interrupts(self) -> None:

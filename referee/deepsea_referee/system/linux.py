@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +23,7 @@ from deepsea_referee.system.alarm_ticks import alarm_ticks
 
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
+    from deepsea_referee.system.cpu_shares import CpuShare
     from deepsea_referee.system.interface import ExitSignal, PipeReader
     from deepsea_referee.timing.host_load import Gauge
 
@@ -96,6 +97,12 @@ class LinuxSystem:
             signal.pthread_sigmask(signal.SIG_SETMASK, former)
             theirs.close()
         return process, ours
+
+    def keep_to(self, share: CpuShare) -> None:
+        from deepsea_referee.system.cpu_shares import core_of, cpus_of
+
+        with suppress(OSError):  # the CPUs that it may use have changed just now
+            os.sched_setaffinity(0, cpus_of(share, os.sched_getaffinity(0), core_of))
 
     def accept_interrupts(self) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

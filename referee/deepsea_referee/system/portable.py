@@ -25,6 +25,7 @@ from typing import Any, Final
 from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
 from deepsea_referee.system import private_folders
+from deepsea_referee.system.cpu_shares import CpuShare
 from deepsea_referee.system.interface import ExitSignal, PipeReader
 from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
 from deepsea_referee.system.plain_process import PlainProcess
@@ -94,6 +95,9 @@ class PortableSystem:
                 creationflags=OWN_GROUP_FLAGS,
             )
             return process, accept(listening, process)
+
+    def keep_to(self, share: CpuShare) -> None:
+        """Do nothing: macOS binds no process to a CPU."""
 
     def accept_interrupts(self) -> None:
         """Do nothing: Ctrl-C does not reach a worker, which has a group of its own."""
