@@ -40,6 +40,8 @@ PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("
 RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "docs/search.md"]
 RUN_PAGES += ["docs/scripts.md", "sdk/README.md"]
 SLOW_PAGES = ["docs/workbench.md"]
+SHORTER = {"--games": ["--games", "2"], "analyse": ["--rollouts", "8"]}
+"""What is added to a command with such a word, so that it runs but not for long."""
 
 
 class Block(NamedTuple):
@@ -103,9 +105,11 @@ def run(words: list[str], cwd: Path) -> None:
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
 
 
-def run_in_docs(line: str, cwd: Path) -> None:
+def run_in_docs(line: str, cwd: Path, shorter: bool) -> None:
     """Run one line of a `sh` block, or what stands for it here."""
     words = shlex.split(line, comments=True)
+    if shorter:
+        words += [more for word in words for more in SHORTER.get(word, ())]
     match words:
         case ["make", target]:
             recipe = make_recipe(target)[-1]
@@ -134,11 +138,13 @@ def check_installable(what: str) -> None:
     assert match[2] is None or match[2] in project["optional-dependencies"]
 
 
+# The very words of the pages run before a release; they play longer.
+@pytest.mark.parametrize("shorter", [True, pytest.param(False, marks=pytest.mark.release)])
 @pytest.mark.parametrize(
     "page", RUN_PAGES + [pytest.param(page, marks=pytest.mark.slow) for page in SLOW_PAGES]
 )
 def test_commands_and_snippets_run(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, shorter: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # snippets write files
     monkeypatch.setenv("DEEPSEA_LADDER", str(tmp_path / "ladder.db"))
@@ -153,7 +159,7 @@ def test_commands_and_snippets_run(
         elif block.language == "sh":
             for line in block.text.replace("\\\n", " ").splitlines():
                 if line.strip() and not line.startswith("#"):
-                    run_in_docs(line, tmp_path)
+                    run_in_docs(line, tmp_path, shorter)
         elif block.language == "python":
             exec(compile(block.text, page, "exec"), {"__name__": "__main__"})
 

@@ -1,8 +1,9 @@
-"""Runs mypy for macOS and Windows over everything but what is Linux's own.
+"""Runs mypy for macOS and Windows over the packages, but for what is Linux's own.
 
 The files that are left out stand in pyproject.toml, [tool.deepsea.platforms]. A file that is left
-out without need is named, so that the list gets no longer than it has to be. With `--linux` it is
-checked for Linux as well, at the same time. Each system has a cache of its own.
+out without need is named, so that the list gets no longer than it has to be. With `--linux`
+everything is checked for Linux as well, at the same time: tests, tools and benchmarks are run
+nowhere else. Each system has a cache of its own.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ ELSEWHERE = ("darwin", "win32")
 def main() -> int:
     """Run it; returns the exit status."""
     with (ROOT / "pyproject.toml").open("rb") as file:
-        left_out: list[str] = tomllib.load(file)["tool"]["deepsea"]["platforms"]["linux_only"]
+        tool = tomllib.load(file)["tool"]
+    left_out: list[str] = tool["deepsea"]["platforms"]["linux_only"]
+    packages: list[str] = tool["hatch"]["build"]["targets"]["wheel"]["packages"]
     systems = ("linux", *ELSEWHERE) if "--linux" in sys.argv[1:] else ELSEWHERE
-    running = {system: _start(system) for system in systems}
+    running = {system: _start(system, packages) for system in systems}
     failed = False
     needed: set[str] = set()
     for system, process in running.items():
@@ -47,11 +50,11 @@ def main() -> int:
     return int(failed)
 
 
-def _start(system: str) -> subprocess.Popen[str]:
-    # That of Linux is where a plain `mypy` has it.
-    cache = [] if system == "linux" else ["--cache-dir", f".mypy_cache/{system}"]
+def _start(system: str, packages: list[str]) -> subprocess.Popen[str]:
+    # The cache of Linux is where a plain `mypy` has it.
+    what = [] if system == "linux" else ["--cache-dir", f".mypy_cache/{system}", *packages]
     return subprocess.Popen(
-        [sys.executable, "-m", "mypy", "--platform", system, "--no-error-summary", *cache],
+        [sys.executable, "-m", "mypy", "--platform", system, "--no-error-summary", *what],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

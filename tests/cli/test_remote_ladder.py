@@ -347,8 +347,11 @@ run(Late)
 """
 
 
+# By HTTP before a release only: above, what each command prints is the same either way.
 @pytest.mark.slow
-@pytest.mark.parametrize("grpc_port", [(), ("--grpc-port", "0")], ids=["grpc", "http"])
+@pytest.mark.parametrize(
+    "grpc_port", [(), pytest.param(("--grpc-port", "0"), marks=pytest.mark.release)]
+)
 def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
     tmp_path: Path, grpc_port: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

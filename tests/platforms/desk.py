@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from helpers.commands import Done, program
 
 FORMS = ("macos", "windows")
+WINDOWS = ("windows", pytest.param("macos", marks=pytest.mark.release))
+"""For commands that do the same in both forms: Windows lacks whatever macOS lacks, and more."""
 LONGEST_S = 60
 """No machine is so slow."""
 

@@ -9,12 +9,14 @@ import json
 import signal
 import urllib.request
 import zipfile
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from helpers.commands import one_line
-from platforms.desk import FORMS, Desk, without_times
+from helpers.tiers import daily
+from platforms.desk import FORMS, WINDOWS, Desk, without_times
 
 BOTS = ("greedy", "cautious", "heuristic")
 pytestmark = pytest.mark.slow
@@ -25,7 +27,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     return Desk(request.param, tmp_path)
 
 
-@pytest.fixture(scope="module", params=FORMS)
+@pytest.fixture(scope="module", params=WINDOWS)
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A folder with a match in `runs`, for commands that only read it."""
     desk = Desk(request.param, tmp_path_factory.mktemp(request.param))
@@ -34,7 +36,11 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return desk
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("desk", "workers"),
+    daily(product(FORMS, (1, 2)), [("macos", 1), ("windows", 2)]),
+    indirect=["desk"],
+)
 def test_a_match_has_the_same_records_as_on_linux(desk: Desk, workers: int) -> None:
     words = ("match", *BOTS, "--games", 4, "--seed", "desk", "--workers", workers)
     done = desk.run(*words, "--out", "there")
@@ -71,6 +77,7 @@ def test_a_program_that_cannot_start_is_a_line(desk: Desk) -> None:
     assert "no-such-program-here" in one_line(done.err)
 
 
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_the_workbench(desk: Desk) -> None:
     assert desk.run("new", "mine").status == 0
     assert all(b"\r" not in file.read_bytes() for file in (desk.folder / "mine").rglob("*.py"))
@@ -117,6 +124,7 @@ def test_a_page_of_games_is_the_same_file(played: Desk) -> None:
     assert (played.folder / "there.html").read_bytes() == (played.folder / "here.html").read_bytes()
 
 
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_a_bot_in_a_zip_is_unpacked_and_played(desk: Desk) -> None:
     assert desk.run("new", "mine").status == 0
     with zipfile.ZipFile(desk.folder / "mine.zip", "w") as packed:

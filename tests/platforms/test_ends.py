@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from helpers.tiers import daily
 from platforms.desk import FORMS, Desk, left
 
 pytestmark = pytest.mark.slow
@@ -42,7 +44,7 @@ class Family:
 
     def __init__(self, folder: Path, decides: str, apart: bool = True) -> None:
         self._pipe = folder / "pipe"
-        os.mkfifo(self._pipe)  # type: ignore[attr-defined,unused-ignore]
+        os.mkfifo(self._pipe)
         text = PARENT.format(pipe=str(self._pipe), decides=decides, apart=apart)
         (folder / "parent.py").write_text(text, encoding="utf-8")
 
@@ -56,32 +58,45 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     return Desk(request.param, tmp_path)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("desk", "workers"),
+    daily(product(FORMS, (1, 2)), [("macos", 2), ("windows", 1)]),
+    indirect=["desk"],
+)
 def test_ctrl_c_leaves_nothing(desk: Desk, workers: int) -> None:
     family = Family(desk.folder, HANGS)
     words = ("--games", 2, "--clock", "600s+0s", "--workers", workers)
     match = desk.start("match", "parent.py", "greedy", *words)
     pids = family.pids()
-    os.killpg(match.pid, signal.SIGINT)  # type: ignore[attr-defined,unused-ignore]
+    os.killpg(match.pid, signal.SIGINT)
     _, said = match.communicate(timeout=60)
     assert match.returncode == 130, said
     assert left(pids) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])  # type: ignore[attr-defined,unused-ignore]
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
 def test_a_closed_terminal_and_a_killed_referee_leave_nothing(
     desk: Desk, number: signal.Signals
 ) -> None:
     family = Family(desk.folder, HANGS)
     match = desk.start("match", "parent.py", "greedy", "--clock", "600s+0s")
     pids = family.pids()
-    os.killpg(match.pid, number)  # type: ignore[attr-defined,unused-ignore]
+    os.killpg(match.pid, number)
     match.communicate(timeout=60)
     assert left(pids) == []
 
 
-@pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("decides", [PLAYS, EXITS], ids=["plays", "exits"])
+@pytest.mark.parametrize(
+    ("desk", "decides", "apart"),
+    daily(
+        product(FORMS, (PLAYS, EXITS), (False, True)),
+        [
+            *(("macos", PLAYS, True), ("macos", EXITS, False)),
+            *(("windows", PLAYS, False), ("windows", EXITS, True)),
+        ],
+    ),
+    indirect=["desk"],
+)
 def test_what_a_bot_leaves_behind_ends_with_it(desk: Desk, decides: str, apart: bool) -> None:
     family = Family(desk.folder, decides, apart)
     match = desk.start("match", "parent.py", "greedy", "--quiet")

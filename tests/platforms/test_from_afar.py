@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from platforms.desk import FORMS, LONGEST_S, Desk
+from platforms.desk import LONGEST_S, WINDOWS, Desk
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def ladder(tmp_path: Path) -> Iterator[tuple[str, str]]:
         serving.communicate(timeout=LONGEST_S)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", WINDOWS)
 def test_a_bot_is_submitted_and_seen(
     form: str, ladder: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
