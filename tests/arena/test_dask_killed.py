@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -55,10 +56,10 @@ class Cluster:
     """While it is there, the next bot to decide hangs."""
     pipe: Path
 
-    def run(self, *arguments: object) -> subprocess.Popen[str]:
-        """Start a run in which a game hangs."""
+    def run(self, *arguments: object, command: tuple[str, ...] = ("run",)) -> subprocess.Popen[str]:
+        """Start a run, or a tournament, in which a game hangs."""
         self.hang.touch()
-        return start("ladder", "run", "--cluster", self.address, *arguments)
+        return start("ladder", *command, "--cluster", self.address, *arguments)
 
     def hanging(self) -> int:
         """Wait for the bot that hangs; its process."""
@@ -117,29 +118,47 @@ def ended(process: int) -> None:
     os.close(process)
 
 
-def check_whole(run: Run, games: int) -> None:
+def check_whole(run: Run, games: int, season: str = "s1") -> None:
     """Every game that was played has one result, and nothing is leased."""
     with Store.open(os.environ[options.VARIABLE]) as store:
-        counts = store.queue.counts(store.seasons.get("s1"))
+        counts = store.queue.counts(store.seasons.get(season))
         records = [GameRecord.from_json(game.record) for game in store.history.games()]
     assert (counts.done, counts.leased, counts.quarantined) == (games, 0, 0)
     assert len({record.game_id for record in records}) == len(records) == games
     assert run("ladder", "refold", "--check", "--records").status == 0
 
 
-def test_a_worker_that_is_killed_changes_nothing_but_the_time(run: Run, cluster: Cluster) -> None:
-    runner = cluster.run("--games", 6)
+def kill_worker(cluster: Cluster) -> None:
+    """Kill the Dask worker in which a game hangs, and wait for the end of the bot there."""
     bot = cluster.hanging()
     family = list(ancestors(bot))
     worker = family[family.index(cluster.nannies.pid) - 1]
     orphan = os.pidfd_open(bot)
     os.kill(worker, signal.SIGKILL)
     ended(orphan)
+
+
+def test_a_worker_that_is_killed_changes_nothing_but_the_time(run: Run, cluster: Cluster) -> None:
+    runner = cluster.run("--games", 6)
+    kill_worker(cluster)
     out, err = runner.communicate()
     assert runner.returncode == 0, err
     assert re.search(r"game s1-\d+ is void: the worker ended \(tcp:\S+ has left\)", err)
     assert "6 games of season s1 played, 1 void" in out
     check_whole(run, 6)
+
+
+def test_a_tournament_on_a_cluster_goes_on_after_a_worker_is_killed(
+    run: Run, cluster: Cluster
+) -> None:
+    command = ("tournament", "round-robin", "cup")
+    runner = cluster.run("--meetings", 3, "--json", command=command)
+    kill_worker(cluster)
+    out, err = runner.communicate()
+    assert runner.returncode == 0, err
+    assert re.search(r"game cup-\d+ is void: the worker ended \(tcp:\S+ has left\)", err)
+    assert json.loads(out)["games"] == 6
+    check_whole(run, 6, "cup")
 
 
 def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(

@@ -192,10 +192,10 @@ def _running(folder: str) -> list[tuple[int, str]]:
     return found
 
 
-def workers() -> list[int]:
-    """The worker processes of this one's pools that run now, by their ids."""
+def workers(of: int | str = "self") -> list[int]:
+    """The worker processes of a process's pools that run now, by their ids."""
     found = []
-    for task in Path("/proc/self/task").iterdir():
+    for task in Path(f"/proc/{of}/task").iterdir():
         with suppress(FileNotFoundError):  # a thread that has just ended
             found += [int(pid) for pid in (task / "children").read_text().split()]
     return [pid for pid in found if "deepsea_referee.worker" in _command(pid)]
