@@ -6,7 +6,6 @@ an admin, and to see and end the tokens of any author.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from deepsea_arena.service.accounts import (
@@ -40,11 +39,9 @@ def call(store: Store, name: str, **fields: object) -> Any:
         raise
 
 
-def admin_token(
-    store: Store, author: str = "", label: str = "", *, entropy: Callable[[], bytes] = fresh_seed
-) -> Redeemed:
+def admin_token(store: Store, author: str = "", label: str = "") -> Redeemed:
     """A token with every scope, of an author who is made an admin; without a name, of `admin`."""
-    service = _service(store, entropy)
+    service = _service(store)
     secret, token = token_to_be(service, label, tuple(Scope), service.limits.token_days)
     return Redeemed(secret, account_of(store.accounts.admin_token(author, token, MACHINE.by)))
 
@@ -66,6 +63,6 @@ def audit(store: Store, limit: int = AUDIT, author: str = "") -> AuditList:
     return AuditList(tuple(map(audit_line, store.audit.latest(limit, author_id=author_id))))
 
 
-def _service(store: Store, entropy: Callable[[], bytes] = fresh_seed) -> LadderService:
+def _service(store: Store) -> LadderService:
     # The operator sees what is under embargo, too.
-    return LadderService(store, store, METHODS, entropy=entropy)
+    return LadderService(store, store, METHODS, entropy=fresh_seed)

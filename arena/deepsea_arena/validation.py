@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, cast
 
 from deepsea_arena.admission import games_of
@@ -43,22 +42,16 @@ from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Sent, Work
 from deepsea_rules.printable import one_line
 
 _T = TypeVar("_T")
+_LEASE_S: Final = 60.0
+"""The duration of a lease; it is renewed three times as often."""
+_IDLE_S: Final = 1.0
+"""The wait when nothing waits to be checked."""
+_HOST_PAUSE_S: Final = 5.0
+"""The first wait when this machine cannot check; each further one is twice as long."""
 _SLACK_S: Final = 60.0
 """For starting the worker process, and for sending it an archive."""
 _TO_DO: Final = "correct it, and submit the bot again; `deepsea-referee check` looks at the same"
 _LONGEST_PAUSE_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationSettings:
-    """Timeouts of validation, in seconds."""
-
-    lease: float = 60.0
-    """The duration of a lease; it is renewed three times as often."""
-    idle: float = 1.0
-    """The wait when nothing waits to be checked."""
-    host_pause: float = 5.0
-    """The first wait when this machine cannot check; each further one is twice as long."""
 
 
 class ValidationListener(Protocol):
@@ -109,7 +102,6 @@ class Validator:
         stop: Stop,
         listener: ValidationListener,
         limits: RemoteLimits = USUAL_LIMITS,
-        settings: ValidationSettings | None = None,
     ) -> None:
         self._store = store
         self._workers = workers
@@ -118,7 +110,6 @@ class Validator:
         self._stop = stop
         self._listener = listener
         self._limits = limits
-        self._settings = settings or ValidationSettings()
         self._began = 0.0
         """When the present check began."""
         self._troubles = 0  # in a row, of this machine
@@ -133,9 +124,9 @@ class Validator:
         while self._stop.wish is StopRequest.GO_ON:
             try:
                 if not self._next():
-                    pause(self._settings.idle, self._stop)
+                    pause(_IDLE_S, self._stop)
             except _HostCannot as trouble:
-                seconds = self._settings.host_pause * 2**self._troubles
+                seconds = _HOST_PAUSE_S * 2**self._troubles
                 self._troubles += 1
                 self._listener.trouble(f"submissions cannot be checked now: {trouble}")
                 pause(min(seconds, _LONGEST_PAUSE_S), self._stop)
@@ -162,9 +153,7 @@ class Validator:
         """Check the next submission; False if none waits."""
         if not self._insist(self._store.submissions.waiting):
             return False
-        lease = self._insist(
-            lambda: self._store.submissions.claim(self._owner, self._settings.lease)
-        )
+        lease = self._insist(lambda: self._store.submissions.claim(self._owner, _LEASE_S))
         if lease is None:
             return False
         self._began = self._now()
@@ -237,7 +226,7 @@ class Validator:
         self, lease: SubmissionLease, argument: object, seconds: float, of_games: int
     ) -> ArchiveRead | AdmissionPlayed:
         """The worker's answer; the lease is renewed meanwhile, with the games that were played."""
-        games, beat = 0, self._settings.lease / 3
+        games, beat = 0, _LEASE_S / 3
         self._renew(lease, games, of_games)
         task = self._workers.start(argument, self._workers.free()[0])
         began = renewed = self._now()
@@ -269,7 +258,7 @@ class Validator:
                 raise
 
     def _renew(self, lease: SubmissionLease, games: int, of_games: int) -> None:
-        seconds, progress = self._settings.lease, self._store.submissions.progress
+        seconds, progress = _LEASE_S, self._store.submissions.progress
         if not self._insist(lambda: progress(lease, seconds, games, of_games)):
             raise _LeaseLost
 

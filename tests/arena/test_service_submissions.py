@@ -28,9 +28,9 @@ from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.model import BotState, SeatLog, SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import ManualClock
 from helpers import ladder
 from helpers.killing import context
+from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, an_author, zipped
 
 KEY = "a-key-of-mine"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.service.upload import PART, Upload, Uploads
 from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_referee.timing.clock import ManualClock
+from helpers.manual_clock import ManualClock
 
 DATA = bytes(range(256)) * 8
 DIGEST = hashlib.sha256(DATA).hexdigest()

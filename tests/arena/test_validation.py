@@ -29,9 +29,9 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from helpers import ladder
+from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author, new
 
 QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState

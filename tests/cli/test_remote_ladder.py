@@ -22,8 +22,12 @@ from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService, ServerAddress
 from deepsea_arena.service.table import Flow
 from deepsea_arena.service.upload import Uploads
+from deepsea_cli.ladder.local import LocalSource
+from deepsea_cli.remote.address import read_address
+from deepsea_cli.remote.client import Client
 from deepsea_cli.remote.routes import ROUTES
-from deepsea_ladder.model import SeatLog
+from deepsea_cli.remote.source import RemoteSource
+from deepsea_ladder.model import GameFilter, SeatLog
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
@@ -178,13 +182,13 @@ def test_plots_are_drawn_from_afar(run: Run, afar: Afar, tmp_path: Path) -> None
     assert pictures[0] == pictures[1]
 
 
-def test_pages_of_games_are_put_together(
-    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("deepsea_cli.remote.source.PAGE", 7)
-    for limit in (7, 8, 20, 24, 25):
-        here = run("ladder", "games", "--json", "--limit", limit, "--store", afar.file)
-        assert run("ladder", "games", "--json", "--limit", limit, "--remote", afar.url) == here
+def test_pages_of_games_are_put_together(afar: Afar) -> None:
+    here = LocalSource(afar.store)
+    with Client(read_address(afar.url)) as client:
+        there = RemoteSource(client, page=7)
+        for limit in (7, 8, 20, 24, 25):
+            expected = here.games(limit, None, GameFilter())
+            assert there.games(limit, None, GameFilter()) == expected
 
 
 def test_tracebacks_and_logs_are_for_the_author(

@@ -16,12 +16,13 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.transport.answers import TimedAnswer
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.clock import TimeLeft
+
+from .manual_clock import ManualClock
 
 T = TypeVar("T")
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"

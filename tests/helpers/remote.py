@@ -25,7 +25,7 @@ from deepsea_arena.wire import messages
 from deepsea_ladder.accounts import MACHINE as MACHINE_ACTOR
 from deepsea_ladder.accounts import Scope, new_token, token_digest
 from deepsea_ladder.store.account_rows import NewToken
-from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
+from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_web.remote.application import WithApi
 from deepsea_web.remote.front import Front
 from deepsea_web.remote.http_api import CODES, ROOT, http_api
@@ -33,6 +33,8 @@ from deepsea_web.remote.rpc import RpcServer
 from deepsea_web.site.access import Access
 from deepsea_web.site.errors import STATUS
 from helpers.ladder_messages import response_chunk
+
+from .manual_clock import ManualClock
 
 WAYS: Final = ("grpc", "http")
 PATIENCE_S: Final = 30

@@ -11,9 +11,10 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPMessage
 from typing import Any, NamedTuple
 
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_rules.record import GameRecord
 from deepsea_web.live.serve import serve
+
+from .manual_clock import ManualClock
 
 PATH = "secret"
 TABLE = {"head": ["bot", "games"], "rows": [["greedy", "0"]]}

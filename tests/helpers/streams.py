@@ -9,7 +9,6 @@ from typing import NoReturn, cast
 import grpc
 
 from deepsea_referee.game_loop import play_to_end
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.transport.session import Session
 from deepsea_referee.transport.stream import Stream
 from deepsea_rules.faults import FaultReport
@@ -17,6 +16,8 @@ from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.refereed_game import RefereedGame
+
+from .manual_clock import ManualClock
 
 Decide = Callable[[pb.DecisionRequest], str]
 CONTROL = TimeControl(100_000, 2_000_000)

@@ -15,11 +15,11 @@ from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.upload import Uploads
 from deepsea_ladder.model import SeatLog
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_web.site.access import Access
 from deepsea_web.site.app import Site
 
 from . import ladder, submissions
+from .manual_clock import ManualClock
 from .members import Person, a_service, a_token, an_admin_token, members_site
 from .site import LOCAL
 

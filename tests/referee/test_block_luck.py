@@ -10,7 +10,6 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.hang_watch import HangWatch
 from deepsea_referee.in_process import play_number
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.workbench.adjusted import AdjustedSequence
 from deepsea_referee.workbench.block_luck import BlockLuck
 from deepsea_referee.workbench.comparison import Comparison, largest_lead
@@ -20,6 +19,7 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from deepsea_sdk.bot import AnyBot
 from helpers.games import rng
+from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT
 
 

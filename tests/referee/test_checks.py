@@ -10,11 +10,11 @@ import pytest
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.workbench.checks import CheckReport, examine
 from deepsea_referee.workbench.file_checks import CheckResult
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
+from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT, program
 
 HOUR = TimeControl.parse("60m")

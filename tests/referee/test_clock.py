@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.timing.clock import (
-    ManualClock,
-    SystemClock,
-    ThreadClock,
-    time_limit,
-)
+from deepsea_referee.timing.clock import SystemClock, ThreadClock, time_limit
 from deepsea_referee.timing.shared_time import SharedTime
+from helpers.manual_clock import ManualClock
 from helpers.peers import run
 
 

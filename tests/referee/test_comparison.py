@@ -11,7 +11,6 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.hang_watch import HangWatch
 from deepsea_referee.in_process import play_number
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison
 from deepsea_referee.workbench.paired_blocks import BlockSettings, seated
 from deepsea_rules.faults import Fault, FaultReport
@@ -21,6 +20,7 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from deepsea_sdk.bot import AnyBot
 from helpers.games import rng
+from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT
 
 PAIR = ((0, 1), (1, 0))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.timing.freezing import LAZY_US, BotTurns, Freezer
+from helpers.manual_clock import ManualClock
 
 
 @dataclass(slots=True)

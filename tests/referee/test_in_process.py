@@ -17,12 +17,13 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.hang_watch import HangWatch
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.timing.clock import ManualClock, ThreadClock
+from deepsea_referee.timing.clock import ThreadClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
+from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
 from helpers.programs import PATIENT, program
 

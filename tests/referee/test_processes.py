@@ -26,12 +26,12 @@ from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
+from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
 from helpers.peers import run
 from helpers.programs import (

@@ -15,10 +15,10 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_sdk._pb import play_pb2 as pb
+from helpers.manual_clock import ManualClock
 from helpers.peers import PLAY, TOKEN, Call, Peer, ask, run, seat
 
 

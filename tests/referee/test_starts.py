@@ -15,10 +15,10 @@ from deepsea_referee.bots.process import START_PATIENCE, Hosting
 from deepsea_referee.errors import BotFault, HostTooBusy
 from deepsea_referee.sandbox.interface import IsolatedProcess, LaunchSpec
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_referee.timing.host_load import Gauge, Reading, Usage
 from deepsea_rules.faults import Fault
 from deepsea_sdk.clock import TimeLeft
+from helpers.manual_clock import ManualClock
 from helpers.peers import run
 from helpers.programs import never_ready
 

@@ -14,12 +14,12 @@ from sqlalchemy import text as sql
 
 from deepsea_arena.service.caller import MACHINE
 from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_web.site.access import Access
 from deepsea_web.site.accounts.cookies import Cookie
 from deepsea_web.site.accounts.ending import CHECK_US
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from helpers import submissions
+from helpers.manual_clock import ManualClock
 from helpers.members import Person, caller_of, multipart
 from helpers.pages import HOSTILE
 from helpers.site import LOCAL, Answer, ask

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_web.live.feed import GAP_US, LivePage
 from deepsea_web.live.news import Standing
 from helpers.commands import played, record_of
+from helpers.manual_clock import ManualClock
 
 RECORD = record_of(played())
 

@@ -18,8 +18,8 @@ from deepsea_arena.service.service import LadderService
 from deepsea_arena.wire import messages
 from deepsea_ladder import backup
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_sdk.entropy import fresh_seed
+from helpers.manual_clock import ManualClock
 from helpers.remote import OK, WAYS, Answer, Remote, served
 
 

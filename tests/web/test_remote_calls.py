@@ -27,11 +27,11 @@ from deepsea_arena.wire import messages
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.remote.front import PLAIN, RECHECK_US
 from deepsea_web.remote.rpc import options
 from deepsea_web.site.access import Access
+from helpers.manual_clock import ManualClock
 from helpers.remote import OK, WAYS, Remote, served
 
 

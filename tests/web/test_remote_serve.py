@@ -21,13 +21,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_web.remote.certificate import Certificate
 from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
 from deepsea_web.remote.rpc import _host
 from deepsea_web.remote.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line
+from helpers.manual_clock import ManualClock
 
 PYTHON = sys.executable
 

@@ -27,10 +27,11 @@ from deepsea_arena.wire import messages
 from deepsea_ladder.model import SubmissionLease
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Clock, ManualClock, SystemClock
+from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.remote.uploads import Beginning
 from helpers import ladder, submissions
+from helpers.manual_clock import ManualClock
 from helpers.remote import OK, WAYS, Remote, a_token, served, served_by
 
 PART = 32 * 1024

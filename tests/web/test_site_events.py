@@ -18,11 +18,11 @@ from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
-from deepsea_referee.timing.clock import ManualClock
 from deepsea_web.remote.listening import listen
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import BEAT, END_MS, POLL_US, REST_US
 from helpers import ladder
+from helpers.manual_clock import ManualClock
 from helpers.site import a_site, ask
 from helpers.site_server import serving
 

@@ -8,7 +8,7 @@ costs no time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
@@ -38,15 +38,13 @@ class EventStream(Generic[T]):
     server has to know when the last one has.
     """
 
-    def __init__(self, source: Source[T], has: T, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, source: Source[T], has: T) -> None:
         self._source = source
         self._has = has
-        self._headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
-        self._headers |= {name.lower(): value for name, value in (headers or {}).items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = [(key.encode(), value.encode()) for key, value in self._headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         woken = asyncio.Event()
         with self._source.watching(woken.set):
             left = asyncio.create_task(_left(receive))

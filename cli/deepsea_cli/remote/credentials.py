@@ -80,8 +80,8 @@ def checked_token(text: str, where: str) -> str:
 class CredentialsFile:
     """The file. What is read is checked; what is written replaces it."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or config_folder() / "ladders.json"
+    def __init__(self) -> None:
+        self.path = config_folder() / "ladders.json"
 
     def read(self) -> Logins:
         """The logins; none if there is no file. Raises UserError if others can read it."""

@@ -64,11 +64,8 @@ class GrpcApi:
         token: str | None = None,
         pinned: str | None = None,
         named: str | None = None,
-        *,
-        deadline: float = DEADLINE_S,
     ) -> None:
         self._url = address.url
-        self._deadline = deadline
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         host = f"[{address.host}]" if ":" in address.host else address.host
         options: list[tuple[str, Any]] = [
@@ -101,7 +98,7 @@ class GrpcApi:
         # As a stream, of which there has to be one: gRPC itself returns None for none.
         call: Any = self._channel.unary_stream(messages.path_of(name))
         request = messages.request_to_bytes(name, fields)
-        answers = call(request, timeout=self._deadline, metadata=self._metadata)
+        answers = call(request, timeout=DEADLINE_S, metadata=self._metadata)
         found = list(islice(self._answers(name, answers), 2))
         if len(found) != 1:
             raise self._senseless(name)

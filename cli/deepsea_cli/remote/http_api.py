@@ -69,13 +69,11 @@ class HttpApi:
         pinned: str | None = None,
         *,
         deadline: float = DEADLINE_S,
-        silence: float = SILENCE_S,
     ) -> None:
         self._address = address
         self._token = token
         self._pinned = pinned
         self._deadline = deadline
-        self._silence = silence
         self.certificate_name: str | None = None
         """A name that the pinned certificate is for, once there was a connection."""
 
@@ -144,7 +142,7 @@ class HttpApi:
         connection.sock = line = connect(address, self._pinned)
         if self._pinned is not None:
             self.certificate_name = certificate_name(line)
-        line.settimeout(self._silence if deadline is None else deadline)
+        line.settimeout(SILENCE_S if deadline is None else deadline)
         late = threading.Event()
 
         def end() -> None:

@@ -25,8 +25,10 @@ PAGE: Final = 500
 class RemoteSource:
     """Reads a ladder through a client."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, page: int = PAGE) -> None:
+        """`page`: games that are asked for at a time, at most."""
         self._client = client
+        self._page = page
 
     def standings(self, season: str | None, *, everybody: bool) -> Standings:
         """The standings of a season."""
@@ -42,7 +44,7 @@ class RemoteSource:
         """The newest games, asked for page by page."""
         found = GamesPage((), None)
         while len(found.games) < limit:
-            asked = min(PAGE, limit - len(found.games))
+            asked = min(self._page, limit - len(found.games))
             page = self._client.ask(
                 "ListGames",
                 GamesPage,

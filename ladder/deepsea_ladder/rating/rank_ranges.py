@@ -28,11 +28,9 @@ def apart(ratings: Sequence[Rating]) -> Variances:
     return of
 
 
-def rank_ranges(
-    means: Sequence[float], variances: Variances, confidence: float = CONFIDENCE
-) -> list[tuple[int, int]]:
+def rank_ranges(means: Sequence[float], variances: Variances) -> list[tuple[int, int]]:
     """The best and the worst rank of each, in the order of `means`."""
-    needed = quantile(confidence) ** 2
+    needed = quantile(CONFIDENCE) ** 2
     ahead, behind = [0] * len(means), [0] * len(means)
     # By mu, and every pair once: certainty() of all pairs would take ten times as long.
     order = sorted(range(len(means)), key=lambda one: -means[one])

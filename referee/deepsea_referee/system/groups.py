@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time  # noqa: TID251  (gives killed processes a moment to vanish)
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -57,12 +57,12 @@ def kill_group(leader: int) -> None:
             os.killpg(leader, signal.SIGKILL)
 
 
-def end_marked(marks: Iterable[str], now_s: Callable[[], float] = time.monotonic) -> bool:
+def end_marked(marks: Iterable[str]) -> bool:
     """Kill the processes with these marks until none is left; False after LONGEST_S."""
-    marks, deadline_s = list(marks), now_s() + LONGEST_S
+    marks, deadline_s = list(marks), time.monotonic() + LONGEST_S
     while found := marked(marks):
         kill(found)
-        if now_s() > deadline_s:
+        if time.monotonic() > deadline_s:
             return False
         time.sleep(_PAUSE_S)
     return True

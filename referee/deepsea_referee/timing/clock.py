@@ -7,13 +7,11 @@ everything else gets a Clock. Budgets and banks are in deepsea_rules.time_contro
 from __future__ import annotations
 
 import asyncio
-import heapq
 import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 _SAME_NS: Final = 100_000
@@ -129,52 +127,6 @@ class ThreadClock:
         weakref.finalize(self, os.close, file)
         read_at: Callable[[int, int, int], bytes] = getattr(os, "pread")  # noqa: B009  (Linux's)
         return lambda: int(read_at(file, 100, 0).split()[1])
-
-
-class ManualClock:
-    """A clock that moves only by `jump`. For tests, also of other programs."""
-
-    def __init__(self, now_us: int = 0) -> None:
-        self._now_us = now_us
-        self._alarms: list[_ManualAlarm] = []
-
-    def now_us(self) -> int:
-        return self._now_us
-
-    def at(self, when_us: int, ring: Callable[[], object]) -> Alarm:
-        alarm = _ManualAlarm(when_us, ring)
-        heapq.heappush(self._alarms, alarm)
-        return alarm
-
-    @property
-    def alarms(self) -> int:
-        """The number of alarms that have not rung."""
-        return sum(not alarm.cancelled for alarm in self._alarms)
-
-    def jump(self, us: int) -> None:
-        """Advance the time; alarms ring in order, each at its own moment."""
-        if us < 0:
-            raise ValueError("time does not go back")
-        end_us = self._now_us + us
-        while self._alarms and self._alarms[0].when_us <= end_us:
-            alarm = heapq.heappop(self._alarms)
-            self._now_us = max(self._now_us, alarm.when_us)
-            if not alarm.cancelled:
-                alarm.ring()
-        self._now_us = end_us
-
-
-@dataclass(slots=True)
-class _ManualAlarm:
-    when_us: int
-    ring: Callable[[], object]
-    cancelled: bool = False
-
-    def __lt__(self, other: _ManualAlarm) -> bool:
-        return self.when_us < other.when_us
-
-    def cancel(self) -> None:
-        self.cancelled = True
 
 
 @asynccontextmanager

@@ -53,9 +53,9 @@ class Chart:
 class Drawing:
     """A group of elements; `y` is where the next part begins."""
 
-    def __init__(self, y: float = 0) -> None:
+    def __init__(self) -> None:
         self.element = Element("g")
-        self.y = y
+        self.y = 0.0
 
     def text(
         self, x: float, y: float, text: str, looks: str = "", *, anchor: str = "start"
@@ -83,16 +83,11 @@ class Drawing:
         self.path([(x1, y1), (x2, y2)], looks)
 
     def path(
-        self,
-        points: Sequence[tuple[float, float]],
-        looks: str,
-        *,
-        closed: bool = False,
-        tip: str = "",
+        self, points: Sequence[tuple[float, float]], looks: str, *, closed: bool = False
     ) -> None:
         """Draw lines from point to point."""
         steps = " L".join(f"{_number(x)} {_number(y)}" for x, y in points)
-        self._tip(self._add("path", looks, {"d": f"M{steps}{' Z' if closed else ''}"}), tip)
+        self._add("path", looks, {"d": f"M{steps}{' Z' if closed else ''}"})
 
     def cross(self, x: float, y: float, r: float, looks: str, tip: str = "") -> None:
         """Draw a diagonal cross."""

@@ -19,14 +19,12 @@ def same(request: Request, tag: str) -> bool:
     return tag in [one.strip() for one in given.split(",")]
 
 
-def sent(
-    request: Request, rendered: Rendered, headers: Mapping[str, str], status: int = 200
-) -> Response:
+def sent(request: Request, rendered: Rendered, headers: Mapping[str, str]) -> Response:
     """A body as the reader takes it: packed, or as it is."""
     packed = rendered.packed is not None and _takes_gzip(request)
     body = rendered.packed if packed and rendered.packed is not None else rendered.body
     encoding = {"Content-Encoding": "gzip"} if packed else {}
-    return Response(body, status, {**headers, **encoding}, media_type=rendered.kind)
+    return Response(body, headers={**headers, **encoding}, media_type=rendered.kind)
 
 
 def _takes_gzip(request: Request) -> bool:
