@@ -102,26 +102,30 @@ class _GameLoop:
         assert question is not None
         report: FaultReport | None
         try:
-            if isinstance(came, HostTooBusy):
-                if question.seat not in self._suspects:
-                    raise HostTooBusy(str(came), came.us, question.seat)
-                spent = f"no answer for {duration_text(came.us)}, and it made a game void before"
-                came = BotFault(Fault.TIMEOUT, spent, came.us)
-            if isinstance(came, RefereeError):
-                raise came
-            if isinstance(came, BotFault):
-                report = self._refereed.fault(question, came.fault, came.detail, came.us)
-            else:
+            if isinstance(came, TimedAnswer):
                 action, us, error, wall_us = came
                 if wall_us > self.longest_us:
                     self.longest_us = wall_us
                 report = self._refereed.answer(question, action, us, error)
+            else:
+                report = self._fault(question, came)
             if report is not None:
                 notice = self._refereed.notice(report, self._request_id)
                 self._seats[question.seat].send(wire.fault_message(notice))
             self._ask_next()
         except Exception as error:  # noqa: BLE001  (no exception here is a bot's fault)
             self._void(error)
+
+    def _fault(self, question: Question, came: BotFault | RefereeError) -> FaultReport:
+        """Count a fault; raises for an error of the referee's own."""
+        if isinstance(came, HostTooBusy):
+            if question.seat not in self._suspects:
+                raise HostTooBusy(str(came), came.us, question.seat)
+            spent = f"no answer for {duration_text(came.us)}, and it made a game void before"
+            came = BotFault(Fault.TIMEOUT, spent, came.us)
+        if isinstance(came, RefereeError):
+            raise came
+        return self._refereed.fault(question, came.fault, came.detail, came.us)
 
     def _end(self) -> None:
         messages: dict[int | None, bytes] = {}

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from deepsea_referee.timing import host_load
 from deepsea_referee.timing.host_load import Gauge, Reading, Usage
 from deepsea_referee.timing.shared_time import SharedTime
+from deepsea_rules.events import new_tuple
 from deepsea_sdk.clock import TimeLeft
 
 STALL_US: Final = 2_000
@@ -77,6 +78,7 @@ class DecisionTimer:
             return
         share_us = self._shared.open(len(requests), now_us)
         usage = self.gauge.glance(now_us) if self.gauge else None
+        earliest_us: int | None = None
         for request_id, (budget_us, bank_us) in requests:
             limit_us = first_us = budget_us + bank_us
             if self.gauge is not None:
@@ -84,16 +86,20 @@ class DecisionTimer:
                 if usage is None:
                     first_us = min(first_us, host_load.EARLY_US)
             self._open[request_id] = _OpenDecision(limit_us, first_us, now_us, share_us, usage)
-            self._look_by(now_us + first_us)
+            if earliest_us is None or first_us < earliest_us:
+                earliest_us = first_us
+        if earliest_us is not None:
+            self._look_by(now_us + earliest_us)
 
     def stop(self, request_id: int, now_us: int) -> Charged | TimedOut | None:
         """Stop the clock of a request that is answered now; None if it is not open."""
-        one = self._open.get(request_id)
+        one = self._open.pop(request_id, None)
         if one is None:
             return None
-        share_us = self._close(request_id, now_us)
-        if share_us - one.share_us <= one.first_us:
-            return Charged(round(share_us - one.share_us))
+        share_us = self._shared.close(now_us)
+        us = share_us - one.share_us
+        if us <= one.first_us:
+            return new_tuple(Charged, (round(us),))
         return one.stop(now_us, share_us, self.gauge)
 
     def look(self, now_us: int) -> list[tuple[int, Ended]]:
@@ -156,20 +162,20 @@ class _OpenDecision:
     usage     what was known when the request was written, if anything
     """
 
-    __slots__ = (
-        "_base",
-        "_base_us",
-        "_first",
-        "_free_us",
-        "_looks",
-        "_over_us",
-        "_referee_us",
-        "began_us",
-        "credit_us",
-        "first_us",
-        "limit_us",
-        "share_us",
-    )
+    credit_us = 0
+    """Time that is not charged because the event loop was blocked."""
+    _base_us = 0
+    """The charge up to `_base`."""
+    _free_us = 0
+    """By how much the first look was late: the referee's time."""
+    _first: tuple[int, Reading] | None = None
+    """The first look: the time, the reading."""
+    _looks: tuple[int, int] = (0, 0)
+    """The referee's waiting time for a CPU at the last look but one, and at the last."""
+    _referee_us = 0
+    """The referee's waiting time at the last look at which the limit had passed."""
+    _over_us: int | None = None
+    """The time of the first look at which the limit had passed."""
 
     def __init__(
         self, limit_us: int, first_us: int, began_us: int, share_us: float, usage: Usage | None
@@ -179,22 +185,8 @@ class _OpenDecision:
         self.began_us = began_us
         self.share_us = share_us
         """The shared time when it began."""
-        self.credit_us = 0
-        """Time that is not charged because the event loop was blocked."""
         self._base = None if usage is None else (began_us, share_us, usage)
         """Where attributed time begins: the time, the shared time, the usage."""
-        self._base_us = 0
-        """The charge up to there."""
-        self._free_us = 0
-        """By how much the first look was late: the referee's time."""
-        self._first: tuple[int, Reading] | None = None
-        """The first look: the time, the reading."""
-        self._looks: tuple[int, int] = (0, 0)
-        """The referee's waiting time for a CPU at the last look but one, and at the last."""
-        self._referee_us = 0
-        """The referee's waiting time at the last look at which the limit had passed."""
-        self._over_us: int | None = None
-        """The time of the first look at which the limit had passed."""
 
     def early_us(self, share_us: float) -> int:
         """The time until the first look is due."""

@@ -35,6 +35,7 @@ class SharedTime:
 
     def close(self, now_us: int) -> float:
         """Remove one open decision; returns `at(now_us)`."""
-        share_us = self.at(now_us)
+        if now_us != self._at_us:  # the answers of one message have come at one time
+            self.at(now_us)
         self._open -= 1
-        return share_us
+        return self._share_us

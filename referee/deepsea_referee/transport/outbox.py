@@ -17,6 +17,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._messages: list[tuple[bytes, tuple[int, TimeLeft] | None]] = []
+        self._bytes = 0
         self._wake: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -30,17 +31,19 @@ class Outbox:
     @property
     def can_be_held(self) -> bool:
         """Whether it can wait until the bot is asked: there is no request, and not much else."""
-        size = sum(len(data) for data, _ in self._messages)
-        return size < HELD_BYTES and all(request is None for _, request in self._messages)
+        return self._bytes < HELD_BYTES and all(request is None for _, request in self._messages)
 
     def put(self, message: bytes, request: tuple[int, TimeLeft] | None = None) -> None:
         """Add a message."""
         self._messages.append((message, request))
-        self.wake()
+        self._bytes += len(message)
+        if self._wake is not None:
+            self.wake()
 
     def clear(self) -> None:
         """Drop every message."""
         self._messages.clear()
+        self._bytes = 0
 
     async def wait(self) -> None:
         """Wait until something has changed."""
@@ -54,13 +57,18 @@ class Outbox:
 
     def take(self) -> tuple[bytes, list[tuple[int, TimeLeft]]]:
         """Take messages up to the length of one: protobuf messages merge when they are joined."""
-        size = count = 0
-        for data, _ in self._messages:
-            size += len(data)
-            if count and size > MESSAGE_BYTES:
-                break
-            count += 1
-        batch = self._messages[:count]
-        del self._messages[:count]
-        requests = [request for _, request in batch if request is not None]
-        return b"".join([data for data, _ in batch]), requests
+        batch = self._messages
+        if self._bytes <= MESSAGE_BYTES:
+            self._messages = []
+        else:
+            size = count = 0
+            for data, _ in batch:
+                size += len(data)
+                if count and size > MESSAGE_BYTES:
+                    break
+                count += 1
+            self._messages = batch[count:]
+            del batch[count:]
+        message = b"".join([data for data, _ in batch])
+        self._bytes -= len(message)
+        return message, [request for _, request in batch if request is not None]

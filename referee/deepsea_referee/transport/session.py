@@ -22,6 +22,7 @@ from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
 from deepsea_referee.transport.outbox import Outbox
 from deepsea_referee.transport.pauses import NoPauses, Pauses
 from deepsea_referee.transport.stream import Stream, abort, answers_of, read, refusal
+from deepsea_rules.events import new_tuple
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import overrun
 from deepsea_sdk import wire
@@ -183,7 +184,8 @@ class Session:
         on_answer = self._open.pop(request_id)
         if isinstance(timed, TimedOut):
             return on_answer, _timeout(timed)
-        return on_answer, TimedAnswer(action, timed.us, error, now_us - self._asked_us)
+        fields = (action, timed.us, error, now_us - self._asked_us)
+        return on_answer, new_tuple(TimedAnswer, fields)
 
     async def _write(self, stream: Stream) -> None:
         while self._end is None:

@@ -26,6 +26,8 @@ def varint(number: int) -> bytes:
     """A number from 0 up: seven bits a byte, lowest first, the eighth says that more come."""
     if number < 0x80:
         return _LAST[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     return _MORE[number & 0x7F] + varint(number >> 7)
 
 

@@ -54,16 +54,15 @@ class RequestWriter:
 
         since  how many happenings the seat has been sent; None for a bot that reads none
         """
-        rest = _rest_of_request(KINDS[view.kind], view.legal, *time_left)
-        events = b"" if since is None else self._log.since(since, view.known)
-        return b"".join((self._name, rest, framed(_VIEW, self._views.write(view)), events))
+        rest = _rest_of_request(view.phase, view.legal, time_left)
+        request = self._name + rest + framed(_VIEW, self._views.write(view))
+        return request if since is None else request + self._log.since(since, view.known)
 
 
 @lru_cache(maxsize=4096)
-def _rest_of_request(
-    kind: pb.DecisionKind.ValueType, legal: tuple[str, ...], budget_us: int, bank_us: int
-) -> bytes:
-    rest = pb.DecisionRequest(kind=kind, legal=legal, budget_us=budget_us, bank_us=bank_us)
+def _rest_of_request(phase: Phase, legal: tuple[str, ...], time_left: TimeLeft) -> bytes:
+    budget_us, bank_us = time_left
+    rest = pb.DecisionRequest(kind=KINDS[phase], legal=legal, budget_us=budget_us, bank_us=bank_us)
     return rest.SerializeToString()
 
 

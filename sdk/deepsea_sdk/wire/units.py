@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final
 
 from deepsea_rules.units import BLANK, CHIPS, Unit
 from deepsea_sdk._pb import play_pb2 as pb
@@ -39,14 +39,20 @@ def units_to_wire(
 
     first  the number of the first of these stacks
     """
-    numbers = [*map(_NUMBER_OF_SINGLE.get, units)]
+    if not laid:
+        try:
+            return bytes([*map(_NUMBER_OF_SINGLE.__getitem__, units)]), []
+        except KeyError:
+            pass  # there is a stack among them
+    numbers: list[int] = []
     stacks: list[bytes] = []
-    if laid or None in numbers:
-        for index, unit in enumerate(units):
-            if len(unit) > 1 or unit in laid:
-                numbers[index] = first + len(stacks)
-                stacks.append(_stack(unit, unit in laid))
-    return bytes(cast(list[int], numbers)), stacks
+    for unit in units:
+        if len(unit) > 1 or unit in laid:
+            numbers.append(first + len(stacks))
+            stacks.append(_stack(unit, unit in laid))
+        else:
+            numbers.append(unit[0] if unit else 0)
+    return bytes(numbers), stacks
 
 
 @lru_cache(maxsize=4096)

@@ -11,9 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from deepsea_rules.constants import ABOARD, HOME
+from deepsea_rules.events import new_tuple
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.state import Phase
-from deepsea_rules.units import Unit
+from deepsea_rules.units import CHIPS, Unit
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
@@ -43,6 +44,16 @@ _LOCATION, _SPACE, _HOMEWARD, _BARRED, _BANKED_EARLIER = small_tags(
     pb.Diver.DESCRIPTOR, "location", "space", "homeward", "barred", "banked_earlier"
 )
 _AT_HOME: Final = pb.LOCATION_HOME
+_PLACES: Final = {
+    HOME: small_fields(_LOCATION, pb.LOCATION_HOME),
+    ABOARD: small_fields(_LOCATION, pb.LOCATION_ABOARD),
+    **{
+        space: small_fields(_LOCATION, pb.LOCATION_TRAIL, _SPACE, space)
+        for space in range(1, len(CHIPS) + 1)
+    },
+}
+_IS_HOMEWARD: Final = small_fields(_HOMEWARD, True)
+_IS_BARRED: Final = small_fields(_BARRED, True)
 _UNKNOWN_PHASE: Final = cast(Phase, UNKNOWN)
 _NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
 
@@ -51,9 +62,12 @@ class _Written(NamedTuple):
     """A diver as it was written last."""
 
     diver: _Diver
-    first_stack: int
     field: bytes
+    first_stack: int
     stacks: list[bytes]
+
+
+_NOT_WRITTEN: Final = _Written((ABOARD, False, False, (), (), -1), b"", 0, [])
 
 
 class ViewWriter:
@@ -68,24 +82,22 @@ class ViewWriter:
         self._stacks: list[bytes] = []
         self._known: Mapping[int, int] = {}
         self._known_fields = b""
-        self._divers: list[_Written | None] = []
+        self._divers: list[_Written] = []
 
     def write(self, view: View) -> bytes:
         """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `questions`."""
         seat = view.seat
         if seat is None:
             raise ValueError("a watcher's view is not sent to bots")
+        turn = small_fields(_SEAT, seat, _DIVE, view.dive, _AIR, zigzag(view.air))
+        turn += small_fields(_PHASE, PHASES[view.phase], _TO_MOVE, view.to_move, _QUIET, view.quiet)
         if view.trail != self._trail or view.laid != self._laid:
             self._trail, self._laid = view.trail, view.laid
-            numbers, self._stacks = units_to_wire(view.trail[1:], view.laid)
-            self._trail_field = framed(_TRAIL, numbers)
-        parts = [
-            small_fields(_SEAT, seat, _DIVE, view.dive, _AIR, zigzag(view.air)),
-            small_fields(_PHASE, PHASES[view.phase], _TO_MOVE, view.to_move, _QUIET, view.quiet),
-            self._trail_field,
-        ]
+            units, self._stacks = units_to_wire(view.trail[1:], view.laid)
+            self._trail_field = framed(_TRAIL, units)
+        parts = [turn, self._trail_field]
         stacks = self._stacks
-        divers = self._divers or [None] * view.players
+        divers = self._divers or [_NOT_WRITTEN] * view.players
         for index, diver in enumerate(
             zip(
                 view.place,
@@ -97,15 +109,16 @@ class ViewWriter:
                 strict=True,
             )
         ):
-            written = divers[index]
-            first_stack = FIRST_STACK + len(stacks)
-            if written is None or written.diver != diver or written.first_stack != first_stack:
-                divers[index] = written = _write_diver(diver, first_stack)
-            parts.append(written.field)
-            if written.stacks:
-                stacks = stacks + written.stacks
+            written, field, first_stack, own_stacks = divers[index]
+            if written != diver or (own_stacks and first_stack != FIRST_STACK + len(stacks)):
+                new = divers[index] = _write_diver(diver, FIRST_STACK + len(stacks))
+                _, field, _, own_stacks = new
+            parts.append(field)
+            if own_stacks:
+                stacks = stacks + own_stacks
         self._divers = divers
-        parts += [framed(_STACKS, stack) for stack in stacks]
+        if stacks:
+            parts += [framed(_STACKS, stack) for stack in stacks]
         if view.home_order:
             parts.append(framed(_HOME_ORDER, bytes(view.home_order)))
         if view.known:
@@ -120,16 +133,11 @@ class ViewWriter:
 
 def _write_diver(diver: _Diver, first_stack: int) -> _Written:
     place, homeward, barred, cargo, bank, banked_earlier = diver
-    if place == HOME:
-        data = small_fields(_LOCATION, pb.LOCATION_HOME)
-    elif place == ABOARD:
-        data = small_fields(_LOCATION, pb.LOCATION_ABOARD)
-    else:
-        data = small_fields(_LOCATION, pb.LOCATION_TRAIL, _SPACE, place)
+    data = _PLACES[place]
     if homeward:
-        data += small_fields(_HOMEWARD, True)
+        data += _IS_HOMEWARD
     if barred:
-        data += small_fields(_BARRED, True)
+        data += _IS_BARRED
     if banked_earlier:
         data += small_fields(_BANKED_EARLIER, banked_earlier)
     stacks: list[bytes] = []
@@ -138,7 +146,7 @@ def _write_diver(diver: _Diver, first_stack: int) -> _Written:
         data += framed(_CARGO, numbers)
     if bank:
         data += framed(_BANK, bytes(bank))
-    return _Written(diver, first_stack, framed(_DIVERS, data), stacks)
+    return new_tuple(_Written, (diver, framed(_DIVERS, data), first_stack, stacks))
 
 
 def view_to_wire(view: View) -> bytes:
