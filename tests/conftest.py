@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -16,6 +17,16 @@ from helpers.commands import Done, Run
 from helpers.postgres import Postgres, find_binaries
 
 Contents = Callable[[Store], object]
+
+# Thousands of tests that are collected are no garbage, and take long to be looked through.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, among what comes later."""
+    gc.freeze()
+    gc.enable()
+
 
 # A shell ignores Ctrl-C for what it runs in the background; programs that tests start inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from deepsea_ladder.store import Store
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
 from helpers.remote import OK, WAYS, a_token, served_by
+from helpers.tiers import daily
 
 GREEDY = Path("sample_bots/deepsea_bots/greedy.py").read_bytes()
 
@@ -46,8 +48,9 @@ def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("seen", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("seen", "way"), daily(product((1, 2, 3), WAYS), [(1, "grpc"), (2, "http"), (3, "grpc")])
+)
 def test_a_submission_outlives_its_server(tmp_path: Path, way: str, seen: int) -> None:
     """Killed when it waits, when its check has begun, and between its games."""
     place = tmp_path / "ladder.db"
