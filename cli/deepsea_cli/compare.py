@@ -24,7 +24,7 @@ from deepsea_cli.options import (
     load_record,
     load_rules,
     rules_option,
-    warn_of_workers,
+    workers_option,
 )
 from deepsea_cli.output import echo, print_json
 from deepsea_cli.plot_file import PlotFile, plot_option
@@ -94,15 +94,7 @@ BLOCKS_UNTIL_DECIDED = 2000
 @isolation_option
 @bot_uids_option
 @freeze_option
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    callback=warn_of_workers,
-    help="Worker processes, each with its own bots.",
-)
+@workers_option(64, "Worker processes, each with its own bots.", default=1)
 @click.option(
     "--out",
     metavar="DIR",

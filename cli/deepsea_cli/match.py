@@ -26,7 +26,7 @@ from deepsea_cli.options import (
     load_rules,
     refuse_workers_of_cluster,
     rules_option,
-    warn_of_workers,
+    workers_option,
 )
 from deepsea_cli.output import echo
 from deepsea_cli.plot_file import PlotFile, plot_option
@@ -73,14 +73,7 @@ if TYPE_CHECKING:
     help="Games at once with the same bot processes. By default up to 64 for bots that answer at "
     "once, and 1 for others and with several workers.",
 )
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1, 64),
-    show_default="1",
-    callback=warn_of_workers,
-    help="Worker processes that share the games, each with its own bots.",
-)
+@workers_option(64, "Worker processes that share the games, each with its own bots.")
 @cluster_option
 @isolation_option
 @bot_uids_option

@@ -7,7 +7,9 @@ names it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -19,16 +21,17 @@ from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [default: {DEFAULT}]"
 
 # Far more than any game needs; a larger file is given by mistake.
 LARGEST_FILE = 4 * 1024 * 1024
 
 
-def warn_of_workers(
+def _warn_of_workers(
     _ctx: click.Context, _param: click.Parameter, workers: int | None
 ) -> int | None:
-    """Warn of more workers than CPUs: a callback of `--workers`."""
     cpus = SYSTEM.cpus()
     if workers is not None and workers > cpus:
         click.echo(
@@ -37,6 +40,19 @@ def warn_of_workers(
             err=True,
         )
     return workers
+
+
+def workers_option(most: int, help_text: str, default: int | None = None) -> Callable[[_F], _F]:
+    """`--workers`, which warns of more workers than CPUs; `default`: what stands for the 1."""
+    return click.option(
+        "--workers",
+        metavar="N",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default="1",
+        callback=_warn_of_workers,
+        help=help_text,
+    )
 
 
 SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)

@@ -21,7 +21,7 @@ from deepsea_cli.options import (
     isolation_option,
     load_rules,
     rules_option,
-    warn_of_workers,
+    workers_option,
 )
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
@@ -83,15 +83,7 @@ GAMES_UNTIL_DECIDED = 20_000
 @isolation_option
 @bot_uids_option
 @freeze_option
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    callback=warn_of_workers,
-    help="Worker processes, each with its own bots.",
-)
+@workers_option(64, "Worker processes, each with its own bots.", default=1)
 @click.option(
     "--out",
     metavar="DIR",

@@ -17,7 +17,8 @@ from xml.etree.ElementTree import Element
 import pytest
 from playwright.sync_api import Browser, Page
 
-from deepsea_arena.frames import Frames, Viewer, frames_of
+from deepsea_arena.frame_types import Frames, Viewer
+from deepsea_arena.frames import frames_of
 from deepsea_rules.constants import ABOARD, HOME, SEAT_LETTERS
 from deepsea_rules.narration import is_turn, moments
 from deepsea_rules.notation import read_position

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from deepsea_arena.analysis import GameAnalysis
 from deepsea_arena.analysis_frames import with_analysis
-from deepsea_arena.frames import Frames, Viewer, frames_of
+from deepsea_arena.frame_types import Frames, Viewer
+from deepsea_arena.frames import frames_of
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.narration import is_turn
 from deepsea_rules.printable import one_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from deepsea_arena.frames import Frames
+from deepsea_arena.frame_types import Frames
 
 _VALUE = re.compile(r"=\d+")
 _STACK = re.compile(r"[\[{][^\]}]*")

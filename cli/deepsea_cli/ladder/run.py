@@ -10,7 +10,7 @@ import click
 from deepsea_cli.ladder.options import make_workers, season_option, store_option
 from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count
-from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, warn_of_workers
+from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, workers_option
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
@@ -37,14 +37,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The confidence with which the order is settled.",
 )
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1, 256),
-    show_default="1",
-    callback=warn_of_workers,
-    help="Worker processes: games at once, each with its own bots.",
-)
+@workers_option(256, "Worker processes: games at once, each with its own bots.")
 @cluster_option
 @bot_uids_option
 @store_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import store_option
-from deepsea_cli.options import needs_linux, warn_of_workers
+from deepsea_cli.options import needs_linux, workers_option
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
@@ -70,14 +70,7 @@ if TYPE_CHECKING:
 )
 @click.option("--private", is_flag=True, help="Visitors see the login and nothing else.")
 @click.option("--no-run", is_flag=True, help="Serve only; another process runs the ladder.")
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1, 256),
-    show_default="1",
-    callback=warn_of_workers,
-    help="Worker processes of the runner.",
-)
+@workers_option(256, "Worker processes of the runner.")
 @store_option
 def serve(
     *,

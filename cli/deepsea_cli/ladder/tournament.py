@@ -10,7 +10,7 @@ import click
 from deepsea_cli.ladder.options import make_workers, read_time, store_option
 from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
 from deepsea_cli.ladder.tables import count, number, percent
-from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, warn_of_workers
+from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, workers_option
 from deepsea_cli.output import echo, print_json
 from deepsea_cli.text_table import Column, grid, span
 
@@ -54,14 +54,7 @@ if TYPE_CHECKING:
     callback=read_time,
     help="Show strangers nothing of it before this time, such as 2027-01-31T18:00Z.",
 )
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1, 256),
-    show_default="1",
-    callback=warn_of_workers,
-    help="Worker processes: games at once.",
-)
+@workers_option(256, "Worker processes: games at once.")
 @cluster_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @bot_uids_option

@@ -13,7 +13,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deepsea_arena.frames import Viewer, frames
+from deepsea_arena.frame_types import Viewer
+from deepsea_arena.frames import frames
 from deepsea_arena.game_reports import GameReport, game_report
 from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.wire.json import json_text, to_object
