@@ -1,6 +1,6 @@
 """What to look at in a recorded game: the ends of its dives, and marks on the way.
 
-Invariant: it is told from positions as the viewer of the frames knows them.
+Invariant: all of it follows from positions as the viewer of the frames knows them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.sandbox import cgroup
-from deepsea_referee.sandbox.cgroup import Group, Hierarchies, Mounted, hierarchies
+from deepsea_referee.sandbox.bot_group import OWN_TASKS, SHARES, Group
+from deepsea_referee.sandbox.cgroup import Hierarchies, Mounted, hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits
 
 MIXED_MOUNTS = """\
@@ -122,7 +123,7 @@ def test_version_2_does_everything_in_one_group(fake_kernel: Path) -> None:
 
     assert content("memory.max") == str(64 << 20)
     assert (content("memory.swap.max"), content("memory.oom.group")) == ("0", "1")
-    assert content("pids.max") == str(10 + cgroup.OWN_TASKS)
+    assert content("pids.max") == str(10 + OWN_TASKS)
     assert content("cpu.weight") == "100"
     group.freeze()
     assert content("cgroup.freeze") == "1"
@@ -232,11 +233,11 @@ def test_bounds_are_written_and_the_group_goes_again() -> None:
             if (memory / name).exists()
         )
         assert bound.read_text().strip() == str(64 << 20)
-        assert (pids / "pids.max").read_text().strip() == str(10 + cgroup.OWN_TASKS)
+        assert (pids / "pids.max").read_text().strip() == str(10 + OWN_TASKS)
         if found.cpu is not None:
             share = found.cpu / memory.name
-            (weight,) = (share / name for name, _ in cgroup.SHARES if (share / name).exists())
-            assert weight.read_text().strip() == dict(cgroup.SHARES)[weight.name]
+            (weight,) = (share / name for name, _ in SHARES if (share / name).exists())
+            assert weight.read_text().strip() == dict(SHARES)[weight.name]
         assert group.over_limit() is None
     finally:
         group.remove()

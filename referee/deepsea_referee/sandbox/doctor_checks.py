@@ -12,6 +12,7 @@ from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 from deepsea_referee.sandbox import bot_users, cgroup, root_staging, run_once
+from deepsea_referee.sandbox.bot_group import Group
 from deepsea_referee.sandbox.interface import MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.probe import FOR_DEVELOPERS, Check, confinement, last_words
 from deepsea_referee.sandbox.sandbox_start import Sandbox
@@ -175,7 +176,7 @@ def control_groups_check(places: cgroup.Hierarchies) -> Check:
 def pressure_check(places: cgroup.Hierarchies) -> Check:
     """Whether the kernel says what a bot as a whole was denied, by a group that is made for it."""
     try:
-        group = cgroup.Group(ResourceLimits(), places)
+        group = Group(ResourceLimits(), places)
     except OSError:
         counted = False
     else:

@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 from deepsea_referee.sandbox import cgroup, cleanup, mounts, python_paths, root_staging, seccomp
+from deepsea_referee.sandbox.bot_group import Group
 from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.sandboxed_process import SandboxedProcess
 
@@ -64,13 +65,13 @@ class Sandbox:
             )
         mark = f"deepsea-{cleanup.new_mark()}"
         cleanup.register("mark", mark)
-        group: cgroup.Group | None = None
+        group: Group | None = None
         stage: root_staging.Stage | None = None
         status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             stage = root_staging.Stage.build(plan.shown)
             if self._places.folders():
-                group = cgroup.Group(launch.limits, self._places)
+                group = Group(launch.limits, self._places)
             options = [*_options(launch), *mounts.bubblewrap_options(plan, launch, stage.sources)]
             process = _start(launch, options, mark, group, stage, status_end)
         except BaseException:
@@ -132,7 +133,7 @@ def _start(
     launch: LaunchSpec,
     options: list[str],
     mark: str,
-    group: cgroup.Group | None,
+    group: Group | None,
     stage: root_staging.Stage,
     status_end: int,
 ) -> subprocess.Popen[bytes]:

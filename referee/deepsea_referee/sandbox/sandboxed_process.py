@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deepsea_referee.sandbox import (
-    cgroup,
     cleanup,
     exit_watch,
     process_tree,
@@ -29,6 +28,7 @@ from deepsea_referee.sandbox import (
     stop_signals,
     watchdog,
 )
+from deepsea_referee.sandbox.bot_group import OWN_TASKS, Group
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits, ThreadTimes
 
 # What a file in a tmpfs costs the kernel, as the watchdog counts it.
@@ -44,7 +44,7 @@ class SandboxedProcess:
         process: subprocess.Popen[bytes],
         mark: str,
         limits: ResourceLimits,
-        group: cgroup.Group | None,
+        group: Group | None,
         stage: root_staging.Stage,
         status: int,
     ) -> None:
@@ -221,7 +221,7 @@ class SandboxedProcess:
             exact = process_tree.exact_memory_bytes(members)
             if exact is None or exact + in_files > most:
                 self._over_limit = f"memory: more than {most // MIB} MiB"
-        if usage.tasks > self._limits.processes + cgroup.OWN_TASKS:
+        if usage.tasks > self._limits.processes + OWN_TASKS:
             self._over_limit = f"processes: more than {self._limits.processes}"
         if self._over_limit is not None:
             self.kill()
