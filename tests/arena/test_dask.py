@@ -33,6 +33,7 @@ from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.system.cpu_shares import core_of, cpus_of, equal_shares
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
@@ -142,6 +143,13 @@ def test_tasks_run_in_processes_of_their_own_that_stay(pool: DaskWorkers) -> Non
     (again,) = events(pool)
     assert isinstance(again, Done)
     assert again.result == pid
+
+
+def test_the_threads_of_a_worker_share_out_its_cpus(pool: DaskWorkers) -> None:
+    start(pool, "where", "where")
+    found = [sorted(event.result) for event in events(pool, 2) if isinstance(event, Done)]
+    own = os.sched_getaffinity(0)
+    assert sorted(found) == sorted(sorted(cpus_of(one, own, core_of)) for one in equal_shares(2))
 
 
 def test_a_file_is_fetched_once_and_one_that_cannot_be_fails_the_task(join: Join) -> None:
