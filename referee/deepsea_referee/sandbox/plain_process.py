@@ -32,6 +32,7 @@ from deepsea_referee.sandbox.interface import (
     ThreadTimes,
 )
 from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
+from deepsea_referee.sandbox.trusted_process import TrustedProcess
 
 MARK_VARIABLE = "DEEPSEA_TREE"
 
@@ -77,35 +78,22 @@ class PlainProcess:
         return PlainContained(process, mark, launch.limits)
 
 
-class PlainContained:
+class PlainContained(TrustedProcess):
     """A running plain process; see `interface.IsolatedProcess`."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
-        self._process = process
+        super().__init__(process)
         self._mark = mark
         self._limits = limits
         self._started = cleanup_process.start_time(process.pid)
         self._cpu_us = 0
-        self._over_limit: str | None = None
         self._closed = False
         cleanup.register("session", str(process.pid), self._started)
         self._set_limits()
         watchdog.watch(self._look)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.returncode
-
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         return exit_watch.on_exit(self.pid, call)
-
-    def poll(self) -> int | None:
-        self.cpu_us()  # the last chance to read it
-        return self._process.poll()
 
     def kill(self) -> None:
         if self._process.returncode is None:
@@ -118,26 +106,11 @@ class PlainContained:
         self._cpu_us = max(self._cpu_us, used)
         return self._cpu_us
 
-    def denied_us(self) -> None:
-        return None
-
     def threads(self) -> dict[int, ThreadTimes]:
         return process_tree.threads(self._tree())
 
     def is_ready(self) -> bool:
         return any(process_tree.is_ready(pid) for pid in self._tree())
-
-    def freeze(self) -> None:
-        """Do nothing: these bots are trusted."""
-
-    def thaw(self) -> None:
-        """Do nothing."""
-
-    def over_limit(self) -> str | None:
-        return self._over_limit
-
-    def setup_error(self) -> str | None:
-        return None
 
     def close(self) -> None:
         if self._closed:

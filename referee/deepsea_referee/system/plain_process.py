@@ -24,6 +24,7 @@ from deepsea_referee.sandbox.interface import (
     ThreadTimes,
 )
 from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
+from deepsea_referee.sandbox.trusted_process import TrustedProcess
 from deepsea_referee.sandbox.watchdog import Watchdog
 from deepsea_referee.system import groups, threads
 from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
@@ -95,11 +96,11 @@ class PlainProcess:
         return PlainContained(process, mark, launch.limits)
 
 
-class PlainContained:
+class PlainContained(TrustedProcess):
     """A running plain process; see `interface.IsolatedProcess`."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
-        self._process = process
+        super().__init__(process)
         self._mark = mark
         self._limits = limits
         self._lock = threading.Lock()
@@ -109,26 +110,13 @@ class PlainContained:
         with suppress(psutil.Error):
             self._first = psutil.Process(process.pid)
         self._cpu_us = 0
-        self._over_limit: str | None = None
         self._group_ended = False
         self._closed = False
         entries().register("session", str(process.pid))
         _watchdog.watch(self._look)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.returncode
-
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         return threads.on_exit(self._process, call)
-
-    def poll(self) -> int | None:
-        self.cpu_us()  # the last chance to read it
-        return self._process.poll()
 
     def kill(self) -> None:
         exited = self._process.poll() is not None
@@ -148,26 +136,11 @@ class PlainContained:
                 self._cpu_us = max(self._cpu_us, round((times.user + times.system) * 1_000_000))
         return self._cpu_us
 
-    def denied_us(self) -> None:
-        return None
-
     def threads(self) -> dict[int, ThreadTimes]:
         return {}
 
     def is_ready(self) -> bool:
         return False
-
-    def freeze(self) -> None:
-        """Do nothing: these bots are trusted."""
-
-    def thaw(self) -> None:
-        """Do nothing."""
-
-    def over_limit(self) -> str | None:
-        return self._over_limit
-
-    def setup_error(self) -> str | None:
-        return None
 
     def close(self) -> None:
         if self._closed:
