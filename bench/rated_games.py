@@ -23,7 +23,7 @@ from deepsea_arena.runs import RunRequest, local_workers, run
 from deepsea_arena.settled import OrderReport
 from deepsea_arena.shutdown import Stop
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.model import Job, Receipt, SubmissionState
+from deepsea_ladder.model import AnalysisState, Job, Receipt, SubmissionState
 from deepsea_ladder.season import Isolation, Season
 from deepsea_ladder.store import Store
 
@@ -54,6 +54,9 @@ class Pace:
         """Nothing to note."""
 
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
+        """Nothing to note."""
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
         """Nothing to note."""
 
     def finished(self, job: Job, receipt: Receipt) -> None:

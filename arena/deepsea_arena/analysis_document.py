@@ -26,17 +26,23 @@ DIGITS: Final = 4
 
 def document(analyses: Sequence[GameAnalysis], settings: AnalysisSettings) -> dict[str, Any]:
     """The analyses, and the sums of each bot."""
-    effort = settings.effort
     return {
         "format": FORMAT,
         "policy": VERSION,
-        "precision": effort.precision or None,
-        "rollouts": effort.most,
+        **settings_data(settings),
+        "bots": [_bot(sums) for sums in by_bot(analyses, settings.seat)],
+        "games": [_game(analysis) for analysis in analyses],
+    }
+
+
+def settings_data(settings: AnalysisSettings) -> dict[str, Any]:
+    """The settings, as in the document."""
+    return {
+        "precision": settings.effort.precision or None,
+        "rollouts": settings.effort.most,
         "luck_rollouts": settings.luck,
         "seat": settings.seat,
         "seed": settings.seed,
-        "bots": [_bot(sums) for sums in by_bot(analyses, settings.seat)],
-        "games": [_game(analysis) for analysis in analyses],
     }
 
 

@@ -17,8 +17,8 @@ from deepsea_sdk.steady import VERSION
 DIGITS = 3
 
 
-def with_analysis(frames: Frames, analysis: GameAnalysis) -> Frames:
-    """The frames of a game with what was found of it."""
+def with_analysis(frames: Frames, analysis: GameAnalysis, policy: str = VERSION) -> Frames:
+    """The frames of a game with what was found of it, in roll-outs of a policy."""
     judged = {decision.number: decision for decision in analysis.decisions}
     decisions: list[FrameDecision] = [
         {**row, "judged": _judgement(judged[number])} if number in judged else row
@@ -31,7 +31,7 @@ def with_analysis(frames: Frames, analysis: GameAnalysis) -> Frames:
     ]
     found: Frames = {
         **frames,
-        "policy": VERSION,
+        "policy": policy,
         "decisions": decisions,
         "marks": sorted([*frames["marks"], *marks], key=lambda mark: mark["at"]),
     }

@@ -1,7 +1,8 @@
 """A game of the ladder with what it changed, and the newest games since one that a reader knows.
 
 Invariants: everything comes from the store as it was given, so one that is public shows no game
-under embargo; a game never changes, so neither does its report while its season's seed is secret.
+under embargo; a game never changes, so its report is the same until its season's seed is shown
+or somebody asks for its analysis.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deepsea_arena.games import GameLine, game_line
+from deepsea_arena.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.model import StoredGame
 from deepsea_ladder.store import Store
@@ -47,6 +49,8 @@ class GameReport:
     commitment: str
     season_seed: str | None
     """From which the seeds of its games follow; None while the season is open."""
+    analyses: LadderAnalyses
+    """What was asked for, and what there is."""
 
 
 def game_report(store: Store, game_id: str) -> GameReport:
@@ -62,6 +66,7 @@ def game_report(store: Store, game_id: str) -> GameReport:
         seed=record.seed.hex(),
         commitment=record.commitment,
         season_seed=store.seasons.revealed_seed(season),
+        analyses=analyses_of(store, game_id),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from deepsea_arena.analyst import analysing, local_analyst
 from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.rated_games import hosting, worker
 from deepsea_arena.retry import insist
@@ -23,7 +24,7 @@ from deepsea_arena.worker_protocol import WorkerPool
 from deepsea_arena.workers import dask_workers
 from deepsea_arena.workers.jobs import JobWorkers
 from deepsea_ladder.errors import SeasonClosed
-from deepsea_ladder.model import StoredSeason, SubmissionState
+from deepsea_ladder.model import AnalysisState, StoredSeason, SubmissionState
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.season import Season
@@ -54,6 +55,9 @@ class RunWatcher(RunListener, Protocol):
 
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
         """A submission has its verdict, with the version or what was found; in any thread."""
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        """An analysis is done or has failed, with the policy or the reason; in any thread."""
 
 
 MakePool = Callable[[Season, RunWatcher], WorkerPool]
@@ -148,17 +152,26 @@ def run(
     watcher: RunWatcher,
     stop: Stop,
     make_checker: Callable[[], Workers] = local_checker,
+    make_analyst: Callable[[], Workers] = local_analyst,
 ) -> RunReport:
     """Play rated games: the bot that needs one most, against bots of about its strength.
 
     Submissions are checked beside the games; a run with an end first checks those that wait, and
-    one without end goes on checking while no season is open.
+    one without end goes on checking while no season is open. Analyses are done beside the games
+    with what these leave of the CPU; a run with an end then does those that still wait.
     """
+    first = not request.forever
     if not request.forever or request.season is not None:
         season = _playable(store, request, watcher, stop)
-        with validating(store, make_checker, watcher, stop, first=not request.forever):
+        with (
+            analysing(store, make_analyst, watcher, stop, to_end=first),
+            validating(store, make_checker, watcher, stop, first=first),
+        ):
             return _run(store, season, request, make_pool, watcher, stop)
-    with validating(store, make_checker, watcher, stop, first=False):
+    with (
+        analysing(store, make_analyst, watcher, stop, to_end=False),
+        validating(store, make_checker, watcher, stop, first=False),
+    ):
         while (found := _await_season(store, watcher, stop)) is not None:
             report = _run(store, found, request, make_pool, watcher, stop)
             if report.ended is not RunEnd.CLOSED:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from deepsea_arena.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.model import (
@@ -111,6 +112,8 @@ class LadderStatus:
     seasons: tuple[SeasonStatus, ...]
     submissions: tuple[SubmissionLine, ...]
     """What is being checked, and what waits, in the order in which it is checked."""
+    analyses: tuple[LadderAnalysis, ...]
+    """Those that run, and those that wait, in the order in which they are done."""
     audit: tuple[AuditLine, ...]
     """The newest entries, newest first."""
 
@@ -128,6 +131,7 @@ def ladder_status(store: Store) -> LadderStatus:
         ),
         seasons=tuple(_season(store, season) for season in store.seasons.all()),
         submissions=tuple(map(_submission, store.submissions.queue())),
+        analyses=tuple(map(shown, store.analyses.queue())),
         audit=tuple(map(_audit, store.audit.latest(AUDIT_ENTRIES))),
     )
 

@@ -31,7 +31,9 @@ LUCKY: Final = 0.10
 def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show_all: bool) -> None:
     """Print one game with its decisions, or the sums of many and their worst decisions."""
     if len(analyses) == 1:
-        _report_game(analyses[0], settings, show_all=show_all)
+        report_game(analyses[0], settings, show_all=show_all)
+        click.echo()
+        echo("one game proves little: name many records, or a folder, for the sums of each bot")
         return
     echo(f"{len(analyses)} games, {_method(settings)}")
     click.echo()
@@ -60,18 +62,25 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
         _print_decision(decision, analysis)
 
 
-def _method(settings: AnalysisSettings) -> str:
+def _method(settings: AnalysisSettings, policy: str = VERSION) -> str:
     effort = settings.effort
     how = f"to ±{effort.precision:g}" if effort.precision else f"{effort.most} for each option"
-    return f"placement scores by roll-outs of {VERSION}, {how}"
+    return f"placement scores by roll-outs of {policy}, {how}"
 
 
 # One game
 
 
-def _report_game(analysis: GameAnalysis, settings: AnalysisSettings, *, show_all: bool) -> None:
+def report_game(
+    analysis: GameAnalysis,
+    settings: AnalysisSettings,
+    *,
+    show_all: bool,
+    policy: str = VERSION,
+) -> None:
+    """Print a game with its decisions; `policy` is that of the roll-outs, with its version."""
     echo(narration.title(analysis.record))
-    echo(_method(settings))
+    echo(_method(settings, policy))
     shown = [one for one in analysis.decisions if show_all or one.judged.mark]
     for decision in shown:
         click.echo()
@@ -85,8 +94,6 @@ def _report_game(analysis: GameAnalysis, settings: AnalysisSettings, *, show_all
     )
     if analysis.chances:
         _print_luck(analysis, LUCKY if not show_all else LUCKY / 2)
-    click.echo()
-    echo("one game proves little: name many records, or a folder, for the sums of each bot")
 
 
 def _print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:

@@ -76,6 +76,11 @@ def echo_lines(text: str, indent: str = "") -> None:
         click.echo(f"{indent}{printable(line, keep=TAB)}".rstrip())
 
 
+def print_error(line: str) -> None:
+    """Print a line to stderr."""
+    click.echo(f"deepsea-referee: {printable(line)}", err=True)
+
+
 def print_json(document: object) -> None:
     """Write one JSON document to stdout."""
     click.echo(json.dumps(document, indent=2))

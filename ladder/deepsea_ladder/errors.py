@@ -12,8 +12,9 @@
     ├── AccountError           an account's change that is not possible now
     │   └── CodeRefused        a code that there is not, or not any more
     ├── SubmissionError        somebody else's bot, files that play already, or too much of them
-    │   ├── LimitReached       a limit of submissions from afar; has when to come back
+    │   ├── LimitReached       a limit of what is asked from afar; has when to come back
     │   └── KeyReused          another archive under the key of a submission that is there
+    ├── AnalysisError          a game that cannot be analysed now, or a result that is not stored
     ├── SeasonError            invalid settings of a season
     ├── PairingError           no games are possible with these bots
     ├── WorkerError            no worker can play; not a bot's fault
@@ -75,7 +76,10 @@ class SubmissionError(LadderError):
 
 
 class LimitReached(SubmissionError):
-    """A limit of submissions. `retry_after` is in seconds; None where waiting does not help."""
+    """A limit of submissions or analyses.
+
+    `retry_after` is in seconds; None where waiting does not help.
+    """
 
     def __init__(self, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -84,6 +88,10 @@ class LimitReached(SubmissionError):
 
 class KeyReused(SubmissionError):
     """The key is that of a submission of other bytes."""
+
+
+class AnalysisError(LadderError):
+    """A game that cannot be analysed now, or the result of an analysis that is not stored."""
 
 
 class SeasonError(LadderError):

@@ -49,6 +49,10 @@ class RemoteLimits:
     bots: int = _limit(5, "bots", "Of an author.")
     author_bytes: int = _limit(200 * MIB, "bytes", "The archives of an author together.")
 
+    analyses_per_day: int = _limit(20, "analyses", "Of games, that an author asks for in a day.")
+    analysis_queue: int = _limit(100, "analyses", "That wait, of all authors.")
+    analysis_bytes: int = _limit(MIB, "bytes", "What an analysis found, as JSON.")
+
     failures_per_hour: int = _limit(
         20, "failures", "Wrong codes and logins from an address in an hour; the wait grows before."
     )

@@ -19,7 +19,7 @@ from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_
 from deepsea_arena.wire.json import milliseconds, to_json
 from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
-from deepsea_ladder.model import Job, Receipt, StoredSeason, SubmissionState
+from deepsea_ladder.model import AnalysisState, Job, Receipt, StoredSeason, SubmissionState
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from helpers import ladder
@@ -77,6 +77,10 @@ class Watcher:
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
         """Note it."""
         self.seen.append(f"{bot} of {author}: {state}, {note}")
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        """Note it."""
+        self.seen.append(f"analysis of {game_id}: {state}, {note}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """Answer to it."""

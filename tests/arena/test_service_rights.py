@@ -60,6 +60,9 @@ MAY: Final = {
     "GetFrames": OPEN,
     "Export": OPEN,
     "WatchFeed": OPEN,
+    "RequestAnalysis": SUBMITTERS,
+    "GetAnalysis": OPEN,
+    "WatchAnalysis": OPEN,
     "CreateCodes": ADMINS,
     "ListCodes": ADMINS,
     "RevokeCode": ADMINS,
@@ -87,6 +90,7 @@ CHANGES: Final = (
     "Block",
     "Set",
     "Requeue",
+    "Request",
 )
 """How the names of methods begin that change something."""
 ALWAYS: Final = ("GetServer", "Redeem")

@@ -14,9 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.ladder_analyses import plan
 from deepsea_arena.service.caller import MACHINE
 from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService, ServerAddress
@@ -27,9 +32,11 @@ from deepsea_cli.remote.address import read_address
 from deepsea_cli.remote.client import Client
 from deepsea_cli.remote.routes import ROUTES
 from deepsea_cli.remote.source import RemoteSource
-from deepsea_ladder.model import GameFilter, SeatLog
-from deepsea_ladder.store import Store
+from deepsea_ladder.model import AnalysisPlan, GameFilter, SeatLog
+from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.store import Store, schema
 from deepsea_referee.timing.clock import SystemClock
+from deepsea_sdk.coach.racing import Effort
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
 from helpers.commands import Run, one_line, start
@@ -108,7 +115,7 @@ def test_the_routes_of_clients_are_those_of_the_server() -> None:
         name: tuple(route) for name, route in ROUTES.items()
     }
     flows = {name for name in ROUTES if METHODS[name].flow is not Flow.ONE}
-    assert flows == {"Submit", "WatchSubmission"}
+    assert flows == {"Submit", "WatchSubmission", "WatchAnalysis"}
 
 
 @pytest.mark.parametrize(
@@ -468,3 +475,75 @@ def free_ports() -> Iterator[tuple[int, int]]:
     anywhere = ("127.0.0.1", 0)
     with socket.create_server(anywhere) as one, socket.create_server(anywhere) as two:
         yield one.getsockname()[1], two.getsockname()[1]
+
+
+def test_an_analysis_is_asked_for_and_printed_as_on_the_machine(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("ladder", "analyse", "s1-1", "--remote", afar.url)
+    refused = run(*asked)
+    assert refused.status == 2
+    assert "ladder login" in refused.err
+    assert run("ladder", "analyse", "s1-99", "--remote", afar.url).status == 2
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("anna-senior"))
+    assert run(*asked).out == "analysis of s1-1: queued, it is next\n"
+    found = json.loads(run(*asked, "--json").out)
+    assert (found["last"]["state"], found["document"]) == ("queued", None)
+    lease = afar.store.analyses.claim("runner", 60)
+    assert lease is not None
+    quick = AnalysisSettings(effort=Effort.of(2), luck=2)
+
+    def make() -> None:
+        made = analyse(AnalyseGame(lease.record, quick), int)
+        # As if it had been made by the settings that were asked for.
+        text = json.dumps({**json.loads(made.document), **json.loads(lease.settings)})
+        assert afar.store.analyses.finish(lease, made.policy, text, USUAL_LIMITS)
+
+    runner = threading.Thread(target=make)
+    runner.start()
+    try:
+        done = run(*asked, "--wait")
+    finally:
+        runner.join()
+    assert done.status == 0, done.err
+    assert "luck  own dice" in done.out
+    monkeypatch.delenv("DEEPSEA_LADDER_TOKEN")
+    here = ("ladder", "analyse", "s1-1", "--store", afar.file)
+    for more in ((), ("--all",), ("--json",)):
+        assert run(*asked, *more).out == run(*here, *more).out
+
+
+def test_an_analysis_without_sense_is_refused_in_a_line(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = afar.store.games.record("s1-1")
+    good = analyse(AnalyseGame(text, AnalysisSettings(effort=Effort.of(2))), int).document
+    game = json.loads(good)["games"][0]
+    evil = "\x1b[2J"
+    changes: list[dict[str, Any]] = [
+        {"format": evil},
+        {"games": []},
+        {"policy": evil},
+        {"rollouts": -1},
+        {"precision": 1e300},
+        {"games": [{**game, "game_id": "s1-2"}]},
+        {"games": [{**game, "decisions": [{**game["decisions"][0], "played": evil}]}]},
+        {"games": [{**game, "decisions": [{**game["decisions"][0], "decision": 10**6}]}]},
+        {"games": [{**game, "decisions": [{**game["decisions"][0], "options": None}]}]},
+        {"games": [{**game, "chances": [{"turn": 1}]}]},
+        {"games": {}},
+    ]
+    for number, change in enumerate(changes):
+        policy = f"steady-x{number}"
+        asked = AnalysisPlan(policy, "{}")
+        afar.store.analyses.request("s1-1", None, asked, USUAL_LIMITS)
+        lease = afar.store.analyses.claim("runner", 60)
+        assert lease is not None
+        bad = json.dumps({**json.loads(good), **change})
+        assert afar.store.analyses.finish(lease, plan().policy, bad, USUAL_LIMITS)
+        with afar.store.database.write() as connection:  # as if it were what was asked for
+            connection.execute(update(schema.analyses).values(settings=plan().settings))
+        done = run("ladder", "analyse", "s1-1", "--remote", afar.url)
+        assert done.status == 2, change
+        assert one_line(done.err).startswith("deepsea-referee: the analysis of s1-1 cannot be read")
+        assert "\x1b" not in done.out + done.err

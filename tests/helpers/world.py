@@ -25,7 +25,7 @@ from .site import LOCAL
 
 ANNA, BEN = "anna-senior", "ben-senior"
 TRACE = "Traceback: <script>document.title='owned'</script>"
-TABLES = "tokens", "sessions", "codes", "submissions", "audit", "bots", "authors"
+TABLES = "tokens", "sessions", "codes", "submissions", "analyses", "audit", "bots", "authors"
 Stock = tuple[Path, dict[str, str]]
 """A ladder's file, and the tokens of people by name."""
 

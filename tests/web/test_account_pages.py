@@ -40,6 +40,7 @@ SEEN_BY = {
     "/account": (TO_LOGIN, 200, 200, 200),
     "/submit": (TO_LOGIN, 200, 200, 200),
     "/submissions/1": (TO_LOGIN, 200, 404, 404),
+    "/games/s1-1/analysis": (TO_LOGIN, 200, 200, 200),
     "/admin": (TO_LOGIN, 403, 403, 200),
     "/admin/codes": (TO_LOGIN, 403, 403, 200),
     "/admin/authors": (TO_LOGIN, 403, 403, 200),
@@ -48,7 +49,7 @@ SEEN_BY = {
     "/admin/audit": (TO_LOGIN, 403, 403, 200),
     "/account/bots/anna/bot.zip": (401, 200, 404, 404),
 }
-EXAMPLES = {"{id}": "1", "{author}": "anna-senior", "{bot}": "anna"}
+EXAMPLES = {"/games/{id}": "/games/s1-1", "{id}": "1", "{author}": "anna-senior", "{bot}": "anna"}
 
 
 def example(path: str) -> str:
@@ -115,6 +116,7 @@ def test_no_address_leads_away_from_the_site(world: World, path: str) -> None:
 
 def test_everybody_gets_the_same_public_pages(world: World) -> None:
     person = world.person(ANNA)
+    person.do("/analyse", {"id": "s1-1"})  # else the page has a form that does that
     for address in ("/", "/games", "/bots/anna", "/games/s1-1", "/tv", "/games/s1-2?format=json"):
         own, other = person.get(address), world.person().get(address)
         assert own.body == other.body
@@ -152,6 +154,7 @@ DEEDS: dict[str, tuple[dict[str, str], tuple[int, int, int]]] = {
     "/account/sessions/end": ({"id": "1"}, (401, 303, 404)),
     "/account/bots/withdraw": ({"bot": "anna"}, (401, 303, 404)),
     "/submit": ({}, (401, 400, 400)),
+    "/analyse": ({"id": "s1-1"}, (401, 303, 303)),
     "/admin/codes": ({"count": "2", "days": "3"}, (401, 403, 200)),
     "/admin/codes/revoke": ({"id": "99"}, (401, 403, 404)),
     "/admin/author/reset": ({"author": BEN}, (401, 403, 200)),

@@ -68,6 +68,11 @@ class World:
         """The id of a login of anna's."""
         return log_in(self.service, self.anna, "127.0.0.1").caller.session_id
 
+    def analysed(self) -> str:
+        """A game whose analysis was asked for."""
+        self.service.call(MACHINE, "RequestAnalysis", game_id="s1-3")
+        return "s1-3"
+
     def new_code(self) -> Any:
         (code,) = self.service.call(MACHINE, "CreateCodes", count=1).codes
         return code
@@ -106,6 +111,9 @@ ROWS: Final = (
     Row("ListGames", ALL),
     Row("GetRecord", ALL, given(game_id="s1-1")),
     Row("GetFrames", ALL, given(game_id="s1-1")),
+    Row("GetAnalysis", ALL, given(game_id="s1-1")),
+    Row("RequestAnalysis", (NOBODY, OK, DENIED, OK, OK, OK), given(game_id="s1-1")),
+    Row("WatchAnalysis", ALL, lambda world: {"game_id": world.analysed()}),
     Row("Export", ALL),
     Row("WatchFeed", ALL, given(after=1)),
     Row("WhoAmI", OWN),

@@ -12,6 +12,7 @@ from typing import Final
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import (
     AccountError,
+    AnalysisError,
     CodeRefused,
     KeyReused,
     LadderError,
@@ -72,7 +73,7 @@ def refusal_of(error: Exception) -> ServiceError:
             return ServiceError(Kind.EXHAUSTED, text, error.retry_after)
         case KeyReused():
             return ServiceError(Kind.INVALID, text)
-        case AccountError() | SubmissionError() | SeasonClosed() | PairingError():
+        case AccountError() | AnalysisError() | SubmissionError() | SeasonClosed() | PairingError():
             return ServiceError(Kind.NOT_NOW, text)
         case UserError() | BundleError() | SeasonError():
             return ServiceError(Kind.INVALID, text)

@@ -7,6 +7,7 @@ from typing import Final
 
 from deepsea_arena.service.accounts import ACCOUNTS
 from deepsea_arena.service.administration import ADMINISTRATION
+from deepsea_arena.service.analyses import ANALYSES
 from deepsea_arena.service.own_bots import OWN_BOTS
 from deepsea_arena.service.reads import READS
 from deepsea_arena.service.server import SERVER
@@ -15,6 +16,14 @@ from deepsea_arena.service.table import Method
 
 METHODS: Final[Mapping[str, Method]] = {
     method.name: method
-    for method in (*SERVER, *ACCOUNTS, *SUBMISSIONS_METHODS, *OWN_BOTS, *READS, *ADMINISTRATION)
+    for method in (
+        *SERVER,
+        *ACCOUNTS,
+        *SUBMISSIONS_METHODS,
+        *OWN_BOTS,
+        *READS,
+        *ANALYSES,
+        *ADMINISTRATION,
+    )
 }
 """By the name of the call in deepsea.ladder.v1.LadderService."""

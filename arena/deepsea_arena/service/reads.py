@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from deepsea_arena.bot_profiles import BotProfile, bot_profile
-from deepsea_arena.frames import frames
 from deepsea_arena.game_reports import games_since
 from deepsea_arena.games import GameLine, GamesPage, json_lines, newest_games
+from deepsea_arena.ladder_analyses import analysed_frames, document_of
 from deepsea_arena.seasons import find_season
 from deepsea_arena.service.caller import Caller
 from deepsea_arena.service.service import LadderService
@@ -113,12 +113,13 @@ def get_record(service: LadderService, caller: Caller, *, game_id: str) -> GameT
 def get_frames(
     service: LadderService, caller: Caller, *, game_id: str, seat: int | None = None
 ) -> FramesText:
-    """A game as a viewer draws it, with everything or as a seat knew it."""
+    """A game as a viewer draws it, with everything or as a seat knew it, and with its analysis."""
     record = GameRecord.from_json(service.public.games.record(game_id))
     if seat is not None and not 0 <= seat < len(record.seats):
         last = len(record.seats) - 1
         raise UserError(f"seat is a number from 0 to {last} ({SEAT_LETTERS[last]})")
-    return FramesText(json_text(frames(record, seat)))
+    text = document_of(service.public, game_id)
+    return FramesText(json_text(analysed_frames(record, seat, text)))
 
 
 def export(service: LadderService, caller: Caller, *, season: str = "") -> Iterator[ExportLine]:

@@ -34,6 +34,7 @@ SECTIONS: Final = {
         "games": ("games", "List the newest games."),
         "record": ("games", "Print the record of a game."),
         "log": ("log", "Print what bots at fault left of a game."),
+        "analyse": ("analyse", "Ask what each decision of a game was worth."),
         "export": ("games", "Print all results."),
         "serve": ("serve", "Show the ladder in a browser."),
     },

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.tables import count
-from deepsea_cli.output import echo
+from deepsea_cli.output import echo, print_error
 from deepsea_cli.progress import Progress
-from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from deepsea_arena.runs import RunReport
     from deepsea_arena.settled import OrderReport
-    from deepsea_ladder.model import Job, Receipt, SubmissionState
+    from deepsea_ladder.model import AnalysisState, Job, Receipt, SubmissionState
 
 
 class RunOutput:
@@ -48,6 +45,10 @@ class RunOutput:
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
         """Report the verdict on a submission."""
         print_error(f"submission of {author}, {bot or 'a bot'}: {state}, {note}")
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        """Report an analysis that is done or has failed."""
+        print_error(f"analysis of game {game_id}: {state}, {note}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """Report a result that was stored or refused."""
@@ -123,8 +124,3 @@ def print_report(report: RunReport) -> int:
             echo("there was nothing to play")
             return NEGATIVE
     return DONE
-
-
-def print_error(line: str) -> None:
-    """Print a line to stderr."""
-    click.echo(f"deepsea-referee: {printable(line)}", err=True)

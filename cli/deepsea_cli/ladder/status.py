@@ -47,6 +47,11 @@ def _show(found: LadderStatus) -> None:
         for one in waiting[:LISTED]:
             games = f", game {one.games} of {one.of_games}" if one.of_games else ""
             echo(f"  {f'{one.bot} ' if one.bot else ''}of {one.author}: {one.state}{games}")
+    if analyses := found.analyses:
+        click.echo()
+        echo(f"{count(len(analyses), 'game')} to be analysed: `ladder run` does it")
+        for analysis in analyses[:LISTED]:
+            echo(f"  {analysis.game_id}: {analysis.state}")
     click.echo()
     echo("recently:")
     for entry in found.audit:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from deepsea_arena.games import BotLogLine
+from deepsea_arena.ladder_analyses import LadderAnalysis
 from deepsea_arena.wire.json import Int64
 
 
@@ -147,3 +148,10 @@ class GameText:
     """The record of a game."""
 
     record: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisStep:
+    """The present state of an analysis."""
+
+    analysis: LadderAnalysis

@@ -34,6 +34,9 @@ ROUTES: Final[Mapping[str, Route]] = {
     "GetBot": Route("GET", "/bots/{bot}"),
     "ListGames": Route("GET", "/games"),
     "GetRecord": Route("GET", "/games/{game_id}/record"),
+    "RequestAnalysis": Route("POST", "/games/{game_id}/analysis"),
+    "GetAnalysis": Route("GET", "/games/{game_id}/analysis"),
+    "WatchAnalysis": Route("GET", "/games/{game_id}/analysis/steps"),
 }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from deepsea_arena.bot_profiles import BotProfile
 from deepsea_arena.games import BotLogLine, GamesPage
+from deepsea_arena.ladder_analyses import AnalysisFound
 from deepsea_arena.standings import Standings
-from deepsea_cli.remote.answers import GameText, LadderBot, Logs, Withdrawn
+from deepsea_cli.remote.answers import AnalysisStep, GameText, LadderBot, Logs, Withdrawn
 from deepsea_cli.remote.client import Client
 from deepsea_cli.remote.errors import BadServer
 from deepsea_rules.errors import RulesError
@@ -76,6 +77,23 @@ class RemoteSource:
     def logs(self, game_id: str) -> Sequence[BotLogLine]:
         """What the caller's bots left of a game."""
         return self._client.ask("GetLog", Logs, game_id=game_id).logs
+
+    def analysis(self, game_id: str) -> AnalysisFound:
+        """What there is of a game."""
+        return self._client.ask("GetAnalysis", AnalysisFound, game_id=game_id)
+
+    def request_analysis(self, game_id: str) -> None:
+        """Ask for the analysis of a game."""
+        self._client.ask("RequestAnalysis", AnalysisStep, game_id=game_id)
+
+    def await_analysis(self, game_id: str, note: Callable[[str], object]) -> None:
+        """Wait until the analysis of a game that was asked for last has ended.
+
+        note  is called with each state
+        """
+        for step in self._client.follow("WatchAnalysis", AnalysisStep, game_id=game_id):
+            ahead = f", {step.analysis.ahead} before it" if step.analysis.ahead else ""
+            note(f"analysis of {game_id}: {step.analysis.state}{ahead}")
 
     def withdraw(self, name: str) -> LadderBot:
         """Take a bot of the caller's out."""

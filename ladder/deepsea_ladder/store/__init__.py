@@ -15,6 +15,7 @@ from types import TracebackType
 from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.store import migrate
 from deepsea_ladder.store.accounts import Accounts
+from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots
@@ -36,6 +37,7 @@ from deepsea_ladder.store.sums import Sums
 
 __all__ = [
     "Accounts",
+    "Analyses",
     "Audit",
     "Authors",
     "Bots",
@@ -79,6 +81,7 @@ class Store:
         self.games = Games(database, policy, public=public)
         self.strikes = Strikes(database, policy.strikes)
         self.submissions = Submissions(database, policy)
+        self.analyses = Analyses(database, policy, public=public)
         self.logs = Logs(database, public=public)
         self.ratings = Ratings(database)
         self.history = History(database, public=public)

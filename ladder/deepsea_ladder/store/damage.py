@@ -27,7 +27,7 @@ from sqlalchemy.exc import StatementError
 
 from deepsea_ladder.accounts import AuthorState, Role
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus
+from deepsea_ladder.model import AnalysisState, AttemptEnd, AuditKind, BotState, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
@@ -53,6 +53,7 @@ _CHOICES: Final[tuple[tuple[Column[str], Iterable[str]], ...]] = (
     (schema.bots.c.state, BotState),
     (schema.jobs.c.status, JobStatus),
     (schema.attempts.c.ended, AttemptEnd),
+    (schema.analyses.c.state, AnalysisState),
     (schema.audit.c.kind, AuditKind),
     (schema.authors.c.state, AuthorState),
     (schema.authors.c.role, {role.word for role in Role}),

@@ -19,5 +19,7 @@ class RetryPolicy:
     """Failures after which a job is quarantined: void games, refused results, dead workers."""
     checks: int = 3
     """Checks without a verdict after which a submission has failed: void games, dead runners."""
+    analyses: int = 3
+    """Attempts without a result after which an analysis has failed: dead runners and workers."""
     strikes: StrikeRules = field(default_factory=StrikeRules)
     """When a bot is disabled."""

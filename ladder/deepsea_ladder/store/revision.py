@@ -1,7 +1,7 @@
 """How far a ladder is: what readers compare to see whether anything is new.
 
-Invariant: whatever standings, games or bots show is a function of the revision; two states of one
-ladder have the same one only if they show the same.
+Invariant: whatever standings, games, bots or analyses show is a function of the revision; two
+states of one ladder have the same one only if they show the same.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Revision(NamedTuple):
     """The last places of all seasons' chains together: games, and attempts without a result."""
     seasons: int
     """How many seasons there are to look at: one more when an embargo ends."""
+    analyses: int
+    """The last change of an analysis."""
 
 
 def read_revision(database: Database, *, public: bool) -> Revision:
@@ -47,6 +49,7 @@ def read_revision(database: Database, *, public: bool) -> Revision:
         .scalar_subquery(),
         select(func.sum(seasons.c.place)).where(seen).scalar_subquery(),
         select(func.count(seasons.c.id)).where(seen).scalar_subquery(),
+        select(func.max(schema.analyses.c.change)).scalar_subquery(),
     )
     with database.read() as connection:
         return Revision(*(int(one or 0) for one in connection.execute(query).one()))

@@ -323,6 +323,34 @@ submission_parts = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
+# What was asked for and what was found, by game; each asking that was not for the same is a row.
+analyses = Table(
+    "analyses",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("seq", _Id, ForeignKey("games.seq"), nullable=False),
+    Column("author_id", _Id, ForeignKey("authors.id")),  # none: asked on the ladder's machine
+    Column("state", String(16), nullable=False),
+    Column("policy", _Name, nullable=False),  # with its version
+    Column("settings", Text, nullable=False),  # as JSON
+    Column("attempt", Integer, nullable=False),  # the number of leases until now
+    Column("failures", Integer, nullable=False),  # attempts that ended without a result
+    Column("owner", Text),  # of the lease
+    Column("until", BigInteger),
+    Column("began_at", BigInteger),  # the last attempt
+    Column("reason", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+    # Counted up over all changes of a state: what readers compare.
+    Column("change", BigInteger, nullable=False),
+    # zlib of JSON. The last column: SQLite reads past what is large to find what is behind it.
+    Column("document", LargeBinary),
+    Index(None, "seq", "id"),
+    Index(None, "state", "id"),
+    Index(None, "author_id", "created_at"),
+    Index(None, "change"),
+)
+
 audit = Table(
     "audit",
     metadata,

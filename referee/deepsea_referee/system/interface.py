@@ -113,6 +113,9 @@ class System(Protocol):
     def accept_interrupts(self) -> None:
         """In a worker that has set its handlers: signals may come now."""
 
+    def give_way(self) -> None:
+        """In a worker: take from now on what others leave of the CPU, as far as possible."""
+
     def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
         """A signal of the exit of a process that was started here."""
 

@@ -107,6 +107,9 @@ class LinuxSystem:
     def accept_interrupts(self) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
+    def give_way(self) -> None:
+        os.nice(19)
+
     def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
         return _ProcessHandle(process.pid)
 

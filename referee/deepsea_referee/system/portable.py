@@ -102,6 +102,10 @@ class PortableSystem:
     def accept_interrupts(self) -> None:
         """Do nothing: Ctrl-C does not reach a worker, which has a group of its own."""
 
+    def give_way(self) -> None:
+        if hasattr(os, "nice"):
+            os.nice(19)
+
     def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
         return ThreadExitSignal(process)
 

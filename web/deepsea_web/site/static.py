@@ -21,7 +21,7 @@ KINDS: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-OWN: Final = ("join.js", "copy.js", "submit.js", "submission.js")
+OWN: Final = ("join.js", "copy.js", "submit.js", "submission.js", "analysis.js")
 """Scripts of the pages of people with an account; each of these works without its own."""
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from deepsea_arena.games import GameLine
+from deepsea_arena.ladder_analyses import LadderAnalysis
 from deepsea_arena.service.submissions import Submission
 from deepsea_rules.printable import one_line
 
@@ -71,6 +72,19 @@ def submission(one: Submission) -> str:
         case "failed":
             return "could not be checked"
     return str(one.state)
+
+
+def analysis(one: LadderAnalysis) -> str:
+    """How far an analysis is."""
+    match one.state:
+        case "queued":
+            before = f"{one.ahead} before it" if one.ahead else "it is next"
+            return f"The analysis is queued, {before}."
+        case "running":
+            return "The analysis is being made."
+        case "failed":
+            return "The analysis could not be made."
+    return "The analysis is there."
 
 
 def minute(time: datetime) -> str:

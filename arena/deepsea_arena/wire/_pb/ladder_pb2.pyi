@@ -2248,7 +2248,7 @@ Global___GetFramesRequest: _TypeAlias = GetFramesRequest  # noqa: Y015
 
 @_typing.final
 class GetFramesResponse(_message.Message):
-    """A game as a viewer draws it."""
+    """A game as a viewer draws it, with its analysis if there is one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2267,6 +2267,208 @@ class GetFramesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetFramesResponse: _TypeAlias = GetFramesResponse  # noqa: Y015
+
+@_typing.final
+class Analysis(_message.Message):
+    """An analysis of a game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    OUTDATED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    CHANGED_AT_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Its id."""
+    game_id: _builtins.str
+    """The game."""
+    state: _builtins.str
+    """`queued`, `running`, `done`, or `failed` if the ladder could not do it."""
+    ahead: _builtins.int
+    """Of one that waits: how many are done before it."""
+    policy: _builtins.str
+    """The policy of its roll-outs, with its version."""
+    outdated: _builtins.bool
+    """Whether it is done, but not as this ladder would do it now: it may be asked for again."""
+    reason: _builtins.str
+    """Why it failed, or waits again."""
+    created_at: _builtins.str
+    """When it was asked for."""
+    changed_at: _builtins.str
+    """When its state last changed."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        game_id: _builtins.str = ...,
+        state: _builtins.str = ...,
+        ahead: _builtins.int = ...,
+        policy: _builtins.str = ...,
+        outdated: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        created_at: _builtins.str = ...,
+        changed_at: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead", b"ahead", "changed_at", b"changed_at", "created_at", b"created_at", "game_id", b"game_id", "id", b"id", "outdated", b"outdated", "policy", b"policy", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Analysis: _TypeAlias = Analysis  # noqa: Y015
+
+@_typing.final
+class RequestAnalysisRequest(_message.Message):
+    """Which game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestAnalysisRequest: _TypeAlias = RequestAnalysisRequest  # noqa: Y015
+
+@_typing.final
+class RequestAnalysisResponse(_message.Message):
+    """It waits, or was there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANALYSIS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def analysis(self) -> Global___Analysis:
+        """Its present state."""
+
+    def __init__(
+        self,
+        *,
+        analysis: Global___Analysis | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["analysis", b"analysis"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["analysis", b"analysis"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestAnalysisResponse: _TypeAlias = RequestAnalysisResponse  # noqa: Y015
+
+@_typing.final
+class GetAnalysisRequest(_message.Message):
+    """Which game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetAnalysisRequest: _TypeAlias = GetAnalysisRequest  # noqa: Y015
+
+@_typing.final
+class GetAnalysisResponse(_message.Message):
+    """What there is of a game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DONE_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    document: _builtins.str
+    """What was found, as JSON (docs/analyse.md); "" if nothing was."""
+    @_builtins.property
+    def done(self) -> Global___Analysis:
+        """The newest analysis that has a result; none without one."""
+
+    @_builtins.property
+    def last(self) -> Global___Analysis:
+        """The one that was asked for last; none if nobody has."""
+
+    def __init__(
+        self,
+        *,
+        done: Global___Analysis | None = ...,
+        last: Global___Analysis | None = ...,
+        document: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "last", b"last"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "done", b"done", "last", b"last"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetAnalysisResponse: _TypeAlias = GetAnalysisResponse  # noqa: Y015
+
+@_typing.final
+class WatchAnalysisRequest(_message.Message):
+    """Which game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GAME_ID_FIELD_NUMBER: _builtins.int
+    game_id: _builtins.str
+    """Its id."""
+    def __init__(
+        self,
+        *,
+        game_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["game_id", b"game_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchAnalysisRequest: _TypeAlias = WatchAnalysisRequest  # noqa: Y015
+
+@_typing.final
+class WatchAnalysisResponse(_message.Message):
+    """As of RequestAnalysis."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANALYSIS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def analysis(self) -> Global___Analysis:
+        """Its present state."""
+
+    def __init__(
+        self,
+        *,
+        analysis: Global___Analysis | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["analysis", b"analysis"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["analysis", b"analysis"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchAnalysisResponse: _TypeAlias = WatchAnalysisResponse  # noqa: Y015
 
 @_typing.final
 class ExportRequest(_message.Message):

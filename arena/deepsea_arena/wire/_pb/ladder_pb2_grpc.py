@@ -151,6 +151,21 @@ class LadderServiceStub(object):
                 request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchFeedRequest.SerializeToString,
                 response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchFeedResponse.FromString,
                 _registered_method=True)
+        self.RequestAnalysis = channel.unary_unary(
+                '/deepsea.ladder.v1.LadderService/RequestAnalysis',
+                request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RequestAnalysisRequest.SerializeToString,
+                response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RequestAnalysisResponse.FromString,
+                _registered_method=True)
+        self.GetAnalysis = channel.unary_unary(
+                '/deepsea.ladder.v1.LadderService/GetAnalysis',
+                request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.GetAnalysisRequest.SerializeToString,
+                response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.GetAnalysisResponse.FromString,
+                _registered_method=True)
+        self.WatchAnalysis = channel.unary_stream(
+                '/deepsea.ladder.v1.LadderService/WatchAnalysis',
+                request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchAnalysisRequest.SerializeToString,
+                response_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchAnalysisResponse.FromString,
+                _registered_method=True)
         self.CreateCodes = channel.unary_unary(
                 '/deepsea.ladder.v1.LadderService/CreateCodes',
                 request_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.CreateCodesRequest.SerializeToString,
@@ -386,6 +401,30 @@ class LadderServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestAnalysis(self, request, context):
+        """---- analyses of games: everybody sees what was found
+
+        Ask for the analysis of a game; one that is there or waits already is no new one. Author, scope
+        `submit`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAnalysis(self, request, context):
+        """What there is of a game.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchAnalysis(self, request, context):
+        """Follow the analysis of a game that was asked for last, until it has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CreateCodes(self, request, context):
         """---- administration: an admin's token with the scope `admin`
 
@@ -589,6 +628,21 @@ def add_LadderServiceServicer_to_server(servicer, server):
                     servicer.WatchFeed,
                     request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchFeedRequest.FromString,
                     response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchFeedResponse.SerializeToString,
+            ),
+            'RequestAnalysis': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestAnalysis,
+                    request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RequestAnalysisRequest.FromString,
+                    response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RequestAnalysisResponse.SerializeToString,
+            ),
+            'GetAnalysis': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAnalysis,
+                    request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.GetAnalysisRequest.FromString,
+                    response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.GetAnalysisResponse.SerializeToString,
+            ),
+            'WatchAnalysis': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchAnalysis,
+                    request_deserializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchAnalysisRequest.FromString,
+                    response_serializer=deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchAnalysisResponse.SerializeToString,
             ),
             'CreateCodes': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateCodes,
@@ -1274,6 +1328,87 @@ class LadderService(object):
             '/deepsea.ladder.v1.LadderService/WatchFeed',
             deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchFeedRequest.SerializeToString,
             deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchFeedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestAnalysis(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/deepsea.ladder.v1.LadderService/RequestAnalysis',
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RequestAnalysisRequest.SerializeToString,
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.RequestAnalysisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAnalysis(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/deepsea.ladder.v1.LadderService/GetAnalysis',
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.GetAnalysisRequest.SerializeToString,
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.GetAnalysisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchAnalysis(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/deepsea.ladder.v1.LadderService/WatchAnalysis',
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchAnalysisRequest.SerializeToString,
+            deepsea__arena_dot_wire_dot___pb_dot_ladder__pb2.WatchAnalysisResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -110,6 +110,16 @@ class LadderServiceStub:
     """The chain of a season: games and attempts without a result, line by line."""
     WatchFeed: _grpc.UnaryStreamMultiCallable[_ladder_pb2.WatchFeedRequest, _ladder_pb2.WatchFeedResponse]
     """Games as they end."""
+    RequestAnalysis: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.RequestAnalysisRequest, _ladder_pb2.RequestAnalysisResponse]
+    """---- analyses of games: everybody sees what was found
+
+    Ask for the analysis of a game; one that is there or waits already is no new one. Author, scope
+    `submit`.
+    """
+    GetAnalysis: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.GetAnalysisRequest, _ladder_pb2.GetAnalysisResponse]
+    """What there is of a game."""
+    WatchAnalysis: _grpc.UnaryStreamMultiCallable[_ladder_pb2.WatchAnalysisRequest, _ladder_pb2.WatchAnalysisResponse]
+    """Follow the analysis of a game that was asked for last, until it has ended."""
     CreateCodes: _grpc.UnaryUnaryMultiCallable[_ladder_pb2.CreateCodesRequest, _ladder_pb2.CreateCodesResponse]
     """---- administration: an admin's token with the scope `admin`
 
@@ -202,6 +212,16 @@ class LadderServiceAsyncStub(LadderServiceStub):
     """The chain of a season: games and attempts without a result, line by line."""
     WatchFeed: _aio.UnaryStreamMultiCallable[_ladder_pb2.WatchFeedRequest, _ladder_pb2.WatchFeedResponse]  # type: ignore[assignment]
     """Games as they end."""
+    RequestAnalysis: _aio.UnaryUnaryMultiCallable[_ladder_pb2.RequestAnalysisRequest, _ladder_pb2.RequestAnalysisResponse]  # type: ignore[assignment]
+    """---- analyses of games: everybody sees what was found
+
+    Ask for the analysis of a game; one that is there or waits already is no new one. Author, scope
+    `submit`.
+    """
+    GetAnalysis: _aio.UnaryUnaryMultiCallable[_ladder_pb2.GetAnalysisRequest, _ladder_pb2.GetAnalysisResponse]  # type: ignore[assignment]
+    """What there is of a game."""
+    WatchAnalysis: _aio.UnaryStreamMultiCallable[_ladder_pb2.WatchAnalysisRequest, _ladder_pb2.WatchAnalysisResponse]  # type: ignore[assignment]
+    """Follow the analysis of a game that was asked for last, until it has ended."""
     CreateCodes: _aio.UnaryUnaryMultiCallable[_ladder_pb2.CreateCodesRequest, _ladder_pb2.CreateCodesResponse]  # type: ignore[assignment]
     """---- administration: an admin's token with the scope `admin`
 
@@ -429,6 +449,34 @@ class LadderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_ladder_pb2.WatchFeedResponse], _abc.AsyncIterator[_ladder_pb2.WatchFeedResponse]]:
         """Games as they end."""
+
+    @_abc_1.abstractmethod
+    def RequestAnalysis(
+        self,
+        request: _ladder_pb2.RequestAnalysisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ladder_pb2.RequestAnalysisResponse, _abc.Awaitable[_ladder_pb2.RequestAnalysisResponse]]:
+        """---- analyses of games: everybody sees what was found
+
+        Ask for the analysis of a game; one that is there or waits already is no new one. Author, scope
+        `submit`.
+        """
+
+    @_abc_1.abstractmethod
+    def GetAnalysis(
+        self,
+        request: _ladder_pb2.GetAnalysisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ladder_pb2.GetAnalysisResponse, _abc.Awaitable[_ladder_pb2.GetAnalysisResponse]]:
+        """What there is of a game."""
+
+    @_abc_1.abstractmethod
+    def WatchAnalysis(
+        self,
+        request: _ladder_pb2.WatchAnalysisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_ladder_pb2.WatchAnalysisResponse], _abc.AsyncIterator[_ladder_pb2.WatchAnalysisResponse]]:
+        """Follow the analysis of a game that was asked for last, until it has ended."""
 
     @_abc_1.abstractmethod
     def CreateCodes(

@@ -24,7 +24,7 @@ from deepsea_web.site.pages.account import (
 )
 from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
 from deepsea_web.site.pages.bot import BOT
-from deepsea_web.site.pages.game import GAME, game_frames, game_record
+from deepsea_web.site.pages.game import ANALYSIS, ASK, GAME, game_analysis, game_frames, game_record
 from deepsea_web.site.pages.games import GAMES
 from deepsea_web.site.pages.how import HOW
 from deepsea_web.site.pages.join import JOIN, REDEEM
@@ -51,15 +51,24 @@ PAGES: Final[tuple[Page[Any], ...]] = (
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "/games/{id}/frames.json": game_frames,
     "/games/{id}/record.json": game_record,
+    "/games/{id}/analysis.json": game_analysis,
     "/events": events,
 }
 """What answers by itself, by its path."""
-OWN_PAGES: Final[tuple[OwnPage, ...]] = (LOGIN, JOIN, ACCOUNT, SUBMIT, SUBMISSION, *ADMIN_PAGES)
+OWN_PAGES: Final[tuple[OwnPage, ...]] = (
+    LOGIN,
+    JOIN,
+    ACCOUNT,
+    SUBMIT,
+    SUBMISSION,
+    ANALYSIS,
+    *ADMIN_PAGES,
+)
 """Every page that depends on who looks."""
 ACTIONS: Final[tuple[Action, ...]] = (
     *(ENTER, LEAVE, REDEEM),
     *(CREATE_TOKEN, REVOKE_TOKEN, END_SESSION, WITHDRAW),
-    SEND,
+    *(SEND, ASK),
     *ADMIN_ACTIONS,
 )
 """Every form."""

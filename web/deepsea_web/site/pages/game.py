@@ -1,11 +1,13 @@
-"""A game: the viewer, what it did to ratings, and what it takes to check it.
+"""A game: the viewer, its analysis, what it did to ratings, and what it takes to check it.
 
-Invariants: frames and records are made of the stored record alone, and never change; what a seat
-knew is made here, field by field, so a browser has nothing to hide.
+Invariants: frames and records are made of the stored record alone, and never change, but that an
+analysis is added to frames; what a seat knew is made here, field by field, so a browser has nothing
+to hide.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -14,8 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deepsea_arena.frame_types import Viewer
-from deepsea_arena.frames import frames
 from deepsea_arena.game_reports import GameReport, game_report
+from deepsea_arena.ladder_analyses import (
+    analysed_frames,
+    analyses_of,
+    document_of,
+    record_file,
+)
 from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.wire.json import json_text, to_object
 from deepsea_ladder.store import Store
@@ -25,6 +32,8 @@ from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
 from deepsea_web.game_page import PageGame
+from deepsea_web.site.accounts.forms import Form
+from deepsea_web.site.accounts.own_page import Action, OwnPage, Then, Values
 from deepsea_web.site.app import Site
 from deepsea_web.site.cache import Rendered
 from deepsea_web.site.formats import KINDS
@@ -33,7 +42,7 @@ from deepsea_web.site.sending import same, sent
 from deepsea_web.site.visit import Visit
 from deepsea_web.site.words import name, result
 
-_ALWAYS: Final = Revision(0, 0, 0, 0)
+_ALWAYS: Final = Revision(0, 0, 0, 0, 0)
 _SEEN: Final = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
@@ -42,7 +51,9 @@ def _read(store: Store, query: Query) -> GameReport:
 
 
 def _look(data: GameReport) -> Mapping[str, Any]:
-    shown = PageGame.of(GameRecord.from_json(data.record), _file(data.game.game_id), packed=False)
+    shown = PageGame.of(
+        GameRecord.from_json(data.record), record_file(data.game.game_id), packed=False
+    )
     seats = zip(SEAT_LETTERS, data.game.seats, data.changes, strict=False)
     return {"shown": shown, "seats": sorted(seats, key=lambda row: row[1].placement)}
 
@@ -52,23 +63,23 @@ def _rows(data: GameReport) -> Iterator[Mapping[str, Any]]:
         yield {"seat": letter} | to_object(seat) | to_object(change)
 
 
-def _file(game_id: str) -> str:
-    return f"{game_id}.json"
-
-
 def _names(data: GameReport) -> str:
     return ", ".join(name(seat.bot, 40) for seat in data.game.by_placement())
 
 
 def _own(visit: Visit, query: Query) -> Mapping[str, Any]:
-    """What one's own bots left of the game."""
+    """What one's own bots left of the game, and the form that asks for its analysis."""
+    game_id = query.text("id") or ""
+    found: dict[str, Any] = {}
     try:
-        logs = visit.call("GetLog", game_id=query.text("id") or "").logs
+        if logs := visit.call("GetLog", game_id=game_id).logs:
+            found["logs"] = logs
     except ServiceError as error:
-        if error.kind in (Kind.NOT_FOUND, Kind.DENIED):
-            return {}
-        raise
-    return {"logs": logs} if logs else {}
+        if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
+            raise
+    if visit.call("GetAnalysis", game_id=game_id).may_be_asked:
+        found["form_token"] = visit.form_token
+    return found
 
 
 GAME = Page(
@@ -89,10 +100,32 @@ async def game_frames(site: Site, request: Request) -> Response:
     game_id = request.path_params["id"]
     viewer = _viewer(request.query_params.get("seat"))
     record = await site.in_thread(lambda: site.store.games.record(game_id))
-    headers = {**_SEEN, "ETag": site.tag(_ALWAYS, "frames", game_id, viewer)}
+    # What was found is never changed, so its id stands for it.
+    done = await site.in_thread(lambda: analyses_of(site.store, game_id).done)
+    analysis = 0 if done is None else int(done.id)
+    headers = {**_SEEN, "ETag": site.tag(_ALWAYS, "frames", game_id, viewer, analysis)}
     if same(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return sent(request, await site.in_thread(lambda: _frames(record, viewer)), headers)
+
+    def made() -> Rendered:
+        return _frames(record, viewer, document_of(site.store, game_id) if analysis else "")
+
+    return sent(request, await site.in_thread(made), headers)
+
+
+async def game_analysis(site: Site, request: Request) -> Response:
+    """What was found of a game, as docs/analyse.md describes it."""
+    game_id = request.path_params["id"]
+    await site.in_thread(lambda: site.store.games.record(game_id))
+    text = await site.in_thread(lambda: site.store.analyses.document(game_id))
+    headers = {
+        **_SEEN,
+        "ETag": site.tag(_ALWAYS, "analysis", game_id, hashlib.sha256(text.encode()).hexdigest()),
+        "Content-Disposition": f'attachment; filename="{game_id}-analysis.json"',
+    }
+    if same(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return sent(request, Rendered.of(f"{text}\n", KINDS["json"]), headers)
 
 
 async def game_record(site: Site, request: Request) -> Response:
@@ -103,7 +136,7 @@ async def game_record(site: Site, request: Request) -> Response:
         **_SEEN,
         "ETag": site.tag(_ALWAYS, "record", game_id),
         # Ids of games are names of seasons with a number: nothing that needs quoting.
-        "Content-Disposition": f'attachment; filename="{_file(game_id)}"',
+        "Content-Disposition": f'attachment; filename="{record_file(game_id)}"',
     }
     if same(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
@@ -122,9 +155,36 @@ def _viewer(given: str | None) -> Viewer:
 
 
 @lru_cache(maxsize=64)
-def _frames(text: str, viewer: Viewer) -> Rendered:
+def _frames(text: str, viewer: Viewer, document: str) -> Rendered:
     record = GameRecord.from_json(text)
     if isinstance(viewer, int) and viewer >= len(record.seats):
         last = SEAT_LETTERS[len(record.seats) - 1]
         raise UserError(f"this game has the seats A to {last}, not {SEAT_LETTERS[viewer]}")
-    return Rendered.of(json_text(frames(record, viewer)), KINDS["json"])
+    return Rendered.of(json_text(analysed_frames(record, viewer, document)), KINDS["json"])
+
+
+# The form that asks for an analysis
+
+
+def _read_analysis(visit: Visit, query: Query) -> Values:
+    game_id = query.text("id") or ""
+    visit.call("WhoAmI")  # visitors log in first
+    found = visit.call("GetAnalysis", game_id=game_id)
+    return {"game_id": game_id, "last": found.last, "may_ask": found.may_be_asked}
+
+
+ANALYSIS = OwnPage(
+    path="/games/{id}/analysis",
+    template="analysis.html",
+    title=lambda values: f"Analysis of game {values['game_id']}",
+    read=_read_analysis,
+)
+
+
+def _ask(visit: Visit, form: Form) -> Then:
+    game_id = form.text("id")
+    visit.call("RequestAnalysis", game_id=game_id)
+    return Then(path=f"/games/{game_id}")
+
+
+ASK = Action(path="/analyse", page=ANALYSIS, act=_ask, fields=("id",))

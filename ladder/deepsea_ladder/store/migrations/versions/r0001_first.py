@@ -314,6 +314,32 @@ def upgrade() -> None:
         ),
     )
     op.create_table(
+        "analyses",
+        sa.Column("id", _ID, nullable=False),
+        sa.Column("seq", _ID, nullable=False),
+        sa.Column("author_id", _ID),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("policy", _NAME, nullable=False),
+        sa.Column("settings", sa.Text, nullable=False),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("failures", sa.Integer, nullable=False),
+        sa.Column("owner", sa.Text),
+        sa.Column("until", sa.BigInteger),
+        sa.Column("began_at", sa.BigInteger),
+        sa.Column("reason", sa.Text),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("changed_at", sa.BigInteger, nullable=False),
+        sa.Column("change", sa.BigInteger, nullable=False),
+        sa.Column("document", sa.LargeBinary),
+        sa.PrimaryKeyConstraint("id", name="pk_analyses"),
+        sa.ForeignKeyConstraint(["seq"], ["games.seq"], name="fk_analyses_seq"),
+        sa.ForeignKeyConstraint(["author_id"], ["authors.id"], name="fk_analyses_author_id"),
+    )
+    op.create_index("ix_analyses_seq_id", "analyses", ["seq", "id"])
+    op.create_index("ix_analyses_state_id", "analyses", ["state", "id"])
+    op.create_index("ix_analyses_author_id_created_at", "analyses", ["author_id", "created_at"])
+    op.create_index("ix_analyses_change", "analyses", ["change"])
+    op.create_table(
         "audit",
         sa.Column("id", _ID, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),

@@ -1,0 +1,133 @@
+"""`ladder analyse`: what each decision of a game of the ladder was worth."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from deepsea_cli.errors import NEGATIVE, Interrupted
+from deepsea_cli.ladder.options import open_store
+from deepsea_cli.ladder.place import Place, place_option
+from deepsea_cli.options import needs_linux
+from deepsea_cli.output import echo, print_error, print_json
+
+if TYPE_CHECKING:
+    from deepsea_arena.ladder_analyses import AnalysisFound, LadderAnalysis
+    from deepsea_ladder.model import AnalysisState
+    from deepsea_ladder.store import Store
+
+
+@click.command("analyse")
+@click.argument("game_id", metavar="GAME")
+@click.option("--wait", is_flag=True, help="Wait until it is done; a ladder here does it at once.")
+@click.option("--all", "show_all", is_flag=True, help="Show every decision, not only marked ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+@click.pass_context
+def analyse(
+    ctx: click.Context, *, game_id: str, wait: bool, show_all: bool, as_json: bool, place: Place
+) -> None:
+    """Ask for the analysis of GAME, or print what was found.
+
+    It is that of `deepsea-referee analyse --luck`, made once and kept for everybody: `ladder run`
+    and `ladder serve` make those that wait, with what games leave of the CPU.
+
+    Exit status: 0 asked for or printed, 1 it could not be made.
+    """
+    if place.remote is not None:
+        found, record = _from_afar(place, game_id, wait=wait)
+    else:
+        with open_store(place.store_text) as store:
+            found, record = _here(store, game_id, wait=wait), store.games.record(game_id)
+    if as_json:
+        _print_json(found)
+    else:
+        _print(found, game_id, record, show_all=show_all)
+    if found.last is not None and found.last.state == "failed":
+        ctx.exit(NEGATIVE)
+
+
+def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
+    from deepsea_arena.ladder_analyses import found_of, plan
+    from deepsea_ladder.remote_limits import USUAL_LIMITS
+
+    asked = store.analyses.request(game_id, None, plan(), USUAL_LIMITS)
+    if wait and not asked.state.is_final:
+        needs_linux("ladder analyse --wait with a ladder here")
+        from deepsea_arena.analyst import analyse_now
+        from deepsea_arena.shutdown import Stop
+
+        stop = Stop()
+        try:
+            ended = analyse_now(store, asked.id, _Said(), stop)
+        finally:
+            stop.close()
+        if not ended:
+            raise Interrupted("; the analysis waits for `ladder run`")
+    return found_of(store, game_id)
+
+
+class _Said:
+    """Says what goes wrong while an analysis is made."""
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        """Say nothing: it is printed."""
+
+    def trouble(self, message: str) -> None:
+        """Say it."""
+        print_error(message)
+
+
+def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
+    from deepsea_cli.remote.source import RemoteSource
+
+    assert place.remote is not None
+    with place.remote.client(place.note) as client:
+        found = RemoteSource(client).analysis(game_id)
+    if found.may_be_asked:
+        # Only asking needs a token.
+        with place.remote.authorised().client(place.note) as client:
+            RemoteSource(client).request_analysis(game_id)
+    with place.remote.client(place.note) as client:
+        source = RemoteSource(client)
+        if wait:
+            source.await_analysis(game_id, place.note)
+        return source.analysis(game_id), source.record(game_id)
+
+
+def _print_json(found: AnalysisFound) -> None:
+    from deepsea_arena.wire.json import to_json
+
+    document = json.loads(found.document) if found.document else None
+    print_json({"done": to_json(found.done), "last": to_json(found.last), "document": document})
+
+
+def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
+    if found.document:
+        from deepsea_arena.analysis_reading import analysis_of, parsed, policy_of, settings_of
+        from deepsea_arena.wire.reading import DocumentError
+        from deepsea_cli.analysis_report import report_game
+        from deepsea_referee.errors import UserError
+        from deepsea_rules.record import GameRecord
+
+        try:
+            document = parsed(found.document)
+            analysis = analysis_of(document, GameRecord.from_json(record))
+            settings, policy = settings_of(document), policy_of(document)
+        except DocumentError as error:
+            raise UserError(f"the analysis of {game_id} cannot be read: {error}") from None
+        report_game(analysis, settings, show_all=show_all, policy=policy)
+    last = found.last
+    if last is not None and last.state != "done":
+        if found.document:
+            click.echo()
+        echo(f"analysis of {game_id}: {_words(last)}")
+
+
+def _words(last: LadderAnalysis) -> str:
+    """How far an analysis is that has no result."""
+    if last.state == "queued":
+        return f"queued, {last.ahead} before it" if last.ahead else "queued, it is next"
+    return f"{last.state}: {last.reason}" if last.state == "failed" else str(last.state)

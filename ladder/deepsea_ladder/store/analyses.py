@@ -1,0 +1,373 @@
+"""Analyses of games: asked for, done by a runner, and kept.
+
+Invariants: only games that everybody may see are analysed; of a game one analysis at most waits or
+runs, and one at most is done by a plan, so that asking again is the same one; a lease runs by the
+database's clock, and only its present owner writes a result; a result is there whole or not at all,
+and never changed; every change of a state counts up `change`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
+
+from deepsea_ladder.analysis_limits import check_author, check_queue
+from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
+from deepsea_ladder.model import (
+    Analysis,
+    AnalysisLease,
+    AnalysisPlan,
+    AnalysisState,
+    GameAnalyses,
+)
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.embargo import visible
+from deepsea_ladder.store.history import no_such_game
+from deepsea_ladder.store.retry_policy import RetryPolicy
+from deepsea_ladder.submission_limits import DAY_MS, check_order
+from deepsea_rules.printable import printable
+
+_rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
+_QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
+_SELECT: Final[Select[Any]] = (
+    select(
+        # Everything but the document, which is large.
+        *(column for column in _rows.c if column is not _rows.c.document),
+        _games.c.game_id,
+        schema.authors.c.name.label("author"),
+    )
+    .join(_games, _games.c.seq == _rows.c.seq)
+    .join(_seasons, _seasons.c.id == _games.c.season_id)
+    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id)
+)
+
+
+class Analyses:
+    """The analyses of a ladder's games."""
+
+    def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
+        self._database = database
+        self._policy = policy
+        self._public = public
+
+    # Who asks
+
+    def request(
+        self, game_id: str, author_id: int | None, plan: AnalysisPlan, limits: RemoteLimits
+    ) -> Analysis:
+        """Ask for an analysis; the one that waits, runs or is done by this plan, if there is one.
+
+        author_id  None: on the ladder's own machine, where no daily limit holds
+        Raises `NotOnLadder`, `LimitReached`, or `AnalysisError` for a game under embargo.
+        """
+        with self._database.write() as connection:
+            seq = _public_game(connection, game_id)
+            found = _present(connection, seq, plan)
+            if found is not None:
+                return _analysis(found, _places(connection))
+            at = now(connection)
+            if author_id is not None:
+                check_author(limits, _times(connection, author_id, at - DAY_MS), at)
+            check_queue(limits, len(_waiting(connection)))
+            row = insert(_rows).values(
+                seq=seq,
+                author_id=author_id,
+                state=_QUEUED,
+                policy=plan.policy,
+                settings=plan.settings,
+                attempt=0,
+                failures=0,
+                created_at=at,
+                **_changed(connection, at),
+            )
+            key = connection.execute(row).inserted_primary_key
+            assert key is not None, "the statement inserts one row into a table with an id"
+            return _get(connection, int(key[0]))
+
+    def of_game(self, game_id: str) -> GameAnalyses:
+        """What there is of a game: nothing of one that there is not, or that is not shown."""
+        mine = _SELECT.where(_games.c.game_id == game_id, visible(public=self._public))
+        newest = mine.order_by(_rows.c.id.desc()).limit(1)
+        with self._database.read() as connection:
+            last = connection.execute(newest).first()
+            if last is None:
+                return GameAnalyses(None, None)
+            done = connection.execute(newest.where(_rows.c.state == AnalysisState.DONE)).first()
+            order = _places(connection) if last.state == _QUEUED else {}
+            return GameAnalyses(
+                None if done is None else _analysis(done, {}), _analysis(last, order)
+            )
+
+    def document(self, game_id: str) -> str:
+        """What the newest analysis of a game found, as JSON. Raises `NotOnLadder` for none."""
+        query = (
+            select(_rows.c.id, _rows.c.document)
+            .join(_games, _games.c.seq == _rows.c.seq)
+            .join(_seasons, _seasons.c.id == _games.c.season_id)
+            .where(
+                _games.c.game_id == game_id,
+                _rows.c.state == AnalysisState.DONE,
+                visible(public=self._public),
+            )
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query.order_by(_rows.c.id.desc()).limit(1)).first()
+        if row is None:
+            raise NotOnLadder("there is no analysis of that game")
+        try:
+            return zlib.decompress(row.document).decode()
+        except (zlib.error, UnicodeDecodeError, TypeError) as error:
+            raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
+
+    def queue(self) -> list[Analysis]:
+        """What runs, then what waits, in the order in which it is done."""
+        query = _SELECT.where(_rows.c.state.in_((_QUEUED, _RUNNING))).order_by(_rows.c.id)
+        with self._database.read() as connection:
+            order = _places(connection)
+            found = [_analysis(row, order) for row in connection.execute(query)]
+        return sorted(found, key=lambda one: (one.state is _QUEUED, one.ahead))
+
+    def get(self, number: int) -> Analysis:
+        """An analysis by its id. Raises `NotOnLadder` if there is none."""
+        with self._database.read() as connection:
+            return _get(connection, number)
+
+    # The runner
+
+    def waiting(self) -> int:
+        """The number of analyses that wait, or whose lease has expired."""
+        with self._database.read() as connection:
+            stale = (_rows.c.state == _RUNNING) & (_rows.c.until <= now(connection))
+            query = select(func.count()).where(or_(_rows.c.state == _QUEUED, stale))
+            return int(connection.execute(query).scalar_one())
+
+    def claim(self, owner: str, seconds: float, only: int | None = None) -> AnalysisLease | None:
+        """Lease the next analysis for `seconds` from now; round robin by who asked.
+
+        only  that one, whatever waits before it
+        """
+        with self._database.write() as connection:
+            at = now(connection)
+            late = (_rows.c.state == _RUNNING, _rows.c.until <= at)
+            for row in connection.execute(select(_rows).where(*late)).all():
+                self._failed(connection, row, f"the runner {row.owner} was lost", at)
+            order = _order(connection)
+            number = next((one for one in order if only in (None, one)), None)
+            if number is None:
+                return None
+            row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
+            lease = {
+                "state": _RUNNING,
+                "attempt": row.attempt + 1,
+                "owner": owner,
+                "until": at + round(seconds * 1000),
+                "began_at": at,
+                **_changed(connection, at),
+            }
+            connection.execute(update(_rows).where(_rows.c.id == number).values(lease))
+            record = select(_games.c.record).where(_games.c.seq == row.seq)
+            return AnalysisLease(
+                id=row.id,
+                game_id=row.game_id,
+                record=connection.execute(record).scalar_one(),
+                settings=row.settings,
+                owner=owner,
+                attempt=row.attempt + 1,
+            )
+
+    def renew(self, lease: AnalysisLease, seconds: float) -> bool:
+        """Renew a lease; whether it holds."""
+        with self._database.write() as connection:
+            until = {"until": now(connection) + round(seconds * 1000)}
+            held = update(_rows).where(*_held(lease)).values(until)
+            return connection.execute(held).rowcount > 0
+
+    def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
+        """Store what was found, as JSON; False if the lease is lost.
+
+        policy  that it was made by, which may be newer than the one that was asked for
+        Raises `AnalysisError` for a result that is too large; then nothing has changed.
+        """
+        content = text.encode()
+        if len(content) > limits.analysis_bytes:
+            raise AnalysisError(
+                f"what was found has {len(content)} bytes; {limits.analysis_bytes} are the most"
+            )
+        return self._end(
+            lease,
+            state=AnalysisState.DONE,
+            policy=policy,
+            document=zlib.compress(content),
+            reason=None,
+        )
+
+    def reject(self, lease: AnalysisLease, reason: str) -> bool:
+        """Note that it cannot be done, however often it is tried; False if the lease is lost."""
+        words = printable(reason, schema.LONGEST_NOTE)
+        return self._end(lease, state=AnalysisState.FAILED, reason=words)
+
+    def fail(self, lease: AnalysisLease, reason: str) -> AnalysisState | None:
+        """Report an attempt without a result: it waits again, or has failed. None: no lease."""
+        with self._database.write() as connection:
+            row = connection.execute(select(_rows).where(*_held(lease))).first()
+            if row is None:
+                return None
+            return self._failed(connection, row, reason, now(connection))
+
+    def owners(self) -> list[str]:
+        """The owners of leases."""
+        query = select(_rows.c.owner).where(_rows.c.state == _RUNNING).distinct()
+        with self._database.read() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    def hand_back(self, owner: str) -> int:
+        """Give up an owner's leases; they wait again, and nothing counts as failed."""
+        held = (_rows.c.state == _RUNNING, _rows.c.owner == owner)
+        with self._database.write() as connection:
+            if not connection.execute(select(_rows.c.id).where(*held)).first():
+                return 0
+            values = {**_RELEASED, **_changed(connection, now(connection))}
+            return connection.execute(update(_rows).where(*held).values(values)).rowcount
+
+    def lose(self, owner: str) -> int:
+        """End the leases of a runner that is gone, as if they had expired; how many there were."""
+        held = (_rows.c.state == _RUNNING, _rows.c.owner == owner)
+        with self._database.write() as connection:
+            rows = connection.execute(select(_rows).where(*held)).all()
+            for row in rows:
+                self._failed(connection, row, f"the runner {row.owner} was lost", now(connection))
+            return len(rows)
+
+    def _end(self, lease: AnalysisLease, **values: Any) -> bool:
+        with self._database.write() as connection:
+            ends = {"owner": None, "until": None, **_changed(connection, now(connection))}
+            held = update(_rows).where(*_held(lease))
+            return connection.execute(held.values({**ends, **values})).rowcount > 0
+
+    def _failed(self, connection: Connection, row: Row[Any], reason: str, at: int) -> AnalysisState:
+        failures = row.failures + 1
+        values = {
+            **_RELEASED,
+            **_changed(connection, at),
+            "failures": failures,
+            "reason": printable(reason, schema.LONGEST_NOTE),
+        }
+        if failures >= self._policy.analyses:
+            values["state"] = AnalysisState.FAILED
+        connection.execute(update(_rows).where(_rows.c.id == row.id).values(values))
+        return AnalysisState(values["state"])
+
+
+_RELEASED: Final = {"state": _QUEUED, "owner": None, "until": None}
+"""What an analysis has that waits again."""
+
+
+def _changed(connection: Connection, at: int) -> dict[str, int]:
+    """What every change of a state writes."""
+    last = connection.execute(select(func.max(_rows.c.change))).scalar()
+    return {"changed_at": at, "change": (last or 0) + 1}
+
+
+def _held(lease: AnalysisLease) -> tuple[Any, ...]:
+    """Whether a lease holds, whatever the time: nobody has taken it over."""
+    return (
+        _rows.c.id == lease.id,
+        _rows.c.state == _RUNNING,
+        _rows.c.attempt == lease.attempt,
+        _rows.c.owner == lease.owner,
+    )
+
+
+def _public_game(connection: Connection, game_id: str) -> int:
+    """The number of a game that everybody may see."""
+    query = select(_games.c.seq, _seasons.c.name, visible(public=True).label("is_visible")).join(
+        _seasons, _seasons.c.id == _games.c.season_id
+    )
+    row = connection.execute(query.where(_games.c.game_id == game_id)).first()
+    if row is None:
+        raise no_such_game(game_id)
+    if not row.is_visible:
+        raise AnalysisError(
+            f"season {row.name} is under embargo: its games can be analysed when that is over"
+        )
+    return int(row.seq)
+
+
+def _present(connection: Connection, seq: int, plan: AnalysisPlan) -> Row[Any] | None:
+    """The analysis of a game that waits, runs, or is done by this plan."""
+    by_plan = (
+        (_rows.c.state == AnalysisState.DONE)
+        & (_rows.c.policy == plan.policy)
+        & (_rows.c.settings == plan.settings)
+    )
+    ours = _SELECT.where(_rows.c.seq == seq, or_(_rows.c.state.in_((_QUEUED, _RUNNING)), by_plan))
+    return connection.execute(ours.order_by(_rows.c.id.desc()).limit(1)).first()
+
+
+def _times(connection: Connection, author_id: int, after: int) -> Sequence[int]:
+    """When an author asked, after a time."""
+    query = select(_rows.c.created_at).where(
+        _rows.c.author_id == author_id, _rows.c.created_at > after
+    )
+    return connection.execute(query.order_by(_rows.c.created_at)).scalars().all()
+
+
+def _waiting(connection: Connection) -> list[tuple[int, int]]:
+    """Ids and authors of what waits, the oldest first; those who asked here are 0."""
+    query = select(_rows.c.id, _rows.c.author_id).where(_rows.c.state == _QUEUED)
+    return [(row.id, row.author_id or 0) for row in connection.execute(query.order_by(_rows.c.id))]
+
+
+def _busy(connection: Connection) -> list[int]:
+    query = select(_rows.c.author_id).where(_rows.c.state == _RUNNING)
+    return [one or 0 for one in connection.execute(query).scalars()]
+
+
+def _order(connection: Connection) -> list[int]:
+    """The ids of what waits, in the order in which it is done: what was asked here comes first."""
+    waiting = _waiting(connection)
+    authors = sorted({author for _, author in waiting})
+    last = (
+        select(_rows.c.author_id, func.max(_rows.c.began_at).label("began_at"))
+        .where(_rows.c.author_id.in_(authors), _rows.c.began_at.is_not(None))
+        .group_by(_rows.c.author_id)
+    )
+    begun = {row.author_id: row.began_at for row in connection.execute(last)} if waiting else {}
+    return check_order(waiting, begun, _busy(connection))
+
+
+def _places(connection: Connection) -> dict[int, int]:
+    """Of each analysis that waits, how many are done before it."""
+    return {one: place for place, one in enumerate(_order(connection), len(_busy(connection)))}
+
+
+def _get(connection: Connection, number: int) -> Analysis:
+    row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
+    if row is None:
+        raise NotOnLadder(f"there is no analysis {number}")
+    return _analysis(row, _places(connection) if row.state == _QUEUED else {})
+
+
+def _analysis(row: Row[Any], order: dict[int, int]) -> Analysis:
+    """A row of `_SELECT`; `_places` has those that wait."""
+    try:
+        state = AnalysisState(row.state)
+    except ValueError as error:
+        raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
+    return Analysis(
+        id=row.id,
+        game_id=row.game_id,
+        author_id=row.author_id,
+        author=row.author or "",
+        state=state,
+        ahead=order.get(row.id, 0),
+        plan=AnalysisPlan(row.policy, row.settings),
+        reason=row.reason or "",
+        created_at=row.created_at,
+        changed_at=row.changed_at,
+    )

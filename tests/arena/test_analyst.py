@@ -1,0 +1,337 @@
+"""The analyst: every analysis ends in one result or a reason, whoever dies; others come first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from deepsea_arena.analysis import Analysis, AnalysisSettings
+from deepsea_arena.analysis_document import document
+from deepsea_arena.analysis_worker import Analysed, AnalyseGame, StepDone, analyse
+from deepsea_arena.analyst import Analyst, AnalystSettings, analysing, local_analyst
+from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_ladder.model import Analysis as StoredAnalysis
+from deepsea_ladder.model import AnalysisLease, AnalysisState
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import Store, schema
+from deepsea_referee.errors import HostTooBusy
+from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
+from deepsea_rules.record import GameRecord
+from deepsea_sdk.coach.racing import Effort
+from deepsea_sdk.steady import VERSION
+from helpers.manual_clock import ManualClock
+from helpers.submissions import LIMITS, add, an_author
+
+QUEUED, RUNNING, DONE, FAILED = AnalysisState
+SECOND_US = 1_000_000
+QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
+
+
+class InlineAnalyst:
+    """A worker without a process: what it does comes in steps, one at each wait."""
+
+    def __init__(self) -> None:
+        self.tasks: list[AnalyseGame] = []
+        self.killed = 0
+        self.closed = False
+        self.on_step: Callable[[], object] = lambda: None
+        self.do: Callable[[Task], Iterator[Event]] = self._do
+        self._steps: Iterator[Event] = iter(())
+
+    def free(self) -> Sequence[Hashable]:
+        return [0]
+
+    def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
+        assert isinstance(argument, AnalyseGame)
+        self.tasks.append(argument)
+        task = Task(argument)
+        self._steps = self.do(task)
+        return task
+
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+        event = next(self._steps, None)
+        return [] if event is None else [event]
+
+    def stop(self) -> None:
+        """Nothing asks for it."""
+
+    def kill(self, task: Task) -> None:
+        self.killed += 1
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _do(self, task: Task) -> Iterator[Event]:
+        for _ in range(3):
+            self.on_step()
+            yield Sent(task, StepDone(1))
+        yield Done(task, Analysed(VERSION, '{"found":1}'))
+
+
+class Watcher:
+    """Notes what happens."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.troubles: list[str] = []
+        self.on_end: Callable[[], object] = lambda: None
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        self.seen.append(f"{game_id}: {state}, {note}")
+        self.on_end()
+
+    def trouble(self, message: str) -> None:
+        self.troubles.append(message)
+
+
+class Site:
+    """A runner's side of a ladder."""
+
+    def __init__(self, store: Store, stop: Stop, limits: RemoteLimits = LIMITS) -> None:
+        self.store = store
+        self.stop = stop
+        self.worker = InlineAnalyst()
+        self.clock = ManualClock()
+        self.watcher = Watcher()
+        self.analyst = Analyst(
+            store,
+            self.worker,
+            owner="runner",
+            clock=self.clock,
+            stop=stop,
+            listener=self.watcher,
+            limits=limits,
+            settings=AnalystSettings(idle=0.0, host_pause=0.0, quiet=900.0),
+        )
+
+    def run_out(self) -> None:
+        """Do what waits."""
+        self.analyst.end_with_queue()
+        self.analyst.run()
+
+    def found(self, number: int = 1) -> StoredAnalysis:
+        """An analysis as it stands."""
+        return self.store.analyses.get(number)
+
+
+@pytest.fixture
+def site(played: Store, stop: Stop) -> Site:
+    """A ladder with eight games."""
+    return Site(played, stop)
+
+
+def ask(store: Store, game: int = 1, settings: AnalysisSettings = QUICK) -> int:
+    """Ask for the analysis of a game."""
+    return store.analyses.request(f"s1-{game}", None, plan(settings), LIMITS).id
+
+
+def test_what_waits_is_done_one_after_another(site: Site) -> None:
+    for game in (1, 2):
+        ask(site.store, game)
+    site.run_out()
+    assert site.watcher.seen == [f"s1-1: done, {VERSION}", f"s1-2: done, {VERSION}"]
+    assert site.worker.tasks[0] == AnalyseGame(site.store.games.record("s1-1"), QUICK)
+    assert site.store.analyses.document("s1-2") == '{"found":1}'
+    assert site.store.analyses.owners() == []
+
+
+def test_the_result_is_what_analyse_finds_in_the_same_record(played: Store) -> None:
+    record = GameRecord.from_json(played.games.record("s1-1"))
+    steps: list[int] = []
+    found = analyse(AnalyseGame(record.to_json(), QUICK), steps.append)
+    expected = document(Analysis([("s1-1.json", record)], QUICK).run(workers=2), QUICK)
+    assert json.loads(found.document) == expected
+    assert "\n" not in found.document
+    assert (found.policy, found.problem) == (VERSION, "")
+    assert sum(steps) > 10
+
+
+def test_none_begins_while_a_submission_waits(site: Site) -> None:
+    ask(site.store)
+    add(site.store, an_author(site.store, "Ada"), "a bot")
+    site.run_out()
+    assert site.worker.tasks == []
+    assert site.found().state is QUEUED
+    assert site.store.submissions.claim("runner", 60) is not None
+    site.run_out()
+    assert site.found().state is DONE
+
+
+def test_a_lease_is_renewed_while_its_worker_goes_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed: list[float] = []
+    renew = site.store.analyses.renew
+
+    def noted(lease: AnalysisLease, seconds: float) -> bool:
+        renewed.append(seconds)
+        return renew(lease, seconds)
+
+    monkeypatch.setattr(site.store.analyses, "renew", noted)
+    site.worker.on_step = lambda: site.clock.jump(25 * SECOND_US)
+    ask(site.store)
+    site.run_out()
+    assert site.found().state is DONE
+    assert renewed == [60.0, 60.0, 60.0]
+
+
+def test_a_worker_that_is_quiet_for_too_long_is_killed(site: Site) -> None:
+    def silent(task: Task) -> Iterator[Event]:
+        site.clock.jump(901 * SECOND_US)
+        yield from ()
+
+    site.worker.do = silent
+    ask(site.store)
+    site.run_out()
+    assert site.worker.killed == 3
+    assert (site.found().state, site.found().reason) == (FAILED, "no step within 900 seconds")
+
+
+def test_a_record_that_brings_its_worker_down_does_not_end_the_run(site: Site) -> None:
+    def deadly(task: Task) -> Iterator[Event]:
+        assert isinstance(task.argument, AnalyseGame)
+        if task.argument.record == site.store.games.record("s1-1"):
+            yield Died(task, "signal 9")
+        else:
+            yield from InlineAnalyst()._do(task)
+
+    site.worker.do = deadly
+    for game in (1, 2):
+        ask(site.store, game)
+    site.run_out()
+    assert (site.found(1).state, site.found(1).reason) == (FAILED, "the worker ended (signal 9)")
+    assert site.found(2).state is DONE
+    assert len(site.worker.tasks) == 4
+    assert "waits again: the worker ended (signal 9)" in site.watcher.troubles[0]
+
+
+def test_a_record_or_settings_without_sense_fail_at_once(site: Site, played: Store) -> None:
+    site.worker.do = lambda task: iter(
+        [Done(task, analyse(AnalyseGame("no record", QUICK), print))]
+    )
+    ask(played, 1)
+    ask(played, 2)
+    senseless = update(schema.analyses).where(schema.analyses.c.id == 2).values(settings="{}")
+    with played.database.write() as connection:
+        connection.execute(senseless)
+    site.run_out()
+    assert [site.found(number).state for number in (1, 2)] == [FAILED, FAILED]
+    assert "JSON" in site.found(1).reason
+    assert "the settings of an analysis cannot be read" in site.found(2).reason
+    assert len(site.worker.tasks) == 1
+
+
+def test_a_result_that_is_too_large_fails(played: Store, stop: Stop) -> None:
+    site = Site(played, stop, RemoteLimits(analysis_bytes=3))
+    ask(played)
+    site.run_out()
+    assert site.found().reason == "what was found has 11 bytes; 3 are the most"
+
+
+def test_an_error_of_the_worker_counts_and_this_machines_trouble_does_not(site: Site) -> None:
+    errors: list[Exception] = [RuntimeError("a bug"), HostTooBusy("too busy", 1)]
+    site.worker.do = lambda task: (
+        iter([Failed(task, errors.pop(0))]) if errors else InlineAnalyst()._do(task)
+    )
+    number = ask(site.store)
+    assert site.analyst.next()
+    assert (site.found().state, site.found().reason) == (QUEUED, "RuntimeError: a bug")
+    site.run_out()  # ends at the trouble
+    assert site.found().state is QUEUED
+    assert site.watcher.troubles[-1] == "games cannot be analysed now: too busy"
+    site.run_out()
+    assert site.found(number).state is DONE
+
+
+def test_one_that_another_runner_took_over_is_left_to_it(site: Site) -> None:
+    def taken() -> None:
+        rows = schema.analyses
+        with site.store.database.write() as connection:
+            connection.execute(update(rows).values(owner="another", attempt=2))
+        site.clock.jump(25 * SECOND_US)
+
+    site.worker.on_step = taken
+    ask(site.store)
+    assert site.analyst.next()
+    assert site.worker.killed == 1
+    assert site.watcher.troubles == ["another runner has taken over the analysis of s1-1"]
+    assert site.store.analyses.owners() == ["another"]
+
+
+@pytest.mark.parametrize("wish", [StopRequest.FINISH, StopRequest.HAND_BACK])
+def test_a_request_to_stop_gives_it_back_at_once(site: Site, wish: StopRequest) -> None:
+    site.worker.on_step = lambda: site.stop.ask(wish)
+    ask(site.store)
+    site.analyst.run()
+    assert site.worker.killed == 1
+    site.analyst.close()
+    assert site.worker.closed
+    assert site.found().state is QUEUED
+    assert site.store.analyses.claim("another", 60) is not None
+
+
+def test_leases_of_runners_that_are_gone_are_taken_back(site: Site) -> None:
+    gone = own_name_of_the_dead()
+    ask(site.store)
+    assert site.store.analyses.claim(gone, 60) is not None
+    site.analyst.take_back()
+    assert (site.found().state, site.found().reason) == (QUEUED, f"the runner {gone} was lost")
+
+
+def own_name_of_the_dead() -> str:
+    """The name of a runner of this machine that has ended."""
+    from deepsea_arena.lease_owner import own_name
+
+    place = own_name().rsplit("/", 2)[0]
+    return f"{place}/{2**22 + 1}/1"
+
+
+def test_a_run_without_end_gives_back_what_it_does(played: Store, stop: Stop) -> None:
+    worker, watcher = InlineAnalyst(), Watcher()
+    ask(played)
+    with analysing(played, lambda: worker, watcher, stop, to_end=False):
+        pass
+    assert played.analyses.owners() == []
+    assert worker.closed
+
+
+def test_a_real_worker_gives_the_same(played: Store, stop: Stop) -> None:
+    watcher = Watcher()
+    ask(played)
+    with analysing(played, local_analyst, watcher, stop, to_end=True):
+        pass
+    assert watcher.troubles == []
+    record = GameRecord.from_json(played.games.record("s1-1"))
+    found = document(Analysis([("s1-1.json", record)], QUICK).run(), QUICK)
+    assert json.loads(played.analyses.document("s1-1")) == found
+
+
+def test_a_killed_worker_process_is_replaced(played: Store, stop: Stop, tmp_path: Path) -> None:
+    import os
+    import signal
+
+    workers = local_analyst()
+    killed: list[int] = []
+    start = workers.start
+
+    def start_and_kill(argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
+        task = start(argument, worker, needs)
+        if not killed:
+            (present,) = workers._workers  # type: ignore[attr-defined]
+            killed.append(present.process.pid)
+            os.kill(killed[0], signal.SIGKILL)
+        return task
+
+    workers.start = start_and_kill  # type: ignore[method-assign]
+    watcher = Watcher()
+    ask(played)
+    with analysing(played, lambda: workers, watcher, stop, to_end=True):
+        pass
+    assert watcher.seen == [f"s1-1: done, {VERSION}"]
+    assert "the worker ended (signal 9)" in watcher.troubles[0]

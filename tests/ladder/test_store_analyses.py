@@ -1,0 +1,336 @@
+"""Analyses in the store: asked for within limits, one of a game at a time, stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select, update
+
+from deepsea_ladder.errors import AnalysisError, LimitReached, NotOnLadder, StoreDamaged
+from deepsea_ladder.model import AnalysisLease, AnalysisPlan, AnalysisState
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import Store, schema
+from deepsea_ladder.submission_limits import DAY_MS
+from helpers import ladder
+from helpers.killing import NEVER, killed_at
+from helpers.submissions import an_author
+
+QUEUED, RUNNING, DONE, FAILED = AnalysisState
+PLAN = AnalysisPlan("steady-1", '{"precision":0.03}')
+NEWER = AnalysisPlan("steady-2", PLAN.settings)
+LIMITS = RemoteLimits()
+TEXT = '{"format":"deepsea-analysis/1"}'
+
+
+def four_games(store: Store) -> None:
+    """Games s1-1 to s1-4; Ada and Bob have a bot each."""
+    season = ladder.stocked(store)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    ladder.play_all(store, season)
+    for name in ("Ada", "Bob"):
+        an_author(store, name)
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """Games, and two who ask."""
+    return four_games
+
+
+@pytest.fixture
+def ada(store: Store) -> int:
+    """The id of an author."""
+    return an_author(store, "Ada")
+
+
+@pytest.fixture
+def bob(store: Store) -> int:
+    """The id of another."""
+    return an_author(store, "Bob")
+
+
+def ask(
+    store: Store,
+    game: int,
+    author: int | None = None,
+    plan: AnalysisPlan = PLAN,
+    limits: RemoteLimits = LIMITS,
+) -> int:
+    """Ask for the analysis of a game; its id."""
+    return store.analyses.request(f"s1-{game}", author, plan, limits).id
+
+
+def claim(store: Store, owner: str = "runner", seconds: float = 60) -> AnalysisLease:
+    """Lease the next analysis, of which there has to be one."""
+    lease = store.analyses.claim(owner, seconds)
+    assert lease is not None
+    return lease
+
+
+def finish(store: Store, lease: AnalysisLease, text: str = TEXT) -> bool:
+    """Store a result."""
+    return store.analyses.finish(lease, PLAN.policy, text, LIMITS)
+
+
+def number_of_rows(store: Store) -> int:
+    """How often was asked for something new."""
+    with store.database.read() as connection:
+        return connection.execute(select(func.count()).select_from(schema.analyses)).scalar_one()
+
+
+def age(store: Store, number: int, ms: int) -> None:
+    """Let an analysis have been asked for so much earlier."""
+    rows = schema.analyses
+    older = update(rows).where(rows.c.id == number).values(created_at=rows.c.created_at - ms)
+    with store.database.write() as connection:
+        connection.execute(older)
+
+
+def test_an_analysis_waits_runs_and_is_kept(
+    store: Store, ada: int, another: Callable[[], Store]
+) -> None:
+    assert store.analyses.of_game("s1-1") == (None, None)
+    asked = store.analyses.request("s1-1", ada, PLAN, LIMITS)
+    assert (asked.state, asked.game_id, asked.author, asked.ahead) == (QUEUED, "s1-1", "Ada", 0)
+    assert another().analyses.of_game("s1-1") == (None, asked)
+    assert store.analyses.waiting() == 1
+    lease = claim(store)
+    assert (lease.id, lease.game_id, lease.attempt) == (asked.id, "s1-1", 1)
+    assert lease.record == store.games.record("s1-1")
+    assert lease.settings == PLAN.settings
+    assert store.analyses.get(asked.id).state is RUNNING
+    assert store.analyses.owners() == ["runner"]
+    assert store.analyses.renew(lease, 60)
+    assert store.analyses.waiting() == 0
+    assert finish(store, lease)
+    done, last = another().analyses.of_game("s1-1")
+    assert done == last == store.analyses.get(asked.id)
+    assert done is not None
+    assert (done.state, done.plan) == (DONE, PLAN)
+    assert another().analyses.document("s1-1") == TEXT
+    assert store.analyses.owners() == []
+    assert store.analyses.queue() == []
+
+
+def test_asking_again_is_the_same_analysis_in_every_state_and_costs_nothing(
+    store: Store, ada: int, bob: int
+) -> None:
+    once = replace(LIMITS, analyses_per_day=1)
+    first = ask(store, 1, ada, limits=once)
+    assert ask(store, 1, ada, limits=once) == ask(store, 1, bob, limits=once) == first
+    lease = claim(store)
+    assert ask(store, 1, ada, limits=once) == first
+    assert finish(store, lease)
+    assert ask(store, 1, ada, limits=once) == ask(store, 1, None) == first
+    assert number_of_rows(store) == 1
+    assert ask(store, 2, bob, limits=once) != first
+
+
+def test_one_that_was_made_by_an_older_policy_may_be_asked_for_anew(store: Store, ada: int) -> None:
+    old = ask(store, 1, ada)
+    assert finish(store, claim(store))
+    new = ask(store, 1, ada, NEWER)
+    assert new != old
+    done, last = store.analyses.of_game("s1-1")
+    assert (done and done.id, last and last.id) == (old, new)
+    assert store.analyses.finish(claim(store), NEWER.policy, "{}", LIMITS)
+    done, last = store.analyses.of_game("s1-1")
+    assert done == last
+    assert done is not None
+    assert done.plan == NEWER
+    assert store.analyses.document("s1-1") == "{}"
+
+
+def test_a_runner_with_a_newer_policy_says_so(store: Store) -> None:
+    ask(store, 1)
+    assert store.analyses.finish(claim(store), NEWER.policy, TEXT, LIMITS)
+    done, _ = store.analyses.of_game("s1-1")
+    assert done is not None
+    assert done.plan == NEWER
+
+
+def test_one_that_failed_may_be_asked_for_again(store: Store, ada: int) -> None:
+    first = ask(store, 1, ada)
+    assert store.analyses.reject(claim(store), "the record\x1b[2J is bad")
+    done, last = store.analyses.of_game("s1-1")
+    assert done is None
+    assert last is not None
+    assert (last.state, last.reason) == (FAILED, r"the record\x1b[2J is bad")
+    assert ask(store, 1, ada) != first
+
+
+def test_only_games_that_everybody_may_see_are_analysed(store: Store, ada: int) -> None:
+    with pytest.raises(NotOnLadder, match="no game 's1-9' was played"):
+        ask(store, 9, ada)
+    for season in ("cup", "later"):
+        ladder.a_cup(store, season, 4_000_000_000_000 if season == "later" else None)
+    assert store.analyses.request("cup-1", ada, PLAN, LIMITS).state is QUEUED
+    with pytest.raises(AnalysisError, match="season later is under embargo"):
+        store.analyses.request("later-1", ada, PLAN, LIMITS)
+
+
+def test_what_is_under_an_embargo_is_not_shown(store: Store, target: str) -> None:
+    ladder.a_cup(store)
+    store.analyses.request("cup-1", None, PLAN, LIMITS)
+    assert finish(store, claim(store))
+    later = update(schema.seasons).where(schema.seasons.c.name == "cup")
+    with store.database.write() as connection:
+        connection.execute(later.values(embargo_until=4_000_000_000_000))
+    with Store.open(target, read_only=True, public=True) as public:
+        assert public.analyses.of_game("cup-1") == (None, None)
+        with pytest.raises(NotOnLadder):
+            public.analyses.document("cup-1")
+    assert store.analyses.document("cup-1") == TEXT
+
+
+def test_an_author_asks_so_often_in_a_day(store: Store, ada: int, bob: int) -> None:
+    few = replace(LIMITS, analyses_per_day=2)
+    first = ask(store, 1, ada, limits=few)
+    ask(store, 2, ada, limits=few)
+    with pytest.raises(LimitReached, match="the analysis of 2 games") as refused:
+        ask(store, 3, ada, limits=few)
+    assert refused.value.retry_after is not None
+    assert 0 < refused.value.retry_after <= DAY_MS // 1000
+    ask(store, 3, bob, limits=few)
+    ask(store, 4, None, limits=replace(LIMITS, analyses_per_day=0))
+    age(store, first, DAY_MS)
+    assert number_of_rows(store) == 4
+    assert store.analyses.reject(claim(store), "x")
+    assert store.analyses.of_game("s1-4").last is not None
+    ask(store, 4, ada, limits=few)
+
+
+def test_the_queue_has_an_end(store: Store, ada: int) -> None:
+    short = replace(LIMITS, analysis_queue=2)
+    ask(store, 1, ada, limits=short)
+    ask(store, 2, ada, limits=short)
+    with pytest.raises(LimitReached, match="2 analyses wait already") as refused:
+        ask(store, 3, None, limits=short)
+    assert refused.value.retry_after
+    claim(store)
+    ask(store, 3, None, limits=short)
+
+
+def test_the_queue_goes_round_by_who_asked(store: Store, ada: int, bob: int) -> None:
+    ids = [ask(store, game, author) for game, author in ((1, ada), (2, ada), (3, ada), (4, bob))]
+    assert [one.id for one in store.analyses.queue()] == [ids[0], ids[3], ids[1], ids[2]]
+    assert [store.analyses.get(one).ahead for one in ids] == [0, 2, 3, 1]
+    assert claim(store).id == ids[0]
+    assert [one.id for one in store.analyses.queue()] == [ids[0], ids[3], ids[1], ids[2]]
+    assert [store.analyses.get(one).ahead for one in ids] == [0, 2, 3, 1]
+    assert [claim(store).id for _ in range(3)] == [ids[3], ids[1], ids[2]]
+    assert store.analyses.claim("runner", 60) is None
+
+
+def test_one_can_be_claimed_out_of_turn(store: Store) -> None:
+    ask(store, 1)
+    second = ask(store, 2)
+    lease = store.analyses.claim("here", 60, second)
+    assert lease is not None
+    assert lease.id == second
+    assert store.analyses.claim("here", 60, second) is None
+
+
+def test_a_lease_that_has_expired_waits_again_and_fails_in_the_end(store: Store) -> None:
+    number = ask(store, 1)
+    for attempt in (1, 2, 3):
+        assert claim(store, seconds=0).attempt == attempt
+        assert store.analyses.waiting() == 1
+    assert store.analyses.claim("runner", 60) is None
+    found = store.analyses.get(number)
+    assert (found.state, found.reason) == (FAILED, "the runner runner was lost")
+
+
+def test_only_the_owner_of_the_lease_writes(store: Store) -> None:
+    ask(store, 1)
+    lost = claim(store, seconds=0)
+    lease = claim(store, "another")
+    assert not store.analyses.renew(lost, 60)
+    assert not finish(store, lost, "{}")
+    assert not store.analyses.reject(lost, "x")
+    assert store.analyses.fail(lost, "x") is None
+    assert finish(store, lease)
+    assert not finish(store, lease, "{}")
+    assert store.analyses.document("s1-1") == TEXT
+
+
+def test_what_is_handed_back_does_not_count_as_failed(store: Store) -> None:
+    number = ask(store, 1)
+    for _ in range(5):
+        claim(store)
+        assert store.analyses.hand_back("nobody") == 0
+        assert store.analyses.hand_back("runner") == 1
+        assert store.analyses.get(number).state is QUEUED
+    claim(store)
+    assert store.analyses.lose("runner") == 1
+    assert store.analyses.get(number).reason == "the runner runner was lost"
+    assert store.analyses.fail(claim(store), "x") is QUEUED
+    assert store.analyses.fail(claim(store), "x") is FAILED
+
+
+def test_a_result_that_is_too_large_is_not_stored(store: Store) -> None:
+    number = ask(store, 1)
+    lease = claim(store)
+    with pytest.raises(AnalysisError, match=f"has {len(TEXT)} bytes; 9 are the most"):
+        store.analyses.finish(lease, PLAN.policy, TEXT, replace(LIMITS, analysis_bytes=9))
+    assert store.analyses.get(number).state is RUNNING
+
+
+def test_every_change_is_another_revision(store: Store, ada: int) -> None:
+    seen = [store.revision()]
+
+    def changed() -> bool:
+        seen.append(store.revision())
+        return seen[-1] > seen[-2]
+
+    ask(store, 1, ada)
+    assert changed()
+    ask(store, 1, ada)
+    assert not changed()
+    claim(store)
+    assert changed()
+    store.analyses.hand_back("runner")
+    assert changed()
+    store.analyses.fail(claim(store), "x")
+    assert changed()
+    lease = claim(store)
+    assert changed()
+    store.analyses.renew(lease, 60)
+    assert not changed()
+    finish(store, lease)
+    assert changed()
+
+
+def test_a_damaged_result_is_said_to_be_so(store: Store) -> None:
+    ask(store, 1)
+    finish(store, claim(store))
+    with store.database.write() as connection:
+        connection.execute(update(schema.analyses).values(document=b"junk"))
+    with pytest.raises(StoreDamaged, match="analysis 1 is damaged"):
+        store.analyses.document("s1-1")
+
+
+def ask_and_do(store: Store) -> None:
+    """What a front and a runner do, so that a repetition goes on where it was."""
+    number = ask(store, 1, an_author(store, "Ada"))
+    store.analyses.lose("runner")
+    while (lease := store.analyses.claim("runner", 60)) is not None:
+        finish(store, lease)
+    assert store.analyses.get(number).state is DONE
+
+
+@pytest.mark.slow
+def test_a_kill_between_any_two_statements_leaves_one_result(store: Store, target: str) -> None:
+    statements = killed_at(NEVER, ask_and_do, target)
+    assert statements is not None
+    before = number_of_rows(store)
+    assert before == 1
+    for number in range(1, statements + 1):
+        with store.database.write() as connection:
+            connection.execute(schema.analyses.delete())
+        assert killed_at(number, ask_and_do, target) is None
+        ask_and_do(store)
+        assert number_of_rows(store) == 1
+        assert store.analyses.document("s1-1") == TEXT

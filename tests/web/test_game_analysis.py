@@ -1,0 +1,188 @@
+"""A game's analysis on its page: how to ask, how far it is, what was found."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.analysis_frames import with_analysis
+from deepsea_arena.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.frames import frames
+from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.service.caller import MACHINE
+from deepsea_ladder.model import AnalysisPlan, AnalysisState
+from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.store import Store
+from deepsea_rules.record import GameRecord
+from deepsea_sdk.coach.racing import Effort
+from deepsea_sdk.steady import VERSION
+from helpers.site import a_site, get
+from helpers.world import ANNA, BEN, Stock, World, opened, stock_of
+
+QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
+PAGE = "/games/s1-1"
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """A ladder's file and its people's tokens; tests get copies."""
+    return stock_of(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture
+def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
+    """A ladder of one's own."""
+    with opened(stock, tmp_path) as found:
+        yield found
+
+
+def analysed(store: Store, game_id: str = "s1-1", asked: AnalysisPlan | None = None) -> str:
+    """Let a game be analysed, quickly; what was found."""
+    number = store.analyses.request(game_id, None, asked or plan(), USUAL_LIMITS).id
+    lease = store.analyses.claim("runner", 60, number)
+    assert lease is not None
+    found = analyse(AnalyseGame(lease.record, QUICK), int)
+    policy = found.policy if asked is None else asked.policy
+    assert store.analyses.finish(lease, policy, found.document, USUAL_LIMITS)
+    return found.document
+
+
+def section(text: str) -> str:
+    """What the page says of the analysis, without its tags."""
+    (found,) = re.findall(r'<section id="analysis".*?</section>', text, re.DOTALL)
+    return " ".join(re.sub(r"<[^>]*>", " ", found).split())
+
+
+def test_who_has_an_account_asks_by_a_form_and_sees_how_far_it_is(world: World) -> None:
+    person = world.person(ANNA)
+    world.service.call(MACHINE, "RequestAnalysis", game_id="s1-2")
+    seen = person.get(PAGE)
+    assert seen.headers["cache-control"] == "no-store"
+    assert '<button class="primary">Analyse this game</button>' in seen.text
+    answer = person.send(PAGE, "/analyse")
+    assert (answer.status, answer.headers["location"]) == (303, PAGE)
+    for one in (person, world.person(BEN), world.person()):
+        text = one.get(PAGE).text
+        assert "The analysis is queued, 1 before it." in section(text)
+        assert "/static/analysis." in text
+        assert "<button" not in section(text)
+    number = world.service.store.analyses.of_game("s1-1").last
+    assert number is not None
+    assert number.author == ANNA
+    world.service.store.analyses.claim("runner", 60, number.id)
+    assert "The analysis is being made." in section(person.get(PAGE).text)
+
+
+def test_visitors_see_why_they_cannot_ask(world: World) -> None:
+    text = world.person().get(PAGE).text
+    assert 'disabled aria-describedby="why-not"' in text
+    assert "Log in to ask for it." in section(text)
+    assert "/login?next=%2Fgames%2Fs1-1" in text
+
+
+def test_a_site_without_accounts_says_what_its_owner_can_do(played: Store) -> None:
+    text = get(a_site(played), PAGE).text
+    assert "deepsea-referee ladder analyse s1-1" in section(text)
+
+
+def test_what_was_found_is_on_the_page_for_everybody(world: World) -> None:
+    before = world.person().get(PAGE).headers["etag"]
+    frames_before = world.person().get(f"{PAGE}/frames.json")
+    assert "policy" not in json.loads(frames_before.text)
+    assert world.person().get(f"{PAGE}/analysis.json").status == 404
+    found = analysed(world.service.store)
+    for one in (world.person(), world.person(ANNA)):
+        text = one.get(PAGE).text
+        assert f"Analysed by roll-outs of {VERSION}" in section(text)
+        assert "Analyse this game" not in text
+    assert world.person().get(PAGE).headers["etag"] != before
+    record = GameRecord.from_json(world.service.store.games.record("s1-1"))
+    for seat in ("", "?seat=B", "?seat=watcher"):
+        answer = world.person().get(f"{PAGE}/frames.json{seat}")
+        shown = json.loads(answer.text)
+        assert shown["policy"] == VERSION
+        assert len(shown["luck"]) == len(record.seats)
+        assert sum("judged" in one for one in shown["decisions"]) == len(record.decisions)
+    assert (
+        world.person().get(f"{PAGE}/frames.json").headers["etag"] != frames_before.headers["etag"]
+    )
+    kept = world.person().get(f"{PAGE}/analysis.json")
+    assert json.loads(kept.text) == json.loads(found)
+    assert kept.headers["content-disposition"] == 'attachment; filename="s1-1-analysis.json"'
+    again = world.person().get(f"{PAGE}/analysis.json", {"If-None-Match": kept.headers["etag"]})
+    assert again.status == 304
+
+
+def test_the_viewer_gets_what_the_page_of_analyse_gets(world: World) -> None:
+    """But for the last digit: a document has four, and the viewer's data three."""
+    from deepsea_arena.analysis import Analysis
+
+    analysed(world.service.store)
+    record = GameRecord.from_json(world.service.store.games.record("s1-1"))
+    (analysis,) = Analysis([("x", record)], QUICK).run()
+    expected = with_analysis(frames(record), analysis)
+    shown = json.loads(world.person().get(f"{PAGE}/frames.json").text)
+    assert shown["marks"] == json.loads(json.dumps(expected["marks"]))
+    for one, other in zip(shown["decisions"], expected["decisions"], strict=True):
+        assert one["judged"]["best"] == other["judged"]["best"]
+        assert one["judged"]["mark"] == other["judged"]["mark"]
+        assert one["judged"]["regret"] == pytest.approx(other["judged"]["regret"], abs=0.0011)
+    for seat, line in zip(shown["luck"], expected["luck"], strict=True):
+        assert seat == pytest.approx(line, abs=0.006)
+
+
+def test_one_of_an_older_policy_is_shown_with_it_and_may_be_asked_for_again(world: World) -> None:
+    analysed(world.service.store, asked=replace(plan(), policy="steady-0"))
+    person = world.person(ANNA)
+    text = person.get(PAGE).text
+    assert "Analysed by roll-outs of steady-0" in section(text)
+    assert "it may be asked for again" in section(text)
+    assert person.send(PAGE, "/analyse").status == 303
+    text = world.person().get(PAGE).text
+    assert "Analysed by roll-outs of steady-0" in section(text)
+    assert "The analysis is queued, it is next." in section(text)
+
+
+def test_one_that_failed_says_why_and_may_be_asked_for_again(world: World) -> None:
+    store = world.service.store
+    store.analyses.request("s1-1", None, plan(), USUAL_LIMITS)
+    lease = store.analyses.claim("runner", 60)
+    assert lease is not None
+    store.analyses.reject(lease, "<b>no sense</b>")
+    assert "could not be made. &lt;b&gt;no sense&lt;/b&gt;" in section(
+        world.person().get(PAGE).text
+    )
+    assert world.person(ANNA).send(PAGE, "/analyse").status == 303
+    last = store.analyses.of_game("s1-1").last
+    assert last is not None
+    assert last.state is AnalysisState.QUEUED
+
+
+def test_what_is_refused_says_why(stock: Stock, tmp_path: Path) -> None:
+    limits = replace(USUAL_LIMITS, analyses_per_day=1)
+    with opened(stock, tmp_path, limits=limits) as world:
+        person = world.person(ANNA)
+        assert person.send(PAGE, "/analyse").status == 303
+        answer = person.send("/games/s1-2", "/analyse")
+        assert answer.status == 429
+        assert (
+            "You have asked for the analysis of 1 games within a day; at most 1 are taken."
+            in answer.text
+        )
+        assert int(answer.headers["retry-after"]) > 0
+        assert "Analyse this game" in answer.text
+        assert person.do("/analyse", {"id": "nothing"}).status == 404
+        assert person.do("/analyse", {}).status == 404
+
+
+def test_the_page_as_json_says_how_far_it_is(world: World) -> None:
+    world.service.call(MACHINE, "RequestAnalysis", game_id="s1-1")
+    found = json.loads(world.person().get(f"{PAGE}?format=json").text)["analyses"]
+    assert found["done"] is None
+    assert (found["last"]["state"], found["last"]["ahead"]) == ("queued", 0)

@@ -1,0 +1,129 @@
+"""In a real browser: an author asks on the page of a game, a runner makes it, marks are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from deepsea_arena import ladder_analyses
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.analyst import analysing, eager_analyst
+from deepsea_arena.shutdown import Stop
+from deepsea_ladder.model import AnalysisState
+from deepsea_sdk.coach.racing import Effort
+from helpers.chromium import WIDTHS, keep_screenshot, visited
+from helpers.site_server import serving
+from helpers.world import ANNA, Stock, World, opened, stock_of
+
+pytestmark = pytest.mark.slow
+QUICK = AnalysisSettings(effort=Effort.of(150), luck=4)
+
+
+class Watcher:
+    """Notes what happens."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        self.seen.append(f"{game_id}: {state}")
+
+    def trouble(self, message: str) -> None:
+        raise AssertionError(message)
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """A ladder's file and its people's tokens; tests get copies."""
+    return stock_of(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture
+def served(
+    stock: Stock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[World, str]]:
+    """A ladder of one's own, and its address; analyses there are quick."""
+    monkeypatch.setattr(ladder_analyses.plan, "__defaults__", (QUICK,))
+    with opened(stock, tmp_path) as world, serving(world.site) as url:
+        yield world, url
+
+
+def run_out(world: World) -> list[str]:
+    """Let a runner make what waits; what it says."""
+    world.service.store.submissions.claim("runner", 60)  # which come first
+    stop, watcher = Stop(), Watcher()
+    try:
+        with analysing(world.service.store, eager_analyst, watcher, stop, to_end=True):
+            pass
+    finally:
+        stop.close()
+    return watcher.seen
+
+
+def fits(page: Page, name: str) -> None:
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        keep_screenshot(page, f"game-analysis-{name}-{width}")
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+def test_one_asks_on_the_page_and_sees_marks_when_the_runner_has_made_it(
+    chromium: Browser, served: tuple[World, str], scripts: bool
+) -> None:
+    world, url = served
+    allowed = (f"{url}/",)
+    game = re.compile(rf"{url}/games/s1-1(\?turn=0)?$")  # the viewer says where it is
+    with visited(
+        chromium, f"{url}/login?next=/games/s1-1", allowed=allowed, java_script_enabled=scripts
+    ) as page:
+        page.get_by_label("Token", exact=True).fill(world.tokens[ANNA])
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(game)
+        fits(page, "none")
+        page.get_by_role("button", name="Analyse this game").click()
+        expect(page).to_have_url(game)
+        expect(page.locator("#analysis-state")).to_have_text("The analysis is queued, it is next.")
+        fits(page, "waits")
+        assert run_out(world) == ["s1-1: done"]
+        # The page notices by itself.
+        expect(page.locator("#analysis")).to_contain_text("Analysed by roll-outs of steady-")
+        if not scripts:
+            return
+        signs = page.locator(".ds-mark .ds-sign")
+        expect(signs.first).to_be_attached()
+        page.locator(".ds-mark", has=page.locator(".ds-sign")).first.locator(".ds-hit").click(
+            force=True
+        )
+        expect(page.locator(".ds-options .ds-played")).to_contain_text("behind ?")
+        figures = page.locator("figure", has=page.locator(".ds-luck"))
+        expect(figures).to_have_count(4)
+        page.select_option("#ds-view", "B")
+        expect(signs.first).to_be_attached()
+        fits(page, "done")
+
+
+def test_a_visitor_has_a_button_that_does_nothing_and_says_why(
+    chromium: Browser, served: tuple[World, str]
+) -> None:
+    _, url = served
+    with visited(chromium, f"{url}/games/s1-1", allowed=(f"{url}/",)) as page:
+        button = page.get_by_role("button", name="Analyse this game")
+        expect(button).to_be_disabled()
+        expect(button).to_have_accessible_description("Log in to ask for it.")
+        page.get_by_role("link", name="Log in").click()
+        expect(page).to_have_url(f"{url}/login?next=%2Fgames%2Fs1-1")
+    # Axe itself breaks the policy, so it comes on another visit.
+    context = chromium.new_context(bypass_csp=True)
+    try:
+        other = context.new_page()
+        other.goto(f"{url}/games/s1-1")
+        found = Axe().run(other).response["violations"]
+        assert [one["id"] for one in found] == []
+    finally:
+        context.close()
