@@ -107,6 +107,10 @@ class LineUp:
     def __init__(self, pools: Sequence[BotPool]) -> None:
         self._pools = pools
 
+    def running(self, bot: int) -> BotProcess | None:
+        """The bot's process for a new game if it is there already."""
+        return self._pools[bot].running(0)
+
     def ready(self, bot: int, *, suspect: bool = False) -> Awaitable[BotProcess]:
         """The bot's process for a new game."""
         return self._pools[bot].ready(0, suspect=suspect)

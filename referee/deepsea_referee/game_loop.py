@@ -64,6 +64,8 @@ class _GameLoop:
         self._writer = wire.RequestWriter(refereed.game_id, self._game.events)
         self._marks = [None if wire.NO_EVENTS in seat.features else 0 for seat in seats]
         """The number of the game's events that each seat has received; None if it reads none."""
+        if all(mark is None for mark in self._marks):
+            self._game.keep_no_events()
         self._question: Question | None = None
         self._request_id = 0
         self.longest_us = 0

@@ -84,8 +84,11 @@ class MatchSettings:
 
     output: OutputPlan = field(default_factory=OutputPlan)
     """What is done with what bots print beside keeping its end in memory."""
+    named: tuple[BotSpec, ...] = field(init=False, repr=False, compare=False)
+    """The bots with unique names."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "named", tuple(with_unique_names(self.bots)))
         if not MIN_PLAYERS <= len(self.bots) <= MAX_PLAYERS:
             raise UserError(
                 f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} bots, not {len(self.bots)}; "
@@ -121,15 +124,14 @@ class MatchSettings:
 
     def game(self, number: int) -> RefereedGame:
         """A game before its first decision; `number` counts from 0."""
-        named = with_unique_names(self.bots)
-        seats = [(named[bot].name, named[bot].digest) for bot in self.line_up(number)]
+        seats = [(self.named[bot].name, self.named[bot].digest) for bot in self.line_up(number)]
         game = Game(self.rules, len(seats), self.game_seed(number))
         return RefereedGame(game, self.game_id(number), self.time_control, seats)
 
     def result(self, isolation: str) -> MatchResult:
         """The result of the match before its first game."""
         return MatchResult(
-            bots=tuple(with_unique_names(self.bots)),
+            bots=self.named,
             rules=self.rules,
             time_control=self.time_control,
             seed=self.seed,

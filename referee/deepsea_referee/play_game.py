@@ -22,6 +22,9 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 class Processes(Protocol):
     """The bots of a game; a BotPool has this."""
 
+    def running(self, bot: int) -> BotProcess | None:
+        """The bot's process for a new game if it is there already, which it nearly always is."""
+
     def ready(self, bot: int, *, suspect: bool = False) -> Awaitable[BotProcess]:
         """The bot's process for a new game, restarted if it has exited."""
 
@@ -49,7 +52,10 @@ async def play_game(
     suspects seats that have made a game void so before: now it is their timeout
     """
     between = between or {}
-    processes = await _ready(pool, line_up, suspects)
+    running = [pool.running(bot) for bot in line_up]
+    processes = [process for process in running if process is not None]
+    if len(processes) < len(line_up):
+        processes = await _ready(pool, line_up, suspects)
     missing = {
         seat: pool.given_up(line_up[seat])
         for seat, process in enumerate(processes)

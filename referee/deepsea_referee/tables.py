@@ -37,6 +37,8 @@ class Tables:
         self._again: deque[int] = deque()
         self._beside: dict[int, int] = {}
         """For each game that is on, the most games that were on during it."""
+        self._beside_all = 0
+        """So many games at least were on during each of them."""
         self._fixed = fixed is not None
         self._allowed = fixed or 1
         self._limit = MOST
@@ -55,10 +57,11 @@ class Tables:
             return None
         number = self._again.popleft() if self._again else next(self._numbers, None)
         if number is not None:
-            self._beside[number] = 0
-            on = len(self._beside)
-            self._beside = {game: max(most, on) for game, most in self._beside.items()}
-            self.most = max(self.most, on)
+            self._beside[number] = on = len(self._beside) + 1
+            if on > self._beside_all:
+                self._beside = {game: max(most, on) for game, most in self._beside.items()}
+                self.most = max(self.most, on)
+            self._beside_all = on
         return number
 
     def counts(self, number: int, played: PlayedGame | None) -> bool:

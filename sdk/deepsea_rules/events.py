@@ -173,7 +173,8 @@ def end_event(result: Result, seed: bytes) -> EndEvent:
 def chip_text(chip: int, known: Mapping[int, int]) -> str:
     """A chip in position notation: "3", or "3=9" if its value is known."""
     level = LEVEL_OF[chip]
-    return f"{level}={known[chip]}" if chip in known else str(level)
+    value = known.get(chip)
+    return str(level) if value is None else f"{level}={value}"
 
 
 def trail_text(
@@ -198,8 +199,8 @@ def unit_text(unit: Unit, known: Mapping[int, int], *, laid: bool = False) -> st
     """A unit in position notation: "x", "3", "3=9", "[12]", "[1=0,2]", or "{12}" if laid."""
     if not unit:
         return "x"
-    chips = [chip_text(chip, known) for chip in unit]
     if len(unit) == 1 and not laid:
-        return chips[0]
+        return chip_text(unit[0], known)
+    chips = [chip_text(chip, known) for chip in unit]
     text = ("," if any("=" in chip for chip in chips) else "").join(chips)
     return f"{{{text}}}" if laid else f"[{text}]"

@@ -170,6 +170,11 @@ class Game:
             events.append(end_event(self.result(), self.seed))
         return events
 
+    def keep_no_events(self) -> None:
+        """Forget what happened, and note no more of it: for a game whose events nobody reads."""
+        self.state.log = None
+        self.events.clear()
+
     def result(self) -> Result:
         """Scores and placements of a finished game; forfeited seats rank last."""
         return self.state.result([forfeit.seat for forfeit in self.forfeits])

@@ -109,7 +109,7 @@ class Player:
             action, error = bot.decide(view, clock, events)
             if error is not None:
                 error = cut(error, longest)
-            wire.decision_to_wire(wire.Answer(request_id, action, error), decisions.add())
+            wire.decision_to_wire((request_id, action, error), decisions.add())
         return answer
 
     def _end(self, message: pb.GameResult) -> None:

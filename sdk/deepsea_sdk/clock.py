@@ -67,9 +67,10 @@ class Clock:
     @classmethod
     def of(cls, left: TimeLeft, *, now: Callable[[], float], arrived: float) -> Clock:
         """The clock of a request that arrived with so much time left."""
-        if left is NO_CLOCK or left.budget_us == NO_CLOCK.budget_us:
+        budget_us, bank_us = left
+        if budget_us == NO_CLOCK.budget_us:
             return cls(now=now, arrived=arrived)
-        return cls(left.budget_us / 1e6, left.bank_us / 1e6, now=now, arrived=arrived)
+        return cls(budget_us / 1e6, bank_us / 1e6, now=now, arrived=arrived)
 
     def now(self) -> float:
         """The time in seconds, to be compared with a deadline."""

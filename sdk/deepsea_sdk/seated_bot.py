@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-from deepsea_rules.events import Event
+from deepsea_rules.events import Event, new_tuple
 from deepsea_rules.view import View
 
 from .author_error import own_traceback
@@ -75,7 +75,7 @@ class SeatedBot:
             action = bot.decide(view)
             if action not in legal:
                 action = legal_action(view, action, bot, "decide")
-            return Answered(action, None)
+            return new_tuple(Answered, (action, None))
         except IllegalAnswer as wrong:
             if self._raises:
                 raise

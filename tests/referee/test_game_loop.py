@@ -111,6 +111,20 @@ def test_a_bot_that_reads_no_events_gets_none() -> None:
     run(test())
 
 
+def test_a_game_whose_events_nobody_reads_keeps_none() -> None:
+    async def test() -> None:
+        game = new_game(2)
+        table = Table([last_legal, last_legal])
+        for session in table.sessions:
+            session.features = frozenset({"no_events"})
+        await table.play(game)
+        assert game.events == []
+        record = GameRecord.of(game, game_id="g", clock="1s", seats=[("bot", "00")] * 2)
+        assert len(verify(record).events) > len(game.decisions) / 2
+
+    run(test())
+
+
 NONSENSE = ["", "fly", "take ", "TAKE", "drop:", "drop:9", "order:1", "\0", "täke", "x" * 5_000]
 
 

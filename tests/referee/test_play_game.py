@@ -51,6 +51,9 @@ class Pool:
         self.came: list[int] = []
         self.finished: list[int] = []
 
+    def running(self, bot: int) -> Process | None:
+        return None
+
     async def ready(self, bot: int, *, suspect: bool) -> Process:
         if bot == self.broken:
             raise RefereeError("no sandbox")
@@ -93,7 +96,7 @@ def test_a_line_up_plays_and_its_crash_is_explained() -> None:
 class Ready(Pool):
     """Bots that are there at once, so that games go side by side, step by step."""
 
-    async def ready(self, bot: int, *, suspect: bool) -> Process:
+    def running(self, bot: int) -> Process | None:
         return self.processes[bot]
 
 

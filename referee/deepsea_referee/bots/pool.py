@@ -110,6 +110,15 @@ class BotPool:
             place.given = place.process
             return place.process
 
+    def running(self, bot: int) -> BotProcess | None:
+        """The same without waiting; None if it has to be started, or is being started."""
+        place = self._places[bot]
+        process = place.process
+        if process is None or not process.session.usable or place.lock.locked():
+            return None
+        place.given = process
+        return process
+
     async def start_early(self, bot: int) -> None:
         """Start the bot before its first game; `ready` has the outcome."""
         place = self._places[bot]

@@ -92,7 +92,7 @@ class Answer(NamedTuple):
     """For the author: the error that prevented a decision; with an action, why it is not legal."""
 
 
-def decision_to_wire(answer: Answer, decision: pb.Decision) -> None:
+def decision_to_wire(answer: tuple[int, str, str | None], decision: pb.Decision) -> None:
     """Write the answer to a request into an empty message.
 
     An action may be any text: the referee judges it, not the wire.
@@ -111,9 +111,9 @@ def decision_to_wire(answer: Answer, decision: pb.Decision) -> None:
 
 def decision_from_wire(message: pb.Decision) -> Answer:
     """The answer to a request."""
-    error: str | None = message.reason or None
-    if message.HasField("error"):
-        error = message.error
-    if error is not None:
-        error = cut(error)
-    return Answer(message.request_id, message.action, error)
+    action = message.action
+    if not action and message.HasField("error"):
+        error: str | None = cut(message.error)
+    else:
+        error = cut(message.reason) if message.reason else None
+    return new_tuple(Answer, (message.request_id, action, error))
