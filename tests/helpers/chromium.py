@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
 
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -25,6 +26,7 @@ SWITCHES: Final = (
     "--no-first-run",
 )
 Scheme = Literal["light", "dark"]
+SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 WIDTHS: Final = {360: 740, 1280: 800}
 """Widths of a telephone and of a small notebook, and their heights."""
 
@@ -80,6 +82,18 @@ def visited(
         assert wrong == []
     finally:
         context.close()
+
+
+def without_violations(page: Page, scheme: Scheme = "light", context: str | None = None) -> None:
+    """Axe finds nothing that people with a screen reader or weak eyes would stumble on.
+
+    In the dark it looks at contrasts alone; all else is as it is in the light. Axe itself breaks a
+    page's policy, so a page that has one is visited with `bypass_csp`.
+    """
+    page.emulate_media(color_scheme=scheme)
+    rules = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
+    found = Axe().run(page, context, {"resultTypes": ["violations"], **rules})
+    assert found.violations_count == 0, found.generate_report()
 
 
 def keep_screenshot(page: Page, name: str) -> None:

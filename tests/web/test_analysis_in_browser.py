@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from deepsea_arena.analysis import Analysis, AnalysisSettings, ChanceEvent
 from deepsea_sdk.coach.racing import Effort, Interval
 from deepsea_web.game_page import PageGame, game_page
-from helpers.chromium import keep_screenshot, visited
+from helpers.chromium import keep_screenshot, visited, without_violations
 from helpers.planted import SEAT, planted
 
 pytestmark = pytest.mark.slow
@@ -51,5 +50,5 @@ def test_marks_values_and_luck_are_shown(chromium: Browser, tmp_path: Path) -> N
         page.get_by_role("button", name="help").click()
         expect(page.locator(".ds-legend")).to_contain_text("??")
         page.keyboard.press("Escape")
-        assert Axe().run(page).violations_count == 0
+        without_violations(page)
         keep_screenshot(page, "analysis")

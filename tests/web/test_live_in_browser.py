@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from deepsea_arena.plot_data import PlotData, PlotSums
@@ -18,12 +17,11 @@ from deepsea_referee.workbench.lead import Lead, LeadPoint
 from deepsea_web.charts import html_text
 from deepsea_web.live.serve import GRACE_US
 from helpers import chromium as browsers
-from helpers.chromium import WIDTHS, Scheme, keep_screenshot
+from helpers.chromium import SCHEMES, WIDTHS, Scheme, keep_screenshot, without_violations
 from helpers.commands import faulty, played, record_of
 from helpers.served import PATH, Served
 
 pytestmark = pytest.mark.slow
-SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 TABLE = {
     "head": ["bot", "games", "wins", "placement", "points", "faults", "median", "slowest"],
     "rows": [
@@ -60,12 +58,6 @@ def fits(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
 
 
-def violations(page: Page) -> list[str]:
-    """What people with a screen reader or weak eyes would stumble on."""
-    found = Axe().run(page).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html'][:300]}" for one in found]
-
-
 def shows(page: Page, number: int) -> None:
     """Wait until this game is drawn."""
     expect(page.locator("#shown")).to_have_text(f"Game {number}")
@@ -81,7 +73,7 @@ def test_the_page_is_complete_and_fits(
     with visited(chromium, served, width=width, scheme=scheme, reduced_motion="reduce") as page:
         shows(page, 3)
         assert fits(page)
-        assert violations(page) == []
+        without_violations(page, scheme)
         keep_screenshot(page, f"live-{width}-{scheme}")
 
 
@@ -161,7 +153,7 @@ def test_a_game_has_a_page_of_its_own(chromium: Browser, served: Served, width: 
     with visited(chromium, served, "games/3", width=width) as page:
         expect(page.locator(".ds-board")).to_be_visible()
         assert fits(page)
-        assert violations(page) == []
+        without_violations(page)
 
 
 @pytest.mark.parametrize("path", ["", "games/3"])
@@ -205,7 +197,7 @@ def test_plots_fit_and_can_be_read_by_everybody(
         for details in page.locator("summary").all():
             details.click()
         assert fits(page)
-        assert violations(page) == []
+        without_violations(page, scheme)
         # No text of a chart leaves its picture, and none is smaller than 8 pixels.
         sizes = page.evaluate(
             """() => [...document.querySelectorAll("svg text")].map((text) => {

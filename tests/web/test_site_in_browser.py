@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 from sqlalchemy import text as sql
 
 from deepsea_ladder.store import Store
 from helpers import ladder
-from helpers.chromium import WIDTHS, keep_screenshot, visited
+from helpers.chromium import SCHEMES, WIDTHS, keep_screenshot, visited, without_violations
 from helpers.pages import HOSTILE
 from helpers.site import a_site
 from helpers.site_server import serving
@@ -39,24 +38,18 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html'][:300]}" for one in found]
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_fits_and_breaks_no_rule(chromium: Browser, address: str, page: str) -> None:
     # A page that there is not is an error on the console, and has to look like the others.
     own, missing = (f"{address}/",), page == "/nothing"
     url = f"{address}{page}{'' if missing else '?season=s1'}"
-    # Axe itself breaks the policy, so that is kept on another visit.
     if not missing:
         with visited(chromium, url, allowed=own) as seen:
             seen.wait_for_load_state("networkidle")
             for width, height in WIDTHS.items():
                 seen.set_viewport_size({"width": width, "height": height})
                 assert seen.evaluate("document.documentElement.scrollWidth") <= width
-                for scheme in ("light", "dark"):
+                for scheme in SCHEMES:
                     seen.emulate_media(color_scheme=scheme)
                     name = page.strip("/").replace("/", "-") or "standings"
                     keep_screenshot(seen, f"site-{name}-{width}-{scheme}")
@@ -64,9 +57,8 @@ def test_a_page_fits_and_breaks_no_rule(chromium: Browser, address: str, page: s
     try:
         seen = context.new_page()
         seen.goto(url)
-        for scheme in ("light", "dark"):
-            seen.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            assert violations(seen) == []
+        for scheme in SCHEMES:
+            without_violations(seen, scheme)
     finally:
         context.close()
 
