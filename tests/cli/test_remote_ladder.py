@@ -32,13 +32,13 @@ from deepsea_cli.remote.address import read_address
 from deepsea_cli.remote.client import Client
 from deepsea_cli.remote.routes import ROUTES
 from deepsea_cli.remote.source import RemoteSource
-from deepsea_ladder.model import AnalysisPlan, GameFilter, SeatLog
+from deepsea_ladder.model import AnalysisPlan, GameFilter, SeatLog, SubmissionRefusal
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.coach.racing import Effort
 from deepsea_sdk.entropy import fresh_seed
-from helpers import ladder
+from helpers import ladder, submissions
 from helpers.commands import Run, one_line, start
 from helpers.remote import Server, a_token, served
 
@@ -217,9 +217,44 @@ def test_tracebacks_and_logs_are_for_the_author(
         if owns:
             assert log == run("ladder", "log", game, "--store", afar.file)
             assert "\\x1b[2J boom" in log.out
+            found = json.loads(run("ladder", "log", game, "--json", "--remote", afar.url).out)
+            (kept,) = found["logs"]
+            assert (kept["seat"], kept["output"]) == (seat, "its output\n")
+            empty = run("ladder", "log", "s1-1", "--json", "--remote", afar.url)
+            assert (empty.status, json.loads(empty.out)) == (1, {"logs": []})
             assert run("ladder", "log", "s1-1", "--remote", afar.url).status == 1
         else:
             assert log.status == (2 if author is None else 1)
+
+
+def test_what_one_has_submitted_is_listed(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = ("ladder", "submissions", "--remote", afar.url)
+    here = ("ladder", "submissions", "ben-senior", "--store", str(afar.file))
+    assert run(*there).status == 2
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("ben-senior"))
+    assert run(*there).out == run(*here).out == "nothing was submitted from afar\n"
+    for name in ("first", "second"):
+        submissions.add(afar.store, submissions.an_author(afar.store, "ben-senior"), name, name)
+    submissions.add(afar.store, submissions.an_author(afar.store, "anna-senior"), "x", "hers")
+    lease = afar.store.submissions.claim("runner", 60)
+    assert lease is not None
+    afar.store.submissions.refuse(lease, SubmissionRefusal("it\x1b[2J crashed"), 1)
+    listed = run(*there)
+    assert listed == run(*here)
+    assert [line.split()[1] for line in listed.out.splitlines()] == ["bot", "second", "first"]
+    assert "refused" in listed.out
+    assert "\x1b" not in listed.out
+    assert "hers" not in listed.out
+    document = run(*there, "--json")
+    assert document == run(*here, "--json")
+    (second,) = json.loads(run(*there, "--json", "--limit", 1).out)["submissions"]
+    assert (second["bot"], second["state"], second["ahead"]) == ("second", "queued", 1)
+    wrong = run(*there, "anna-senior")
+    assert "your token says who you are" in one_line(wrong.err)
+    missing = run("ladder", "submissions", "--store", afar.file)
+    assert "Missing argument 'AUTHOR'" in one_line(missing.err)
 
 
 def test_withdrawing_is_for_the_author(

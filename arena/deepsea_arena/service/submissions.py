@@ -162,7 +162,12 @@ def list_submissions(service: LadderService, caller: Caller, *, limit: int = 0) 
     """The submissions of the caller's author, the newest first."""
     if not 0 <= limit <= MOST_SUBMISSIONS:
         raise UserError(f"limit is a number from 1 to {MOST_SUBMISSIONS}")
-    found = service.store.submissions.of_author(caller.author_id, limit or SUBMISSIONS)
+    return submissions_of(service.store, caller.author_id, limit or SUBMISSIONS)
+
+
+def submissions_of(store: Store, author_id: int, limit: int) -> SubmissionList:
+    """What an author has submitted, the newest first."""
+    found = store.submissions.of_author(author_id, limit)
     return SubmissionList(tuple(map(submission_view, found)))
 
 

@@ -20,6 +20,7 @@ SECTIONS: Final = {
     },
     "Bots": {
         "submit": ("submit", "Submit a bot: check it, play admission games, add it."),
+        "submissions": ("submissions", "List what an author has submitted from afar."),
         "withdraw": ("bots", "Withdraw a bot, for its author."),
         "disable": ("bots", "Disable a bot, for the ladder's operator."),
         "enable": ("bots", "Schedule games for a bot again."),

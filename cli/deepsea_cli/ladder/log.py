@@ -7,16 +7,17 @@ import click
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.options import SEAT
-from deepsea_cli.output import echo, echo_lines
+from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_rules.constants import SEAT_LETTERS
 
 
 @click.command("log")
 @click.argument("game_id", metavar="GAME")
 @click.option("--seat", metavar="A", type=SEAT, help="One seat only.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 @click.pass_context
-def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None) -> None:
+def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_json: bool) -> None:
     """Print the faults and the last output of the bots that were at fault in GAME.
 
     The logs of the newest 20 such games of each bot are kept.
@@ -26,6 +27,13 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None) -> 
     with place.opened() as ladder:
         logs = ladder.logs(game_id)
     shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
+    if as_json:
+        from deepsea_arena.wire.json import to_json
+
+        print_json({"logs": to_json(shown)})
+        if not shown:
+            ctx.exit(NEGATIVE)
+        return
     if not shown:
         where = f" for seat {seat}" if seat else ""
         echo(f"no log of game {game_id} is kept{where}: no fault there, or an older one")

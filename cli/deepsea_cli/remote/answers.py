@@ -103,6 +103,8 @@ class Submission:
     remedy: str
     error: str
     log: tuple[str, ...]
+    created_at: datetime | None
+    changed_at: datetime | None
 
     @property
     def is_final(self) -> bool:
@@ -118,6 +120,13 @@ class Step:
     """The present state of a submission."""
 
     submission: Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Submissions:
+    """Submissions of the caller's, the newest first."""
+
+    submissions: tuple[Submission, ...]
 
 
 @dataclass(frozen=True, slots=True)

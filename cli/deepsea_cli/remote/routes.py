@@ -28,6 +28,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "RevokeToken": Route("DELETE", "/account/tokens/{id}"),
     "Submit": Route("PUT", "/bots/{bot}"),
     "WatchSubmission": Route("GET", "/submissions/{id}"),
+    "ListSubmissions": Route("GET", "/submissions"),
     "Withdraw": Route("POST", "/bots/{bot}/withdraw"),
     "GetLog": Route("GET", "/games/{game_id}/log"),
     "GetStandings": Route("GET", "/standings"),

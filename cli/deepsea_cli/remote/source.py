@@ -10,7 +10,14 @@ from deepsea_arena.bot_profiles import BotProfile
 from deepsea_arena.games import BotLogLine, GamesPage
 from deepsea_arena.ladder_analyses import AnalysisFound
 from deepsea_arena.standings import Standings
-from deepsea_cli.remote.answers import AnalysisStep, GameText, LadderBot, Logs, Withdrawn
+from deepsea_cli.remote.answers import (
+    AnalysisStep,
+    GameText,
+    LadderBot,
+    Logs,
+    Submissions,
+    Withdrawn,
+)
 from deepsea_cli.remote.client import Client
 from deepsea_cli.remote.errors import BadServer
 from deepsea_rules.errors import RulesError
@@ -94,6 +101,10 @@ class RemoteSource:
         for step in self._client.follow("WatchAnalysis", AnalysisStep, game_id=game_id):
             ahead = f", {step.analysis.ahead} before it" if step.analysis.ahead else ""
             note(f"analysis of {game_id}: {step.analysis.state}{ahead}")
+
+    def submissions(self, limit: int) -> Submissions:
+        """What the caller has submitted, the newest first."""
+        return self._client.ask("ListSubmissions", Submissions, limit=limit)
 
     def withdraw(self, name: str) -> LadderBot:
         """Take a bot of the caller's out."""
