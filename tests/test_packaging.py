@@ -172,11 +172,14 @@ def test_wheels_use_no_names_but_their_own(wheels: tuple[Path, Path]) -> None:
     assert {path.relative_to(web).as_posix() for path in files} <= whole.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_slim_wheel_is_enough_for_a_bot_and_the_whole_one_for_a_match(
     wheels: tuple[Path, Path], programs: Path, tmp_path: Path
 ) -> None:
-    """One after the other in one environment, since what both need takes long to install."""
+    """One after the other in one environment, since what both need takes long to install.
+
+    Before a release, when somebody is to install them; what they import and hold is tested above.
+    """
     whole, slim = wheels
     python = programs / "python"
     pip(programs, "install", "--quiet", "--no-compile", slim)

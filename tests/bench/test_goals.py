@@ -1,4 +1,7 @@
-"""Each benchmark of the goals runs and says what it should; its figures are not judged here."""
+"""Each benchmark of the goals runs and says what it should; its figures are not judged here.
+
+The quick ones in every run; the others before a release, as that is when benchmarks are run.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def goals(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "topic",
     [
-        pytest.param(topic, marks=() if topic in QUICK else pytest.mark.slow, id=topic)
+        pytest.param(topic, marks=() if topic in QUICK else pytest.mark.release, id=topic)
         for topic in TOPICS
     ],
 )
