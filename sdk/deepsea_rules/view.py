@@ -8,11 +8,12 @@ know give equal views.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .actions import TAKE, Kind, drop
 from .cleanup import is_order, items_of
 from .constants import HOME
+from .events import new_tuple
 from .position_text import position_text
 from .randomness import NumberSource
 from .ruleset import RuleSet
@@ -20,8 +21,7 @@ from .state import GameState, Phase
 from .units import LEVEL_OF, LEVELS, Unit, values_of_level
 
 
-@dataclass(frozen=True, slots=True)
-class Diver:
+class Diver(NamedTuple):
     """One diver, as everybody sees it."""
 
     seat: int
@@ -137,15 +137,16 @@ class View:
 
     def _diver(self, seat: int) -> Diver:
         place = self.place[seat]
-        return Diver(
+        diver = (
             seat,
-            max(place, 0),
+            0 if place == HOME else place,
             self.homeward[seat],
             place == HOME,
             self.barred[seat],
             self.cargo[seat],
             self.bank[seat],
         )
+        return new_tuple(Diver, diver)
 
     def _own_seat(self) -> int:
         if self.seat is None:

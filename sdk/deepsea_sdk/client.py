@@ -114,9 +114,11 @@ class Player:
 
     def _end(self, message: pb.GameResult) -> None:
         seat = self._seat(message.game_id)
-        end = wire.result_from_wire(message, seat.info.seat)
-        del self._seats[end.game_id]
-        seat.bot.end(end, wire.last_events_from_wire(message) if seat.bot.hears_events else ())
+        del self._seats[message.game_id]
+        bot = seat.bot
+        if bot.hears_end or bot.hears_events:
+            events = wire.last_events_from_wire(message) if bot.hears_events else ()
+            bot.end(wire.result_from_wire(message, seat.info.seat), events)
 
     def _seat(self, game_id: str) -> _Seat:
         try:

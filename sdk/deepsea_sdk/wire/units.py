@@ -3,8 +3,8 @@
 Invariants: 0 is a blank, 1 to 32 a chip, 33 + i the stack i of the same message; a laid pile is a
 stack even if it is a single chip, because only stacks say that they are laid.
 
-Nothing else comes as often, so what was read is remembered; `numbers[:]` is a list, which is
-read twice as fast as protobuf's own container.
+Nothing else comes as often; `numbers[:]` is a list, which is read twice as fast as protobuf's own
+container.
 """
 
 from __future__ import annotations
@@ -91,16 +91,11 @@ def _stacked(chips: tuple[int, ...]) -> Unit:
 
 def units_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """The units that the numbers stand for; `stacks` are those of the same message."""
-    try:
-        return _units(bytes(numbers[:]), stacks) if numbers else ()
-    except (IndexError, ValueError):
-        raise WireError("a unit refers to a stack that is not in its message") from None
-
-
-@lru_cache(maxsize=4096)
-def _units(numbers: bytes, stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
     units = (_SINGLES + stacks) if stacks else _SINGLES
-    return tuple([units[number] for number in numbers])
+    try:
+        return tuple([units[number] for number in numbers[:]])
+    except IndexError:
+        raise WireError("a unit refers to a stack that is not in its message") from None
 
 
 def trail_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
