@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
+from deepsea_referee.timing.clock import Alarm
 from deepsea_referee.timing.freezing import LAZY_US, BotTurns, Freezer
 from helpers.manual_clock import ManualClock
 
@@ -62,6 +64,26 @@ def test_bots_that_answer_at_once_are_never_frozen(table: Table) -> None:
         table.rest(turn % 3)
         table.clock.jump(50)
     assert [process.said for process in table.processes] == [[], [], []]
+
+
+def test_bots_that_answer_at_once_set_an_alarm_once_in_two_milliseconds(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, alarms = table.clock.at, []
+
+    def counted(when_us: int, ring: Callable[[], object]) -> Alarm:
+        alarms.append(when_us)
+        return at(when_us, ring)
+
+    monkeypatch.setattr(table.clock, "at", counted)
+    for turn in range(100):
+        table.ask(turn % 3)
+        table.clock.jump(LAZY_US // 10)
+        table.rest(turn % 3)
+    assert len(alarms) <= 11
+    table.ask(0)
+    table.clock.jump(LAZY_US)
+    assert table.frozen == [False, True, True]
 
 
 def test_while_one_thinks_the_others_are_frozen_after_two_milliseconds(table: Table) -> None:

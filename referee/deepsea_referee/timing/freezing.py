@@ -55,10 +55,6 @@ class Freezer:
     def asks(self, turns: BotTurns, now_us: int) -> None:
         """Note that a bot is asked or starts."""
         self._resting.discard(turns)
-        if not self._asked and self._alarm is not None:
-            # Moved on: where bots answer at once it never rings, which would cost more than this.
-            self._alarm.cancel()
-            self._alarm = None
         self._asked[turns] = now_us
         self._ring_by(now_us + LAZY_US)
 
@@ -82,6 +78,8 @@ class Freezer:
         return may
 
     def _ring_by(self, when_us: int) -> None:
+        # An alarm that is set is not moved: it looks once in LAZY_US who is asked by then, which
+        # costs less than another alarm for each decision.
         if self._alarm is None and self._resting:
             self._alarm = self._clock.at(when_us, self._ring)
 
