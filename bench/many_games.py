@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from deepsea_referee.match import play_match
 from figures import Row, Scale, at_least, beside, median, rate
-from real import Pace, ping_pong_like_a_match, settings
+from real import Pace, as_the_command_line, ping_pong_like_a_match, settings
 
 WANTED: Final = 16_000
 RATIO: Final = 3.0
@@ -41,7 +41,8 @@ SITTINGS: Final[dict[Scale, list[Sitting]]] = {
 
 def measure(scale: Scale) -> list[Row]:
     """The rows of this goal."""
-    return asyncio.run(_measure(SITTINGS[scale]))
+    with as_the_command_line():
+        return asyncio.run(_measure(SITTINGS[scale]))
 
 
 async def _measure(sittings: list[Sitting]) -> list[Row]:

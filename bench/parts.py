@@ -35,7 +35,6 @@ def parts(games: int) -> dict[str, float]:
 def _play(game: Game, times: dict[str, list[float]]) -> None:
     bot = AtOnce()
     writer = wire.RequestWriter("bench-0001", game.events)
-    marks = [0] * SEATS
     last = time.perf_counter()
 
     def lap(name: str) -> None:
@@ -47,9 +46,8 @@ def _play(game: Game, times: dict[str, list[float]]) -> None:
     while (question := game.pending()) is not None:
         view = game.view(question.seat)
         lap("rules: question and view")
-        data = wire.numbered(writer.write(view, marks[question.seat], LEFT), 1)
+        data = wire.numbered(writer.write(view, None, LEFT), 1)
         lap("referee: question as bytes")
-        marks[question.seat] = len(game.events)
         request = wire.request_from_wire(pb.PlayResponse.FromString(data).requests[0], game.rules)
         lap("bot: bytes as a view")
         action = bot.decide(request.view)

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
 
 import grpc
@@ -27,26 +27,17 @@ Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 class PingPong:
     """Streams to ask over, one question at a time; made by `ping_pong`."""
 
-    def __init__(self, question_bytes: int, clients: int) -> None:
+    def __init__(self, question_bytes: int, streams: Sequence[Stream]) -> None:
+        self.streams = streams
+        """One for each client."""
         self._question = b"?" * question_bytes
-        self._clients = clients
-        self._streams: list[Stream] = []
-        self.ready = asyncio.Event()
-        """All clients are there."""
-
-    async def serve(self, _requests: object, stream: Stream) -> None:
-        """Keep a stream until this is cancelled."""
-        self._streams.append(stream)
-        if len(self._streams) == self._clients:
-            self.ready.set()
-        await asyncio.Event().wait()
 
     async def seconds(self, times: int) -> float:
         """How long one question with its answer takes, on average of so many in a row.
 
         Several clients are asked in turn.
         """
-        streams = [self._streams[number % self._clients] for number in range(times)]
+        streams = [self.streams[number % len(self.streams)] for number in range(times)]
         began = time.perf_counter()
         for stream in streams:
             await stream.write(self._question)
@@ -59,24 +50,45 @@ async def ping_pong(
     question_bytes: int, answer_bytes: int, clients: int = 1
 ) -> AsyncIterator[PingPong]:
     """Streams to processes that answer each message at once; they end with the context."""
-    pings = PingPong(question_bytes, clients)
+
+    def client(address: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, __file__, address, str(answer_bytes)])
+
+    async with streams_to(client, clients, METHOD) as streams:
+        yield PingPong(question_bytes, streams)
+
+
+@asynccontextmanager
+async def streams_to(
+    start: Callable[[str], subprocess.Popen[bytes]], clients: int, method: str
+) -> AsyncIterator[list[Stream]]:
+    """Streams that so many processes open to this one; the processes end with the context.
+
+    start   starts a process, given the address of the server here
+    method  the full name of what they call
+    """
+    streams: list[Stream] = []
+    all_there = asyncio.Event()
+
+    async def serve(_requests: object, stream: Stream) -> None:
+        streams.append(stream)
+        if len(streams) == clients:
+            all_there.set()
+        with suppress(asyncio.CancelledError):  # by the server when the client has ended
+            await asyncio.Event().wait()
+
     server = grpc.aio.server()
-    play: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(pings.serve)
-    service, method = METHOD.strip("/").split("/")
-    handler = grpc.method_handlers_generic_handler(service, {method: play})
-    server.add_generic_rpc_handlers((handler,))
+    play: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(serve)
+    service, name = method.strip("/").split("/")
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: play}),))
     with tempfile.TemporaryDirectory(prefix="ping-") as folder:
         address = f"unix:{folder}/socket"
         server.add_insecure_port(address)
         await server.start()
-        words = [sys.executable, __file__, address, str(answer_bytes)]
-        processes = [
-            subprocess.Popen(words)  # noqa: ASYNC220  (nothing is measured yet)
-            for _ in range(clients)
-        ]
+        processes = [start(address) for _ in range(clients)]
         try:
-            await pings.ready.wait()
-            yield pings
+            await all_there.wait()
+            yield streams
         finally:
             for process in processes:
                 process.kill()

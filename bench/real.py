@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, cast
 from unittest.mock import patch
@@ -40,6 +41,17 @@ def settings(games: int, tables: int = 1, bots: int = 2) -> MatchSettings:
         seed=seed_from_text("bench"),
         tables=tables,
     )
+
+
+@contextmanager
+def as_the_command_line() -> Iterator[None]:
+    """Collect garbage as seldom as `deepsea-referee` does."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class Pace:
