@@ -28,7 +28,7 @@ GAMES: Final[dict[Scale, int]] = {"tiny": 3, "full": 200}
 PINGS: Final = 60
 """In a row; about as many as a game has decisions."""
 BOTS: Final = 2
-LIMIT: Final = 1.25
+LIMIT: Final = 1.7
 
 
 def measure(scale: Scale) -> list[Row]:
