@@ -122,13 +122,14 @@ def target(
         made = server.new_database() if server else str(tmp_path_factory.mktemp("pattern") / "x.db")
         with Store.create(server.url(made) if server else made) as store:
             contents(store)
+        if server is not None:
+            server.keep(made)
         pattern = patterns[kind, contents] = made
     if server is None:
         yield str(shutil.copy(pattern, tmp_path / "ladder.db"))
     else:
-        name = server.new_database(pattern)
-        yield server.url(name)
-        server.drop(name)
+        yield server.url(pattern)
+        server.restore(pattern)
 
 
 @pytest.fixture

@@ -28,6 +28,25 @@ def test_it_comes_back_after_a_kill(postgres: Postgres) -> None:
     postgres.execute("DROP TABLE kept")
 
 
+def test_a_database_has_again_what_was_kept(postgres: Postgres) -> None:
+    name = postgres.new_database()
+    postgres.execute(
+        "CREATE TABLE a (id serial PRIMARY KEY); CREATE TABLE b (a integer REFERENCES a);"
+        "INSERT INTO a DEFAULT VALUES; INSERT INTO b VALUES (1)",
+        name,
+    )
+    postgres.keep(name)
+    with psycopg.connect(postgres.url(name)) as open_still:
+        open_still.execute("DELETE FROM b")
+        postgres.execute("INSERT INTO a DEFAULT VALUES; INSERT INTO b VALUES (2)", name)
+        postgres.restore(name)
+        with pytest.raises(psycopg.OperationalError):
+            open_still.execute("SELECT 1")
+    with psycopg.connect(postgres.url(name)) as connection:
+        rows = connection.execute("SELECT a.id, b.a, nextval('a_id_seq') FROM a, b").fetchall()
+    assert rows == [(1, 1, 2)]
+
+
 def test_nothing_of_it_remains(postgres: Postgres) -> None:
     binaries = find_binaries()
     assert binaries is not None
