@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=1200)
     given = parser.parse_args()
     for rules in ("manual", "publisher"):
-        for seats in (2, 4, 6):
+        for seats in range(2, 7):
             for dive, found in races(rules, seats, given.games).items():
                 best = min((half / 2 for half in range(2, 80)), key=lambda s: misfit(found, s))
                 explained = 1 - misfit(found, best) / misfit(found, 1e9)

@@ -1,8 +1,8 @@
-"""Lesson 5: a bot that goes by a policy. The SDK has one, in nine numbers, that answers at once.
+"""Lesson 5: a bot that goes by a policy. The SDK has one that answers at once.
 
-`steady` turns back, takes and drops by its chance to get home; bench/tune_steady.py has found the
-numbers in games of the policy against itself. It is quick because it also plays the futures of
-bots that look ahead: see diver.py. Take it as a start, and change what you know better.
+`steady` turns back, takes and drops by its chance to get home and nine numbers, which were found in
+games of the policy against itself. It is quick because it also plays the futures of bots that look
+ahead: see diver.py. Take it as a start, and change what you know better.
 """
 
 from deepsea_sdk import BACK, Bot, Unit, View, run, steady

@@ -1,14 +1,15 @@
-"""The steady policy: nine numbers, tuned by random search, that decide for all seats in roll-outs.
+"""The steady policy: nine numbers for each number of seats, that decide for all in roll-outs.
 
 Invariants: it reads what everybody knows, so it answers for a view as well; a seat that is not to
 move never matters; other numbers are another version, because values by roll-outs depend on them.
 
-bench/tune_steady.py has found the numbers.
+They were found in games of the policy against itself. bench/tune_steady.py searches for such
+numbers and shows what they are worth; docs/dev/field.md has the whole course.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ from deepsea_rules.view import View
 
 from .chances import MANY_TURNS, home_chance
 
-VERSION: Final = "steady-1"
+VERSION: Final = "steady-2"
 """The name and version of the policy, for results that depend on it."""
 
 
@@ -39,7 +40,14 @@ class Numbers(NamedTuple):
     """Drop the poorest one if that multiplies the points expected at home by more than this."""
 
 
-STEADY: Final = Numbers((1.0, 0.99, 0.89), 5, (1.812, 5.4, 5.004), 0.685, 1.194)
+STEADY: Final[Mapping[int, Numbers]] = {
+    2: Numbers((0.993, 1.0, 0.999), 7, (3.253, 6.811, 6.932), 0.632, 1.223),
+    3: Numbers((1.0, 0.973, 0.962), 4, (2.27, 2.516, 2.883), 0.569, 1.627),
+    4: Numbers((0.999, 0.912, 0.885), 4, (2.256, 2.595, 4.288), 0.591, 1.687),
+    5: Numbers((0.997, 0.868, 0.799), 4, (2.272, 2.122, 3.922), 0.358, 1.628),
+    6: Numbers((0.91, 0.957, 0.949), 4, (0.129, 1.777, 2.249), 0.301, 1.724),
+}
+"""By the number of seats."""
 
 _FARTHEST: Final = 40
 """Farther than any trail, and one more move, reaches."""
@@ -122,5 +130,16 @@ def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
     return choose
 
 
-steady: Final = policy(STEADY)
+def by_seats(table: Mapping[int, Numbers]) -> Callable[[View | GameState], str]:
+    """A policy that goes by the numbers for as many seats as there are."""
+    policies = {seats: policy(numbers) for seats, numbers in table.items()}
+
+    def choose(position: View | GameState) -> str:
+        """The action of the seat to move: one of `legal`, by what everybody knows."""
+        return policies[position.players](position)
+
+    return choose
+
+
+steady: Final = by_seats(STEADY)
 """The policy of these numbers, for `roll_out`: the coach and `diver` play on with it."""

@@ -36,7 +36,7 @@ def test_one_game(run: Run, tmp_path: Path) -> None:
     lines = done.out.splitlines()
     assert lines[:2] == [
         "game local, manual rules",
-        "placement scores by roll-outs of steady-1, 40 for each option",
+        "placement scores by roll-outs of steady-2, 40 for each option",
     ]
     (head,) = (n for n, line in enumerate(lines) if line.endswith(" to declare  ??"))
     assert "dive 3: B OneTurnLate" in lines[head]
@@ -74,7 +74,7 @@ def test_many_games_have_sums_first(run: Run, folder: Path) -> None:
     planted().save(folder / "game-0003.json")
     done = run("analyse", folder, "--rollouts", "40", "--seat", "b")
     lines = done.out.splitlines()
-    assert lines[0].startswith("3 games, placement scores by roll-outs of steady-1")
+    assert lines[0].startswith("3 games, placement scores by roll-outs of steady-2")
     assert lines[2].split() == ["bot", "games", "lost", "a", "game", "each", "?!", "?", "??"]
     assert lines[3].startswith("cautious ")
     assert "±" in lines[3]
@@ -90,7 +90,7 @@ def test_the_same_document_with_any_number_of_workers(run: Run, folder: Path) ->
     assert (two.status, two.err) == (0, "")
     assert one.out == two.out
     data = json.loads(one.out)
-    assert (data["policy"], data["precision"], data["rollouts"]) == ("steady-1", None, 4)
+    assert (data["policy"], data["precision"], data["rollouts"]) == ("steady-2", None, 4)
     assert [Path(game["record"]).name for game in data["games"]] == [
         "game-0001.json",
         "game-0002.json",
@@ -103,7 +103,7 @@ def test_a_page(run: Run, folder: Path, tmp_path: Path) -> None:
     done = run("analyse", folder, *QUICK, "--html", page)
     assert done.status == 0
     text = page.read_text()
-    assert text.count('"policy":"steady-1"') == 2
+    assert text.count('"policy":"steady-2"') == 2
     again = run("analyse", folder, *QUICK, "--html", page)
     assert (again.status, again.out) == (2, "")
     assert "exists" in one_line(again.err)

@@ -15,7 +15,7 @@ from deepsea_rules.randomness import deal
 from deepsea_sdk import Policy, TurnDice, roll_out, sensible, steady
 from helpers.games import rng
 
-GOLDEN = "ba3be7027ecb4614706d10872b0d607783fed6dae3f6ce77e5441db0866b6ba6"
+GOLDEN = "f396dc4d90f93792fd7ce58034c0566edee036dcf5d7e45682be55f21a69dc23"
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -70,6 +70,6 @@ def test_it_plays_much_better_than_sensible() -> None:
 
 
 def test_other_numbers_play_otherwise() -> None:
-    bold = policy(STEADY._replace(turn_back=(0.0, 0.0, 0.0)))
+    bold = policy(STEADY[2]._replace(turn_back=(0.0, 0.0, 0.0)))
     state = at("1 1 1 x 2 2 x x 3 3 3 | *A8v:2,2 B4v:1 | d1 a12")
     assert (steady(state), bold(state)) == (BACK, DOWN)
