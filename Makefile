@@ -34,11 +34,13 @@ match: .venv-match/installed
 # On all cores; then, one by one, those that measure times. With TESTS others are run. The status 5
 # says that there are none.
 TESTS ?= not slow and not release
+# To collect all the others again would take as long as these take.
+ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 
 .PHONY: test
 test: .venv-dev/installed
 	$(DEV) pytest --numprocesses auto --dist worksteal -m "($(TESTS)) and not alone"
-	$(DEV) pytest -m "($(TESTS)) and alone" || [ $$? = 5 ]
+	$(DEV) pytest -m "($(TESTS)) and alone" $(ALONE) || [ $$? = 5 ]
 
 .PHONY: test-slow
 test-slow: TESTS = slow

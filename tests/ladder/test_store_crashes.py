@@ -25,8 +25,8 @@ from helpers.postgres import Postgres
 
 PATIENT = RetryPolicy(failures=10_000, strikes=ladder.NO_STRIKES)
 
-EVERYWHERE = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 7])
-"""At every statement, or, in a hurry, at some."""
+EVERYWHERE = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.release), 3])
+"""At every third statement; before a release at every one."""
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_an_older_schema_is_named_and_brought_up(database: Database, next_script
     assert mottos == ["dive deep"] * 4
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.release), 5])
 def test_a_migration_that_is_killed_anywhere_leaves_the_old_schema(
     database: Database, next_scripts: Path, step: int
 ) -> None:
