@@ -28,6 +28,8 @@ def varint(number: int) -> bytes:
         return _LAST[number]
     if number < 0x4000:
         return bytes((number & 0x7F | 0x80, number >> 7))
+    if number < 0x20_0000:
+        return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
     return _MORE[number & 0x7F] + varint(number >> 7)
 
 
