@@ -74,7 +74,7 @@ def test_bots_of_the_field_have_no_part_in_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seats", [2, 4])
+@pytest.mark.parametrize("seats", [2, pytest.param(4, marks=pytest.mark.release)])
 def test_identical_bots_are_called_different_in_no_more_than_the_stated_share_of_runs(
     seats: int,
 ) -> None:
