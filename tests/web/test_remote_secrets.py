@@ -44,6 +44,8 @@ def test_nothing_under_embargo_is_read_by_anybody(there: Remote) -> None:
     for token in tokens:
         for name, fields in _by_name("secret-cup"):
             assert there.call(name, token, **fields).code == "NOT_FOUND", name
+        asked_for = there.call("RequestAnalysis", token, game_id="secret-cup-1").code
+        assert asked_for == ("UNAUTHENTICATED" if token is None else "NOT_FOUND")
         asked: list[tuple[str, dict[str, Any], int | None]] = [
             ("GetServer", {}, None),
             ("GetStandings", {"everybody": True}, None),
@@ -64,7 +66,7 @@ def _by_name(season: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "ListGames", {"season": season}
     yield "Export", {"season": season}
     yield "GetBot", {"bot": "anna", "season": season}
-    for name in ("GetRecord", "GetFrames"):
+    for name in ("GetRecord", "GetFrames", "GetAnalysis", "WatchAnalysis"):
         yield name, {"game_id": f"{season}-1"}
 
 

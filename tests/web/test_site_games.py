@@ -181,6 +181,7 @@ def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:
         "/games/hush-1",
         "/games/hush-1/frames.json",
         "/games/hush-1/record.json",
+        "/games/hush-1/analysis.json",
         "/?season=hush",
         "/pairs?season=hush",
     ):
