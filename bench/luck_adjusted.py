@@ -68,7 +68,7 @@ def blocks_needed(names: list[str], seats: int, seed: str, most: int) -> tuple[i
     adjusted = Comparison(line_ups, ours, theirs, luck_adjusted=True)
     needed = [0, 0]
     for block in range(most):
-        games, total = [], 0.0
+        games, played = [], []
         for line_up in line_ups:
             game = play(
                 [made[bots[bot].name] for bot in line_up],
@@ -76,8 +76,8 @@ def blocks_needed(names: list[str], seats: int, seed: str, most: int) -> tuple[i
             )
             scores, placements = game.result()
             games.append(GameResult(block, "", line_up, scores, placements, (), ()))
-            if not needed[1]:
-                total += luck.of_game(line_up, game.record())
+            played.append((games[-1], game.record()))
+        total = 0.0 if needed[1] else luck.of(played)
         for which, comparison in enumerate((plain, adjusted)):
             if not needed[which]:
                 comparison.add(games, total)

@@ -14,6 +14,7 @@ from deepsea_referee.workbench.comparison import Comparison
 from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_referee.workbench.paired_blocks import BlockSettings
 from deepsea_rules.printable import printable
+from deepsea_sdk.coach.formula import VERSION
 
 if TYPE_CHECKING:
     from deepsea_web.live.news import Standing
@@ -77,7 +78,7 @@ def facts(comparison: Comparison, settings: BlockSettings, seed: str) -> str:
     """Blocks, seats, rules, clock and seed in one line."""
     size, players = len(settings.line_ups), len(settings.line_ups[0])
     freezing = "" if settings.hosting.freeze else "bots not frozen, "
-    adjusted = "" if comparison.adjusted is None else "luck-adjusted, "
+    adjusted = "" if comparison.adjusted is None else f"luck-adjusted by {VERSION}, "
     return (
         f"{_counted(comparison.blocks)} of {size} games, {players} seats, "
         f"{settings.rules.name} rules, clock {settings.time_control.format()}, {freezing}"
@@ -200,5 +201,9 @@ def _without_luck(comparison: Comparison) -> dict[str, Any]:
     adjusted = comparison.adjusted
     if adjusted is None:
         return {}
-    figures = {"difference": adjusted.mean, "interval": list(adjusted.interval)}
+    figures = {
+        "difference": adjusted.mean,
+        "interval": list(adjusted.interval),
+        "luck_by": VERSION,
+    }
     return {"placement_score_without_luck": figures}

@@ -136,13 +136,14 @@ def test_both_leads_of_a_luck_adjusted_comparison_are_shown(run: Run) -> None:
     words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks", 8)
     plain, done = run(*words).out, run(*words, "--luck-adjusted").out
     assert "luck" not in plain
-    assert "luck-adjusted, seed x" in done.splitlines()[0]
+    assert "luck-adjusted by formula-2, seed x" in done.splitlines()[0]
     lines = [line for line in done.splitlines() if line.startswith("  without luck")]
     assert len(lines) == 1
     assert set(plain.splitlines()[1:]) < set(done.splitlines())
     document = json.loads(run(*words, "--luck-adjusted", "--json").out)
     low, high = document["placement_score_without_luck"]["interval"]
     assert low < document["placement_score_without_luck"]["difference"] < high
+    assert document["placement_score_without_luck"]["luck_by"] == "formula-2"
     without = document.pop("placement_score_without_luck")["difference"]
     assert without != document["placement_score"]["difference"]
     assert f"{without:+.3f}" in lines[0]
@@ -159,7 +160,7 @@ def test_a_luck_adjusted_comparison_goes_on_from_its_folder(run: Run, tmp_path: 
     assert run(*words, 6, *out, "--luck-adjusted").out == whole.out
     done = run(*words, 6, *out)
     assert done.status == 2
-    assert "luck adjusted was 'formula-1' and is 'no' now" in one_line(done.err)
+    assert "luck adjusted was 'formula-2' and is 'no' now" in one_line(done.err)
 
 
 def test_a_changed_program_does_not_go_on(run: Run, tmp_path: Path) -> None:

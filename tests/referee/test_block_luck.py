@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_bots_that_play_alike_have_no_luck_in_a_block(seats: int) -> None:
     greedy = load(resolve("greedy"))
     blocks, luck = played([greedy] * (seats + 1), seats, 2)
     assert [luck.of(block) for block in blocks] == pytest.approx([0, 0])
-    assert all(luck.of_game(result.seats, record) for result, record in blocks[0])
+    assert all(luck.of([game]) for game in blocks[0])
 
 
 def test_bots_of_the_field_have_no_part_in_it() -> None:
@@ -68,9 +69,13 @@ def test_bots_of_the_field_have_no_part_in_it() -> None:
     _, line_ups, ours, theirs = seated(spec, spec, [spec], 3)
     luck = BlockLuck(line_ups, ours, theirs)
     blocks, _ = played([load(spec)] * 4, 3, 1)
-    (_, record), *_ = blocks[0]
-    assert luck.of_game((2, 2, 2), record) == 0
-    assert luck.of_game((0, 1, 2), record) == -luck.of_game((1, 0, 2), record)
+    (result, record), *_ = blocks[0]
+
+    def of(seats: tuple[int, ...]) -> float:
+        return luck.of([(replace(result, seats=seats), record)])
+
+    assert of((2, 2, 2)) == 0
+    assert of((0, 1, 2)) == -of((1, 0, 2)) != 0
 
 
 @pytest.mark.slow

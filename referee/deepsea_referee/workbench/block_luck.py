@@ -1,8 +1,7 @@
 """The luck of A in a block: how far dice and hidden values moved its lead over B.
 
-Invariants: the luck of each game is bounded by itself, not by what the block's other games had:
-they have the same dice, so a factor that depended on them would know what is rolled. Its mean is 0
-for any bots that do not know the seed.
+Invariants: the games of a block are gone through together, since they have the same dice and the
+same values; the mean of the luck is 0 for any bots that do not know the seed.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from typing import Final
 
 from deepsea_referee.workbench.comparison import LUCK_BOUND, largest_lead
 from deepsea_referee.workbench.paired_blocks import PlayedBlock
-from deepsea_rules.record import GameRecord, replay
-from deepsea_sdk.coach import formula
+from deepsea_rules.record import replay
 from deepsea_sdk.coach.chance_sum import chance_sum
+from deepsea_sdk.coach.formula import VERSION, formula
 
 
 class BlockLuck:
     """Measures the luck of A, in the placement score of a block's lead."""
 
-    version: Final = formula.VERSION
+    version: Final = VERSION
     """What it measures by: other versions give other sums."""
 
     def __init__(
@@ -34,13 +33,11 @@ class BlockLuck:
         }
         self.bound = LUCK_BOUND * largest_lead(line_ups, ours, theirs)
         """The luck of a block is between -bound and bound."""
-        self._bound_of_game = self.bound / len(line_ups)
 
     def of(self, played: PlayedBlock) -> float:
         """The luck of A in a block."""
-        return sum([self.of_game(result.seats, record) for result, record in played])
-
-    def of_game(self, seats: Sequence[int], record: GameRecord) -> float:
-        """What a game with these bots in its seats adds to it."""
-        weights = [self._share.get(bot, 0.0) for bot in seats]
-        return chance_sum(replay(record), weights, self._bound_of_game, formula.formula)
+        games = [
+            (replay(record), [self._share.get(bot, 0.0) for bot in result.seats])
+            for result, record in played
+        ]
+        return chance_sum(games, self.bound, formula)

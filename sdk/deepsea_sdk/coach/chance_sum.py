@@ -1,17 +1,24 @@
-"""The luck of a finished game in one number: how far chance moved a lead, by an evaluation.
+"""The luck of finished games in one number: how far chance moved a lead, by an evaluation.
 
 Invariants: a chance event is a roll, with its five sums, or the value of one chip, with the values
 that no bot had seen; it counts as the evaluation after it less the mean of the evaluations over all
 that could have come, so its mean is 0 whatever the evaluation and the bots are; it is scaled by a
 factor that is fixed before chance decides, so that the sum never leaves its bound and its mean
 stays 0.
+
+Games of one seed have the same dice and values, and their luck nearly cancels where bots play
+alike. So they are gone through together: a die, or a value, is one event of all games. Where games
+differ in who rolls first, one of them needs a die earlier than another; then a part of the room is
+kept for the later one, whose factor depends on nothing that has happened since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import NamedTuple, TypeAlias
 
+from deepsea_rules.constants import HOME
 from deepsea_rules.game import Game
 from deepsea_rules.units import LEVEL_OF, values_of_level
 
@@ -53,11 +60,7 @@ def _values(step: Step) -> Iterator[Chance]:
     state, shown = step.after
     known = dict(step.before.known)
     for chip in sorted(shown.keys() - known.keys()):
-        level = LEVEL_OF[chip]
-        unseen = list(values_of_level(level))
-        for other, value in known.items():
-            if LEVEL_OF[other] == level:
-                unseen.remove(value)
+        unseen = _unseen(chip, known)
         values = sorted(set(unseen))
         yield Chance(
             step,
@@ -68,23 +71,219 @@ def _values(step: Step) -> Iterator[Chance]:
         known[chip] = shown[chip]
 
 
-def chance_sum(game: Game, weights: Sequence[float], bound: float, evaluate: Evaluation) -> float:
-    """By how much chance moved the sum of all seats' scores times their weights.
+def _unseen(chip: int, known: Mapping[int, int]) -> list[int]:
+    """The values that a chip may have, as often as there are such chips left."""
+    level = LEVEL_OF[chip]
+    unseen = list(values_of_level(level))
+    for other, value in known.items():
+        if LEVEL_OF[other] == level:
+            unseen.remove(value)
+    return unseen
 
-    weights  by seat; such as 1 and -1 for the lead of a seat over another one
-    bound    the sum stays between -bound and bound
+
+def chance_sum(
+    games: Sequence[tuple[Game, Sequence[float]]], bound: float, evaluate: Evaluation
+) -> float:
+    """By how much chance moved the sum of all seats' scores times their weights, in all games.
+
+    games  of one seed, each with its weights by seat; such as 1 and -1 for a seat's lead over
+           another one
+    bound  the sum stays between -bound and bound
     """
-    total = 0.0
-    for chance in chances(game):
-        leads = [
-            float(sum([w * v for w, v in zip(weights, scores, strict=True)]))
-            for scores in evaluate(chance.outlooks)
+    walks = [_Walk(game, weights, evaluate) for game, weights in games]
+    total = _BoundedSum(bound)
+    rolled: set[_Die] = set()
+    shown: dict[int, int] = {}
+    while going := [walk for walk in walks if walk.step is not None]:
+        first = min(going, key=lambda walk: walk.when)
+        if first.die is None:
+            _reveal(first, going, shown, total)
+            first.go_on()
+        elif first.die in rolled:
+            total.add_late((first, first.die), *first.roll())
+            first.go_on()
+        else:
+            die = first.die
+            rolled.add(die)
+            at_it = [walk for walk in going if walk.die == die]
+            later = [(walk, die) for walk in going if walk.die != die and walk.may_need(die)]
+            for walk, _ in later:
+                walk.expect(die)
+            total.add(*_sum([walk.roll() for walk in at_it]), later)
+            for walk in at_it:
+                walk.go_on()
+        total.release()
+    return total.value
+
+
+def _reveal(
+    first: _Walk, going: Sequence[_Walk], shown: dict[int, int], total: _BoundedSum
+) -> None:
+    """Show the values that one game is about to show, to all games that have these chips."""
+    assert first.step is not None
+    values = first.step.after.known
+    for chip in sorted(values.keys() - first.known.keys()):
+        if chip not in shown:
+            unseen = _unseen(chip, shown)
+            cases = sorted(set(unseen))
+            concerned = [walk for walk in going if walk is first or walk.has(chip)]
+            event = [unseen.count(value) for value in cases], cases.index(values[chip])
+            moved = [(walk.leads_with(chip, cases), *event) for walk in concerned]
+            total.add(*_sum(moved), [])
+            shown[chip] = values[chip]
+            for walk in concerned:
+                walk.known[chip] = values[chip]
+        first.known[chip] = values[chip]
+
+
+_Die: TypeAlias = tuple[int, int, int]
+"""A roll by dive, seat and turn."""
+_Event: TypeAlias = tuple[Sequence[float], Sequence[int], int]
+"""What the lead may be, in how many ways, and which of these came."""
+
+
+def _sum(events: Sequence[_Event]) -> _Event:
+    """One event in several games."""
+    _, ways, came = events[0]
+    return (
+        [sum(leads) for leads in zip(*[leads for leads, _, _ in events], strict=True)],
+        ways,
+        came,
+    )
+
+
+class _BoundedSum:
+    """A sum of luck that never leaves its bound."""
+
+    def __init__(self, bound: float) -> None:
+        self._bound = bound
+        self._total = 0.0
+        self._kept: dict[tuple[_Walk, _Die], float] = {}
+        """The room that is kept for a die in a game that comes to it later."""
+
+    @property
+    def value(self) -> float:
+        """The sum; sums of rounded numbers may be beyond the bound by their last bits."""
+        return max(-self._bound, min(self._bound, self._total))
+
+    def add(
+        self,
+        leads: Sequence[float],
+        ways: Sequence[int],
+        came: int,
+        later: Sequence[tuple[_Walk, _Die]],
+    ) -> None:
+        """Add an event, and keep room for the games that have the same one later."""
+        room = max(0.0, self._bound - abs(self._total) - sum(self._kept.values()))
+        room /= 1 + len(later)
+        for one in later:
+            self._kept[one] = room
+        self._total += _jump(leads, ways, came, room)
+
+    def add_late(
+        self, which: tuple[_Walk, _Die], leads: Sequence[float], ways: Sequence[int], came: int
+    ) -> None:
+        """Add an event whose die has been rolled in another game."""
+        self._total += _jump(leads, ways, came, self._kept.pop(which, 0.0))
+
+    def release(self) -> None:
+        """Give up the room for dice that are not needed after all."""
+        for walk, die in [one for one in self._kept if not one[0].may_need(one[1])]:
+            del self._kept[walk, die]
+
+
+def _jump(leads: Sequence[float], ways: Sequence[int], came: int, room: float) -> float:
+    """What came less the mean, scaled so that nothing that could have come exceeds the room."""
+    mean = sum([way * lead for way, lead in zip(ways, leads, strict=True)]) / sum(ways)
+    largest = max([abs(lead - mean) for lead in leads])
+    jump = leads[came] - mean
+    return jump if largest <= room else jump * (room / largest)
+
+
+class _Walk:
+    """A game that is gone through from one chance event to the next."""
+
+    def __init__(self, game: Game, weights: Sequence[float], evaluate: Evaluation) -> None:
+        self._steps = course(game)
+        self._weights = weights
+        self._evaluate = evaluate
+        self._dive = self._starter = 0
+        self._turns: list[int] = []
+        """By seat, its rolls in this dive."""
+        self.known: dict[int, int] = {}
+        """The values that the evaluation knows: also those of its chips that another game shows."""
+        self._expected: dict[_Die, dict[int, int]] = {}
+        """By roll that another game came to first, what was known then."""
+        self.step: Step | None = None
+        """The next roll or reveal; None at the end of the game."""
+        self.die: _Die | None = None
+        """What is rolled in it."""
+        self.when: tuple[float, ...] = ()
+        """Its place in the order of the events of all games."""
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Go to the next chance event."""
+        if self.die is not None:
+            self._turns[self.die[1]] += 1
+        self.step = next((step for step in self._steps if step.kind in ("roll", "reveal")), None)
+        self.die = None
+        if self.step is None:
+            return
+        state, dive, seat = self.step.before.state, self.step.dive, self.step.seat
+        if dive != self._dive:
+            assert seat is not None
+            self._dive, self._starter, self._turns = dive, seat, [0] * state.players
+        if seat is not None:
+            turn = self._turns[seat] + 1
+            self.die = dive, seat, turn
+            self.when = dive, turn, (seat - self._starter) % state.players
+        elif state.dive > dive or state.phase in ("order", "over"):
+            self.when = dive, inf
+        # What an owner sees on its return comes right after its roll: `when` may stay.
+
+    def may_need(self, die: _Die) -> bool:
+        """Whether this roll is still to come, for all that is known now."""
+        dive, seat, turn = die
+        if self.step is None or self._dive != dive or self.when[1] == inf:
+            return False
+        return self._turns[seat] < turn and self.step.before.state.place[seat] != HOME
+
+    def expect(self, die: _Die) -> None:
+        """Note what is known now: what another game shows after this roll depends on it."""
+        self._expected[die] = self.known.copy()
+
+    def has(self, chip: int) -> bool:
+        """Whether somebody has brought a chip home, or carries it."""
+        assert self.step is not None
+        state = self.step.before.state
+        return any(chip in bank for bank in state.bank) or any(
+            chip in unit for cargo in state.cargo for unit in cargo
+        )
+
+    def roll(self) -> _Event:
+        """The roll that is next."""
+        assert self.step is not None
+        assert self.step.dice is not None
+        totals, ways, outlooks = zip(*rolls(self.step.before), strict=True)
+        came = totals.index(sum(self.step.dice))
+        first, *others = [outlook.state for outlook in outlooks]
+        if all(other.place == first.place and other.dive == first.dive for other in others):
+            # The diver carries so much that it stays where it is, or ends the dive anyway.
+            return [0.0] * len(totals), ways, came
+        known = self.known
+        if self.die in self._expected:
+            known = {**self._expected[self.die], **self.step.before.known}
+        return self._leads([Outlook(outlook.state, known) for outlook in outlooks]), ways, came
+
+    def leads_with(self, chip: int, values: Sequence[int]) -> list[float]:
+        """What the lead is if a chip has one of these values."""
+        assert self.step is not None
+        state = self.step.before.state
+        return self._leads([Outlook(state, {**self.known, chip: value}) for value in values])
+
+    def _leads(self, outlooks: Sequence[Outlook]) -> list[float]:
+        return [
+            float(sum([w * v for w, v in zip(self._weights, scores, strict=True)]))
+            for scores in self._evaluate(outlooks)
         ]
-        ways = chance.ways
-        mean = sum([way * lead for way, lead in zip(ways, leads, strict=True)]) / sum(ways)
-        largest = max([abs(lead - mean) for lead in leads])
-        room = max(0.0, bound - abs(total))
-        jump = leads[chance.came] - mean
-        total += jump if largest <= room else jump * (room / largest)
-    # Sums of rounded numbers may be beyond it by their last bits.
-    return max(-bound, min(bound, total))

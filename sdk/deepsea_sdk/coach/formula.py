@@ -1,97 +1,198 @@
 """The formula: a quick guess, without roll-outs, of the placement score that a position leads to.
 
 Invariants: it reads what everybody sees and the values that are passed in, and no other; it has no
-weights that were fitted to games; of a finished game whose values are known it says the result;
-other numbers are another version, because sums of luck depend on them.
+weights that were fitted to games; of a game that is over it says what is exactly expected; other
+numbers are another version, because sums of luck depend on them.
 
-A seat is worth its bank, and its cargo times the chance to get home with the turns that the air
-leaves; where it may take a unit, with that unit or without, whichever is more. A lead over another
-seat counts by a logistic curve that is steeper the later it is.
+A diver comes home with its cargo, or does not; the chance is that to swim the way in the turns that
+the air leaves, with the unit that it may take now or without, whichever brings more. Whether a seat
+ends ahead of another is a mean over the four cases of the two; in each of them the lead counts by a
+logistic curve that is steeper the later it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp, sqrt
-from typing import Final
+from typing import Final, NamedTuple
 
-from deepsea_rules.actions import TAKE
-from deepsea_rules.constants import DIVES, FULL_AIR
+from deepsea_rules.constants import DIVES, FULL_AIR, HOME
 from deepsea_rules.state import GameState
-from deepsea_rules.units import CHIPS, LEVEL_OF, LEVELS, Unit, values_of_level
+from deepsea_rules.units import CHIPS, LEVEL_OF, LEVELS, values_of_level
+from deepsea_sdk.chances import MANY_TURNS
 from deepsea_sdk.steady import home_chances
 
-from .common_luck import halves
 from .course import Outlook
+from .ending import final_scores
 
-VERSION: Final = "formula-1"
+VERSION: Final = "formula-2"
 """The name and version of the formula, for results that depend on it."""
 
 SPREAD: Final = {1: 16.0, 2: 12.0}
-"""By dive, the points of a lead that is worth a placement score of 0.73."""
-LAST_SPREAD: Final = (3.0, 8.0)
-"""The same in the last dive, without air and with all of it,"""
-END_SPREAD: Final = 0.3
-"""and when nothing is unknown any more but the values of some chips,"""
-_PER_CHIP: Final = 0.38
-"""each of which adds this to the square: its variance is 1.25."""
+"""By dive, the points of a lead that wins 73 of 100 games when all divers are home,"""
+LAST_SPREAD: Final = (1.5, 3.0, 6.0)
+"""and the same in the last dive: without air, with half of it, with all."""
+LEAST_CHANCE: Final = 0.01
+"""No diver is as good as home or lost as the dice alone say: it may take more, or drop some."""
+HOPE: Final = 3.0
+"""The points that a diver that comes down with no cargo will find from there on."""
+DOUBT: Final = 4.0
+"""What cargo that comes home adds to the square of a spread: it may be other cargo by then."""
+PER_CHIP: Final = 0.38
+"""What a chip of unknown value in a bank adds: its variance is 1.25."""
 _OPENING_MEANS: Final = tuple([4 * LEVEL_OF[chip] - 2.5 for chip in (0, *CHIPS)])
 
 
+class _Prospect(NamedTuple):
+    """What a seat may still bring home in this dive: with which chance, how much, how surely."""
+
+    chance: float
+    points: float
+    doubt: float
+
+
+_NOTHING: Final = _Prospect(0.0, 0.0, 0.0)
+
+
 def formula(outlooks: Sequence[Outlook]) -> list[list[float]]:
-    """For each outlook the placement score that each seat is expected to reach."""
-    return [_scores(state, known) for state, known in outlooks]
+    """For each outcome of one chance event the placement score that each seat is expected to reach.
+
+    outlooks  they differ by where the seat is that rolled, or by known values
+    """
+    # What does not depend on the roll is the same for all sums of one: it is kept for this call.
+    kept: dict[tuple[object, ...], _Kept] = {}
+    found = []
+    for state, known in outlooks:
+        if state.phase == "over" or (state.phase == "order" and state.dive == DIVES):
+            found.append(final_scores(state, known))
+            continue
+        key = id(known), state.dive, state.phase
+        if key not in kept:
+            kept[key] = _Kept(state, known)
+        found.append(kept[key].scores(state))
+    return found
 
 
-def _scores(state: GameState, known: Mapping[int, int]) -> list[float]:
-    players = state.players
-    worth = _worths(known) if known else _OPENING_MEANS
-    points = [sum([worth[chip] for chip in bank]) for bank in state.bank]
-    if state.phase == "over":
-        unknown = [sum([chip not in known for chip in bank]) for bank in state.bank]
-        if not any(unknown):
-            return [half / (2 * (players - 1)) for half in halves(state)]
-        spread = sqrt(END_SPREAD**2 + _PER_CHIP * sum(unknown))
-    else:
-        air = max(state.air, 0)
-        for seat, cargo in enumerate(state.cargo):
-            points[seat] += _expected(state, seat, cargo, air, worth)
-        if state.dive < DIVES:
-            spread = SPREAD[state.dive]
-        else:
-            least, most = LAST_SPREAD
-            spread = least + (most - least) * air / FULL_AIR
-    scores = [0.0] * players
-    share = 1 / (players - 1)
-    for seat in range(1, players):
-        own = points[seat]
-        for other in range(seat):
-            ahead = share / (1 + exp((points[other] - own) / spread))
-            scores[seat] += ahead
-            scores[other] += share - ahead
-    return scores
+class _Kept:
+    """The scores of positions that differ only by where the seat to move is."""
+
+    def __init__(self, state: GameState, known: Mapping[int, int]) -> None:
+        self._worth = _worths(known)
+        self._banks = [sum([self._worth[chip] for chip in bank]) for bank in state.bank]
+        self._doubts = [PER_CHIP * sum([c not in known for c in bank]) for bank in state.bank]
+        self._square = _spread(state) ** 2
+        self._prospects: dict[int, _Prospect] = {}
+        self._pairs: dict[tuple[int, int], float] = {}
+
+    def scores(self, state: GameState) -> list[float]:
+        """The placement score that each seat is expected to reach."""
+        moves = state.to_move if state.phase == "search" else -1
+        prospects, pairs = self._prospects, self._pairs
+        if moves >= 0:
+            prospects[moves] = _prospect(state, moves, self._worth)
+        players = state.players
+        scores = [0.0] * players
+        share = 1 / (players - 1)
+        for seat in range(players):
+            if seat not in prospects:
+                prospects[seat] = _prospect(state, seat, self._worth)
+            for other in range(seat):
+                pair = seat, other
+                if seat == moves or other == moves or pair not in pairs:
+                    pairs[pair] = share * _ahead(
+                        self._banks[seat] - self._banks[other],
+                        self._square + self._doubts[seat] + self._doubts[other],
+                        prospects[seat],
+                        prospects[other],
+                    )
+                ahead = pairs[pair]
+                scores[seat] += ahead
+                scores[other] += share - ahead
+        return scores
 
 
-def _expected(
-    state: GameState, seat: int, cargo: tuple[Unit, ...], air: int, worth: Sequence[float]
-) -> float:
-    """The points that a seat gets home from its cargo, and from a unit that it may take now."""
-    takes = state.phase == "search" and seat == state.to_move and TAKE in state.legal
-    if not cargo and not takes:
-        return 0.0
+def _ahead(lead: float, square: float, ours: _Prospect, theirs: _Prospect) -> float:
+    """The chance to be ahead, over the cases in which each of two divers comes home or does not."""
+    chance, points, doubt = ours
+    their_chance, their_points, their_doubt = theirs
+    total = 0.0
+    for weight, lead_then, square_then in (
+        (1 - chance, lead, square),
+        (chance, lead + points, square + doubt),
+    ):
+        if weight:
+            total += weight * (1 - their_chance) * _logistic(lead_then / sqrt(square_then))
+            if their_chance:
+                root = sqrt(square_then + their_doubt)
+                total += weight * their_chance * _logistic((lead_then - their_points) / root)
+    return total
+
+
+def _logistic(x: float) -> float:
+    return 1 / (1 + exp(-x)) if -30 < x < 30 else float(x > 0)
+
+
+def _spread(state: GameState) -> float:
+    # The banks of a dive that is being cleaned up are those with which the next one begins.
+    dive = state.dive + (state.phase == "order")
+    if dive < DIVES:
+        return SPREAD[dive]
+    none, half, full = LAST_SPREAD
+    x = 1.0 if state.phase == "order" else max(state.air, 0) / FULL_AIR
+    if x < 0.5:
+        return float(none * (half / none) ** (2 * x))
+    return float(half * (full / half) ** (2 * x - 1))
+
+
+def _prospect(state: GameState, seat: int, worth: Sequence[float]) -> _Prospect:
+    place = state.place
+    space = place[seat]
+    if space == HOME or state.phase == "order":
+        return _NOTHING
+    moves = state.to_move if state.phase == "search" else -1
+    cargo = state.cargo[seat]
+    load = len(cargo)
+    # Spaces of other divers are skipped; only where the one is that has just rolled is left out,
+    # so that what the others may bring home is the same for all that it may roll.
+    way = space
+    for other, at in enumerate(place):
+        if 0 < at < space and other != moves:
+            way -= 1
+    breath, before = _breath(state, seat)
+    left = max(max(state.air, 0) - before, 0)
+    points = sum([worth[chip] for unit in cargo for chip in unit])
     homes = home_chances()
-    load, place = len(cargo), state.place[seat]
-    breath = sum(map(len, state.cargo))
-    carried = sum([worth[chip] for unit in cargo for chip in unit])
-    expected = homes[load][-(-air // breath)][place] * carried if load else 0.0
-    if takes:
-        more = carried + sum([worth[chip] for chip in state.trail[place]])
-        expected = max(expected, homes[load + 1][-(-air // (breath + 1))][place] * more)
-    return expected
+    turns = min(-(-left // breath), MANY_TURNS) if breath else MANY_TURNS
+    chance = homes[load][turns][way] if load else 1.0
+    if seat == moves and (unit := state.trail[space]):
+        more = points + sum([worth[chip] for chip in unit])
+        turns = min(-(-left // (breath + 1)), MANY_TURNS)
+        with_it = homes[load + 1][turns][way]
+        if with_it * more > chance * points:
+            chance, points = with_it, more
+    if not load and not state.homeward[seat]:
+        points += HOPE
+    return _Prospect(min(max(chance, LEAST_CHANCE), 1 - LEAST_CHANCE), points, DOUBT)
+
+
+def _breath(state: GameState, seat: int) -> tuple[int, int]:
+    """What all breathe in a round, and the part of it that comes before this seat's next turn."""
+    players, place, cargo = state.players, state.place, state.cargo
+    first = state.to_move + (state.phase == "search")
+    total = before = 0
+    for step in range(players):
+        other = (first + step) % players
+        if other == seat:
+            before = total
+        if place[other] != HOME:
+            total += len(cargo[other])
+    return total, before
 
 
 def _worths(known: Mapping[int, int]) -> Sequence[float]:
     """What each chip is worth on average, by its id."""
+    if not known:
+        return _OPENING_MEANS
     left, count = [0.0] * (LEVELS[-1] + 1), [0] * (LEVELS[-1] + 1)
     for level in LEVELS:
         values = values_of_level(level)
