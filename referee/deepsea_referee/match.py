@@ -89,6 +89,10 @@ class MatchSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "named", tuple(with_unique_names(self.bots)))
+        self.check_bots()
+
+    def check_bots(self) -> None:
+        """Raise UserError if these games cannot have so many bots, or so few."""
         if not MIN_PLAYERS <= len(self.bots) <= MAX_PLAYERS:
             raise UserError(
                 f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} bots, not {len(self.bots)}; "

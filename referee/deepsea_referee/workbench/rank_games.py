@@ -35,7 +35,7 @@ class RankSettings(GroupSettings):
     pair: Pair | None = None
     """Who plays duels; None: rounds."""
 
-    def __post_init__(self) -> None:
+    def check_bots(self) -> None:
         bots, players = len(self.bots), self.players
         if not MIN_PLAYERS <= players <= MAX_PLAYERS:
             raise UserError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} seats, not {players}")
