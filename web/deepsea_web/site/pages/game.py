@@ -99,10 +99,13 @@ async def game_frames(site: Site, request: Request) -> Response:
     """The frames of a game as a seat knew it, as docs/viewer.md describes them."""
     game_id = request.path_params["id"]
     viewer = _viewer(request.query_params.get("seat"))
-    record = await site.in_thread(lambda: site.store.games.record(game_id))
-    # What was found is never changed, so its id stands for it.
-    done = await site.in_thread(lambda: analyses_of(site.store, game_id).done)
-    analysis = 0 if done is None else int(done.id)
+
+    def read() -> tuple[str, int]:
+        # What was found is never changed, so its id stands for it.
+        done = analyses_of(site.store, game_id).done
+        return site.store.games.record(game_id), 0 if done is None else int(done.id)
+
+    record, analysis = await site.in_thread(read)
     headers = {**_SEEN, "ETag": site.tag(_ALWAYS, "frames", game_id, viewer, analysis)}
     if same(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
@@ -116,8 +119,12 @@ async def game_frames(site: Site, request: Request) -> Response:
 async def game_analysis(site: Site, request: Request) -> Response:
     """What was found of a game, as docs/analyse.md describes it."""
     game_id = request.path_params["id"]
-    await site.in_thread(lambda: site.store.games.record(game_id))
-    text = await site.in_thread(lambda: site.store.analyses.document(game_id))
+
+    def read() -> str:
+        site.store.games.record(game_id)  # a game that there is not is said to be so
+        return site.store.analyses.document(game_id)
+
+    text = await site.in_thread(read)
     headers = {
         **_SEEN,
         "ETag": site.tag(_ALWAYS, "analysis", game_id, hashlib.sha256(text.encode()).hexdigest()),
