@@ -37,7 +37,7 @@ from helpers.ladder_messages import response_chunk
 from .manual_clock import ManualClock
 
 WAYS: Final = ("grpc", "http")
-PATIENCE_S: Final = 30
+PATIENCE_S: Final = 300
 OK: Final = "OK"
 _CODE_OF: Final = {status: CODES[kind] for kind, status in STATUS.items()}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers.tiers import daily
-from platforms.desk import FORMS, Desk, left
+from platforms.desk import FORMS, LONGEST_S, Desk, left
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def test_ctrl_c_leaves_nothing(desk: Desk, workers: int) -> None:
     match = desk.start("match", "parent.py", "greedy", *words)
     pids = family.pids()
     os.killpg(match.pid, signal.SIGINT)
-    _, said = match.communicate(timeout=60)
+    _, said = match.communicate(timeout=LONGEST_S)
     assert match.returncode == 130, said
     assert left(pids) == []
 
@@ -82,7 +82,7 @@ def test_a_closed_terminal_and_a_killed_referee_leave_nothing(
     match = desk.start("match", "parent.py", "greedy", "--clock", "600s+0s")
     pids = family.pids()
     os.killpg(match.pid, number)
-    match.communicate(timeout=60)
+    match.communicate(timeout=LONGEST_S)
     assert left(pids) == []
 
 
@@ -101,7 +101,7 @@ def test_what_a_bot_leaves_behind_ends_with_it(desk: Desk, decides: str, apart: 
     family = Family(desk.folder, decides, apart)
     match = desk.start("match", "parent.py", "greedy", "--quiet")
     pids = family.pids()
-    _, said = match.communicate(timeout=60)
+    _, said = match.communicate(timeout=LONGEST_S)
     assert match.returncode == 0, said
     assert left(pids) == []
 
@@ -110,7 +110,7 @@ def test_a_bot_that_hangs_is_at_fault_and_ends(desk: Desk) -> None:
     family = Family(desk.folder, HANGS)
     match = desk.start("match", "parent.py", "greedy", "--clock", "50ms+0s", "--json")
     pids = family.pids()
-    out, said = match.communicate(timeout=60)
+    out, said = match.communicate(timeout=LONGEST_S)
     assert match.returncode == 0, said
     kinds = [fault["fault"] for game in json.loads(out)["games"] for fault in game["faults"]]
     assert "timeout" in kinds
@@ -165,7 +165,7 @@ def test_a_bot_that_takes_too_much_memory_is_killed(desk: Desk) -> None:
     family = Family(desk.folder, f"self.kept = b'x' * (600 << 20); {HANGS}")
     match = desk.start("match", "parent.py", "greedy", "--clock", "600s+0s", "--json")
     pids = family.pids()
-    out, said = match.communicate(timeout=60)
+    out, said = match.communicate(timeout=LONGEST_S)
     assert match.returncode == 0, said
     kinds = [fault["fault"] for game in json.loads(out)["games"] for fault in game["faults"]]
     assert kinds[0] == "resource_limit"
