@@ -38,7 +38,7 @@ def row(seats: int, rules: str, words: list[str]) -> str:
         found[bot["name"]] = f"{bot['placement_score']:.2f} ({ranks})"
     pairs = document["pairs"]
     decided = sum(pair["verdict"] != "open" for pair in pairs)
-    cells = [str(seats), rules, *(found[bot] for bot in BOTS)]
+    cells = [str(seats), rules, str(document["games"]), *(found[bot] for bot in BOTS)]
     return f"| {' | '.join(cells)} | {decided} of {len(pairs)} |"
 
 
@@ -51,8 +51,8 @@ def main() -> None:
     parser.add_argument("--out", help="a folder for the games")
     parser.add_argument("--workers", default="1")
     given = parser.parse_args()
-    print(f"| seats | rules | {' | '.join(BOTS)} | pairs decided |")
-    print(f"|{'---|' * (len(BOTS) + 3)}")
+    print(f"| seats | rules | games | {' | '.join(BOTS)} | pairs decided |")
+    print(f"|{'---|' * (len(BOTS) + 4)}")
     for seats in given.seats:
         for rules in given.rules:
             words = ["--games", str(given.games), "--workers", given.workers]
