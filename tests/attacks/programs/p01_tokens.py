@@ -14,10 +14,15 @@ WRONG = ["", " ", RIGHT[:-1], RIGHT + "\0", RIGHT.swapcase(), RIGHT[::-1], "0" *
 WRONG += sys.argv[1:] + [f"{attempt:043}" for attempt in range(100)]
 answers = set()
 for token in WRONG:
-    door = Connection()
-    door.open()
-    door.message(hello(token))
-    answers.add((door.end_of(), door.details.get(1, "")))
-    door.socket.close()
+    while True:
+        door = Connection()
+        door.open()
+        door.message(hello(token))
+        door.end_of()
+        door.socket.close()
+        # Three are let in at once, and the referee may not have seen yet that others have left.
+        if door.status[1] != "gone":
+            break
+    answers.add((door.status[1], door.details.get(1, "")))
 say({"answers": sorted(answers)})
 Bot().play()
