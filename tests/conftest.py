@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from deepsea_cli import main
 from deepsea_ladder.store import Store
@@ -27,6 +29,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
 
+
+# No test depends on speed: an example may take as long as a busy machine needs. CI has the same
+# examples every time.
+settings.register_profile(
+    "here", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", parent=settings.get_profile("here"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 # A shell ignores Ctrl-C for what it runs in the background; programs that tests start inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

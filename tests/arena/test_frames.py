@@ -46,7 +46,7 @@ def test_the_words_are_those_of_the_terminal(
 
 
 @given(rules=rule_sets, seats=players, salt=salts, chooser=choosers)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_at_each_decision_a_seat_sees_what_the_bot_saw(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser
 ) -> None:
@@ -66,7 +66,7 @@ def test_at_each_decision_a_seat_sees_what_the_bot_saw(
 
 
 @given(rules=rule_sets, seats=players, salt=salts, chooser=choosers, level=st.integers(1, 4))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_value_changes_nothing_before_the_viewer_learns_it(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser, level: int
 ) -> None:

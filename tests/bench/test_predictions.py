@@ -1,7 +1,7 @@
 """Predictions of games: chances that add up."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
@@ -13,7 +13,6 @@ tables = st.lists(ratings, min_size=2, max_size=6)
 
 
 @given(ratings, ratings)
-@settings(deadline=None)
 def test_odds_add_up_and_turn_round(one: Rating, other: Rating) -> None:
     there, back = odds(PARAMETERS, one, other), odds(PARAMETERS, other, one)
     assert there.better + there.level + there.worse == pytest.approx(1.0)
@@ -24,7 +23,6 @@ def test_odds_add_up_and_turn_round(one: Rating, other: Rating) -> None:
 
 
 @given(tables)
-@settings(deadline=None)
 def test_everybody_gets_a_place_and_every_place_somebody(table: list[Rating]) -> None:
     chances = placement_chances(PARAMETERS, table)
     for row in chances:
@@ -40,7 +38,6 @@ def test_equals_have_equal_chances_of_every_place() -> None:
 
 
 @given(ratings, ratings)
-@settings(deadline=None)
 def test_with_two_seats_the_first_place_goes_to_the_better(one: Rating, other: Rating) -> None:
     chances = odds(RatingParameters(draw_probability=0.001), one, other)
     placements = placement_chances(PARAMETERS, [one, other])

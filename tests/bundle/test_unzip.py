@@ -154,7 +154,7 @@ def test_packing_is_the_same_everywhere_and_reads_back() -> None:
     assert zlib.crc32(packed) == 0x2ABC25C2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(
         st.text("abcäöé😀 .-", min_size=1, max_size=20).filter(lambda name: name.strip(".") != ""),
@@ -169,7 +169,7 @@ def test_whatever_is_packed_is_read_or_refused_by_name(files: dict[str, bytes]) 
         assert "one name on some systems" in str(error)  # noqa: PT017
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 10_000), st.integers(0, 255), st.integers(0, 10_000))
 def test_a_changed_byte_is_noticed_or_harmless(place: int, value: int, cut: int) -> None:
     good = pack(FILES)

@@ -28,7 +28,7 @@ from helpers.ladder import claim, ids, play, rotations, stocked
 
 
 @given(rules=rule_sets, players=players, salt=salts, chooser=choosers)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_positions_shown_are_those_of_the_game(
     rules: RuleSet, players: int, salt: str, chooser: Chooser
 ) -> None:

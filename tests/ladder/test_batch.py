@@ -166,7 +166,7 @@ def test_a_season_is_rated_about_as_by_the_fold() -> None:
 
 
 @given(st.permutations(range(40)))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_no_order_of_the_games_changes_anything(order: list[int]) -> None:
     games = a_season(6, 40)
     usual, moved = rated(games), rated([games[number] for number in order])

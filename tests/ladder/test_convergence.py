@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import RatingError
@@ -45,7 +45,6 @@ def test_neighbours_follow_the_standings() -> None:
 
 
 @given(ladders)
-@settings(deadline=None)
 def test_settled_is_that_no_pair_is_open(ratings: dict[int, Rating]) -> None:
     found = order(PARAMETERS, ratings)
     assert len(found.neighbours) == max(0, len(ratings) - 1)
@@ -58,7 +57,6 @@ def test_settled_is_that_no_pair_is_open(ratings: dict[int, Rating]) -> None:
 
 
 @given(ladders, st.floats(0.6, 0.9))
-@settings(deadline=None)
 def test_less_confidence_settles_no_later(ratings: dict[int, Rating], less: float) -> None:
     if order(PARAMETERS, ratings, 0.95).settled:
         assert order(PARAMETERS, ratings, less).settled

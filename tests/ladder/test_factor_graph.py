@@ -49,7 +49,7 @@ def by_package(
 
 
 @given(games(), betas, taus, draw_probabilities)
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_it_gives_what_the_package_gives(
     game: tuple[list[tuple[float, float]], list[bool]],
     beta: float,
@@ -65,7 +65,6 @@ def test_it_gives_what_the_package_gives(
 
 
 @given(games(), betas, draw_probabilities)
-@settings(deadline=None)
 def test_the_packages_own_normal_distribution_changes_next_to_nothing(
     game: tuple[list[tuple[float, float]], list[bool]], beta: float, draw_probability: float
 ) -> None:

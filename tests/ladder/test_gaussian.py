@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.rating import batch, factor_graph, forecast, gaussian, joint, trueskill_fold
@@ -32,7 +32,6 @@ WITHIN = [
 
 
 @given(st.floats(-700.0, 700.0))
-@settings(deadline=None)
 def test_exp_is_the_exponential_function(x: float) -> None:
     assert exp(x) == pytest.approx(math.exp(x), rel=1e-15, abs=0.0)
 
@@ -42,20 +41,17 @@ def test_exp_of_very_little_is_nothing() -> None:
 
 
 @given(st.floats(-37.0, 8.0))
-@settings(deadline=None)
 def test_cdf_is_the_distribution_function(x: float) -> None:
     assert cdf(x) == pytest.approx(0.5 * math.erfc(-x / math.sqrt(2.0)), rel=1e-12, abs=0.0)
 
 
 @given(st.floats(-30.0, 30.0))
-@settings(deadline=None)
 def test_pdf_is_the_density(x: float) -> None:
     expected = math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
     assert pdf(x) == pytest.approx(expected, rel=1e-12, abs=0.0)
 
 
 @given(st.floats(0.0001, 0.9999))
-@settings(deadline=None)
 def test_quantile_is_the_inverse_of_cdf(p: float) -> None:
     assert cdf(quantile(p)) == pytest.approx(p, rel=1e-12)
 
@@ -71,7 +67,6 @@ def test_within(x: float, margin: float, shift: float, rest: float) -> None:
 
 
 @given(st.floats(-300.0, 300.0), st.floats(0.001, 5.0))
-@settings(deadline=None)
 def test_knowing_more_leaves_less_variance_but_some(x: float, margin: float) -> None:
     for shift, rest in (above(x), within(x, margin)):
         assert 0.0 < rest <= 1.0

@@ -56,7 +56,6 @@ def test_in_a_block_every_bot_sits_everywhere_once(size: int) -> None:
 
 
 @given(sizes, st.integers(6, 20), st.binary(max_size=8))
-@settings(deadline=None)
 def test_over_time_every_bot_sits_everywhere_equally_often(
     seats: list[int], bots: int, seed: bytes
 ) -> None:
@@ -80,7 +79,6 @@ def test_who_sits_next_to_whom_changes_from_block_to_block() -> None:
 
 
 @given(sizes, st.lists(st.integers(0, 6), min_size=8, max_size=25), st.binary(max_size=8))
-@settings(deadline=None)
 def test_line_ups_have_a_size_of_the_season_and_no_two_bots_of_one_author(
     seats: list[int], authors: list[int], seed: bytes
 ) -> None:
@@ -187,7 +185,7 @@ def test_games_that_are_arranged_already_count() -> None:
     st.sampled_from([1, 5, 40]),
     st.binary(max_size=8),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_nobody_waits_longer_than_the_bound(
     authors: list[int], seats: tuple[int, ...], taste: PairingSettings, count: int, seed: bytes
 ) -> None:

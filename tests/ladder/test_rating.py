@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import RatingError
@@ -63,7 +63,6 @@ def test_the_better_placed_gains_and_the_worse_placed_loses() -> None:
 
 
 @given(st.lists(ratings, min_size=2, max_size=6))
-@settings(deadline=None)
 def test_a_game_makes_everybody_more_certain(players: list[Rating]) -> None:
     after = rate(PARAMETERS, players, range(1, len(players) + 1))
     for old, new in zip(players, after, strict=True):
@@ -83,7 +82,6 @@ def test_a_draw_moves_unequals_towards_each_other() -> None:
 
 
 @given(st.lists(ratings, min_size=6, max_size=6), st.permutations(range(6)), st.integers(2, 6))
-@settings(deadline=None)
 def test_seats_do_not_matter(players: list[Rating], order: list[int], count: int) -> None:
     """Without ties, which are taken in the order of the seats."""
     order = [seat for seat in order if seat < count]
@@ -119,7 +117,6 @@ def test_what_is_no_rating_is_refused(broken: Rating) -> None:
 
 @pytest.mark.parametrize("parameters", [PARAMETERS, PACKAGE_DEFAULTS])
 @given(players=st.lists(ratings, min_size=2, max_size=6), shared=st.integers(1, 3))
-@settings(deadline=None)
 def test_the_package_agrees(
     parameters: RatingParameters, players: list[Rating], shared: int
 ) -> None:

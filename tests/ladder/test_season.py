@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.bot_limits import BotLimits
@@ -68,7 +68,6 @@ def toml(season: Season) -> str:
 
 
 @given(seasons)
-@settings(deadline=None)
 def test_json_round_trip(season: Season) -> None:
     text = season.to_json()
     assert "\n" not in text
@@ -77,7 +76,6 @@ def test_json_round_trip(season: Season) -> None:
 
 
 @given(seasons)
-@settings(deadline=None)
 def test_toml_round_trip(season: Season) -> None:
     assert Season.from_toml(toml(season)) == season
 

@@ -1,6 +1,6 @@
 """Standings from plain rows."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.rating.forecast import certainty
@@ -91,7 +91,6 @@ def test_neighbours_who_are_not_apart_share_a_range_of_ranks() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9)), max_size=12))
-@settings(deadline=None)
 def test_a_range_counts_who_is_certainly_ahead_and_behind(bots: list[tuple[float, float]]) -> None:
     ratings = [Rating(*bot) for bot in bots]
     ranges = rank_ranges([rating.mu for rating in ratings], apart(ratings))
@@ -103,7 +102,6 @@ def test_a_range_counts_who_is_certainly_ahead_and_behind(bots: list[tuple[float
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9), st.integers(0, 3)), max_size=20))
-@settings(deadline=None)
 def test_ranks_are_those_of_a_competition(bots: list[tuple[float, float, int]]) -> None:
     lines = standings([row(str(i), *bot) for i, bot in enumerate(bots)])
     ranked = [line for line in lines if line.rank is not None]

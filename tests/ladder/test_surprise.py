@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.rating.batch import batch_ratings
@@ -47,7 +47,6 @@ def test_one_lost_game_of_five_against_a_clear_favourite_is_no_surprise() -> Non
 
 
 @given(st.floats(-1e4, 1e4), st.integers(1, 10_000), st.floats(0.0, 1.0))
-@settings(deadline=None)
 def test_every_result_has_a_finite_measure(difference: float, games: int, share: float) -> None:
     foretold, errors = surprise(odds(PARAMETERS, difference), games, share)
     assert 0.0 < foretold < 1.0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import PairingError
@@ -47,7 +47,6 @@ def test_with_two_seats_a_round_has_everybody_once() -> None:
 
 
 @given(seat_counts, st.integers(0, 9), st.integers(1, 3), st.binary(max_size=4))
-@settings(deadline=None)
 def test_every_pair_meets_often_enough(seats: int, more: int, meetings: int, seed: bytes) -> None:
     bots = seats + more
     tables = round_robin(range(bots), seats, seed, meetings)
@@ -74,7 +73,6 @@ def test_the_seed_decides_the_order(seats: int) -> None:
 
 
 @given(seat_counts, st.integers(0, 12), st.integers(1, 3), st.binary(max_size=4))
-@settings(deadline=None)
 def test_the_challenger_meets_everybody(seats: int, more: int, meetings: int, seed: bytes) -> None:
     others = range(1, seats + more)
     tables = gauntlet(0, others, seats, seed, meetings)
@@ -91,7 +89,6 @@ def test_the_challenger_meets_everybody(seats: int, more: int, meetings: int, se
 
 
 @given(seat_counts, st.integers(1, 40), st.data())
-@settings(deadline=None)
 def test_an_elimination_ends_with_one_champion(
     seats: int, entrants: int, data: st.DataObject
 ) -> None:
@@ -203,7 +200,6 @@ def test_scores_count_the_share_of_the_others_that_was_beaten() -> None:
 
 
 @given(st.lists(st.permutations([1, 2, 3, 4, 5]), min_size=1, max_size=5))
-@settings(deadline=None)
 def test_scores_do_not_depend_on_the_order_of_the_games(games: list[list[int]]) -> None:
     played = [[seat(bot, placement) for bot, placement in enumerate(game, 1)] for game in games]
     assert scores(played) == scores(played[::-1])

@@ -66,7 +66,7 @@ def lucks(game: Game, evaluate: Evaluation) -> dict[str, list[Number]]:
     return total
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> None:
     game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
@@ -81,7 +81,7 @@ def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> 
     assert total == [Fraction(own, 3) for own in game.state.points()]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(games.rule_sets, games.players, games.salts)
 def test_every_banked_chip_is_shown_once(rules: RuleSet, players: int, salt: str) -> None:
     game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
@@ -131,7 +131,7 @@ def test_the_formula_is_the_result_of_a_finished_game(preset: str, players: int)
     assert scores == pytest.approx([half / (2 * (players - 1)) for half in halves(game.state)])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_formulas_scores_are_shares_of_all_pairs(
     rules: RuleSet, players: int, salt: str
@@ -144,7 +144,7 @@ def test_the_formulas_scores_are_shares_of_all_pairs(
         assert max(scores) <= 1
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_outcomes_of_an_event_have_the_scores_that_each_has_by_itself(
     rules: RuleSet, players: int, salt: str

@@ -44,7 +44,7 @@ def _guess(outlook: Outlook) -> list[Fraction]:
     return [Fraction(state.players, 2) * own / sum(points) for own in points]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> None:
     game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
@@ -68,7 +68,7 @@ def test_the_mean_luck_of_a_roll_is_zero(preset: str) -> None:
             assert total == [0, 0, 0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_course_is_that_of_the_game(rules: RuleSet, players: int, salt: str) -> None:
     game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))

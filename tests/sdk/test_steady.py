@@ -18,7 +18,7 @@ from helpers.games import Chooser, opening_state, walk
 from helpers.positions import at
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(games.rule_sets, games.players, games.choosers)
 def test_it_is_legal_and_the_same_for_a_view(
     rules: RuleSet, players: int, chooser: Chooser

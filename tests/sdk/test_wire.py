@@ -31,8 +31,8 @@ from helpers.positions import ALL, at, custom
 M = TypeVar("M", bound=Message)
 
 # No deadline: machines differ. Whole games are many positions each, so a few of them do.
-examples = settings(deadline=None, max_examples=50)
-whole_games = settings(deadline=None, max_examples=20)
+examples = settings(max_examples=50)
+whole_games = settings(max_examples=20)
 
 names = st.text(max_size=20)
 numbers = st.integers(0, 2**63 - 1)

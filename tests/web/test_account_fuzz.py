@@ -46,7 +46,7 @@ def is_fine(person: Person, method: str, path: str, body: bytes, kind: str) -> N
     assert answer.headers["cache-control"] == "no-store"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     action=st.sampled_from([action.path for action in ACTIONS if action.path != "/logout"]),
     fields=st.dictionaries(st.sampled_from(FIELDS), WORDS, max_size=5),
@@ -62,7 +62,7 @@ def test_a_form_with_any_words_gets_an_answer(
     assert answer.status < 500, answer.text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     action=st.sampled_from([action.path for action in ACTIONS]),
     body=st.binary(max_size=300),
@@ -75,7 +75,7 @@ def test_any_bytes_get_an_answer(
         is_fine(person, "POST", action, body, kind)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(path=st.sampled_from(PATHS), part=WORDS, query=st.binary(max_size=40))
 def test_any_address_gets_an_answer(
     people: tuple[Person, Person], path: str, part: str, query: bytes
@@ -87,7 +87,7 @@ def test_any_address_gets_an_answer(
             is_fine(person, "GET", f"{path}?{quote(query)}&done={quote(query)}", b"", "")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     content=st.binary(max_size=300),
     fields=st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("ab", max_size=9)), max_size=4),
