@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import cycle, product
 from math import sqrt
 
 import pytest
@@ -30,6 +30,7 @@ from deepsea_sdk.table import play
 from helpers import games
 from helpers.commands import played
 from helpers.games import Chooser, play_out
+from helpers.tiers import daily
 
 
 def points(outlooks: Sequence[Outlook]) -> list[list[Fraction]]:
@@ -300,9 +301,13 @@ def test_games_that_go_the_same_way_have_the_same_luck(rules: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("company", COMPANY)
-@pytest.mark.parametrize("rules", sorted(PRESETS))
-@pytest.mark.parametrize("bound", [0.1, 0.5])
+@pytest.mark.parametrize(
+    ("company", "rules", "bound"),
+    daily(
+        product(COMPANY, sorted(PRESETS), (0.1, 0.5)),
+        [*zip(cycle(COMPANY), sorted(PRESETS), cycle((0.1, 0.5)))],
+    ),
+)
 def test_the_mean_luck_of_games_of_one_seed_is_nothing(
     company: str, rules: str, bound: float
 ) -> None:
