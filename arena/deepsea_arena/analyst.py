@@ -28,7 +28,7 @@ from deepsea_ladder.model import AnalysisLease, AnalysisState
 from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_referee.interrupts import pause
+from deepsea_referee.interrupts import on_signals, pause
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Workers
 from deepsea_rules.printable import one_line
@@ -337,9 +337,12 @@ def analysing(
 
     thread = threading.Thread(target=beside, name="analyses")
     try:
-        thread.start()
         try:
-            yield
+            # While the body has no handlers of its own, SIGTERM would end this process at once.
+            with on_signals(_interrupt):
+                with stop.on_signals():
+                    thread.start()
+                yield
         except BaseException:
             own.ask(StopRequest.HAND_BACK)
             raise
@@ -349,7 +352,8 @@ def analysing(
         finally:
             with stop.on_signals():
                 analyst.end_with_queue()
-                thread.join()
+                if thread.ident is not None:
+                    thread.join()
     finally:
         try:
             analyst.close()
@@ -357,3 +361,7 @@ def analysing(
             own.close()
     for error in failed:
         raise error
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
@@ -301,6 +303,20 @@ def test_a_run_without_end_gives_back_what_it_does(played: Store, stop: Stop) ->
     assert worker.closed
 
 
+def test_sigterm_is_heard_where_the_body_does_not_look_for_it(played: Store, stop: Stop) -> None:
+    ask(played)
+    former = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            analysing(played, InlineAnalyst, Watcher(), stop, to_end=True),
+        ):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert played.analyses.owners() == []
+
+
 def test_a_real_worker_gives_the_same(played: Store, stop: Stop) -> None:
     watcher = Watcher()
     ask(played)
@@ -313,9 +329,6 @@ def test_a_real_worker_gives_the_same(played: Store, stop: Stop) -> None:
 
 
 def test_a_killed_worker_process_is_replaced(played: Store, stop: Stop, tmp_path: Path) -> None:
-    import os
-    import signal
-
     workers = local_analyst()
     killed: list[int] = []
     start = workers.start
