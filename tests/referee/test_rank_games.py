@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,18 @@ def test_a_ranking_goes_on_where_it_was() -> None:
     assert [again.interval(0, bot) for bot in (1, 2, 3)] == [
         whole.interval(0, bot) for bot in (1, 2, 3)
     ]
+
+
+def test_ctrl_c_between_two_matches_interrupts_it() -> None:
+    """The matches hear it themselves; what was counted before is kept."""
+    ranking = Ranking(4, margin=0.2)
+    playing = RankGames(wanted(4, 2), ranking, 5000, until_decided=True)
+    table = Table()
+
+    def play(plan: RankSettings, *arguments: Any, **options: Any) -> MatchResult:
+        if table.plans:
+            raise KeyboardInterrupt
+        return table.play(plan, *arguments, **options)
+
+    assert playing.play(lambda *_: None, play=play)
+    assert ranking.games > 0

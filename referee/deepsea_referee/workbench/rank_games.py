@@ -117,19 +117,22 @@ class RankGames:
         play      plays a match, as `shared_match.run_match` does
         Raises UserError for a bot that cannot be started or imported.
         """
-        while (plan := self._next(duels)) is not None:
-            pair = plan.pair
-            before = self.ranking.games
+        try:
+            while (plan := self._next(duels)) is not None:
+                pair = plan.pair
+                before = self.ranking.games
 
-            def on_block(number: int, games: PlayedBlock, pair: Pair | None = pair) -> bool:
-                self.count(number, [result for result, _ in games], pair)
-                on_group(number, games, pair)
-                return self._is_enough(pair, duels)
+                def on_block(number: int, games: PlayedBlock, pair: Pair | None = pair) -> bool:
+                    self.count(number, [result for result, _ in games], pair)
+                    on_group(number, games, pair)
+                    return self._is_enough(pair, duels)
 
-            if play_blocks(plan, on_block, workers=workers, in_process=in_process, play=play):
-                return True
-            if self.ranking.games == before:
-                break  # every game was void
+                if play_blocks(plan, on_block, workers=workers, in_process=in_process, play=play):
+                    return True
+                if self.ranking.games == before:
+                    break  # every game was void
+        except KeyboardInterrupt:  # between two matches
+            return True
         return False
 
     def _is_enough(self, pair: Pair | None, duels: bool) -> bool:
