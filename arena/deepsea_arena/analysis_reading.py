@@ -69,7 +69,7 @@ def policy_of(document: Mapping[str, Any]) -> str:
 
 
 def analysis_of(document: Mapping[str, Any], record: GameRecord) -> GameAnalysis:
-    """What a document has of the one game that it is about."""
+    """The analysis of the one game in a document."""
     try:
         (game,) = document["games"]
         if (game["game_id"], game["commitment"]) != (record.game_id, record.commitment):

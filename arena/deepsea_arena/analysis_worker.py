@@ -1,7 +1,7 @@
 """Analyses games in a worker process.
 
 Invariants: no code of a bot runs here; nothing here knows the store; a worker sends a message for
-each step that it has looked at, so that whoever waits sees that it goes on.
+each step of the game, so that its progress is seen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StepDone(NamedTuple):
 
 
 class Analysed(NamedTuple):
-    """What was found, or why nothing can be."""
+    """The result of an analysis, or why there is none."""
 
     policy: str
     """That it was made by, with its version."""
@@ -44,7 +44,7 @@ class Analysed(NamedTuple):
 
 
 class Sender(Protocol):
-    """What an analysis needs of its connection; `deepsea_referee.worker.Link` has it."""
+    """The interface of a connection for progress; `deepsea_referee.worker.Link` has it."""
 
     def send(self, message: object) -> None:
         """Send a message of the present task."""

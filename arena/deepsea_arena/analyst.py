@@ -1,21 +1,21 @@
 """The analyst: the runner's side of analyses that were asked for, beside its games.
 
-Invariants: one analysis at a time, in a worker process of its own that gives way to everything
-else, and none is begun while a submission waits; whatever dies at any moment, a result is stored
-once and whole; a record that brings down its worker three times has failed, and the run goes on; at
-a request to stop the present analysis is given back at once.
+Invariants: one analysis at a time, in a separate worker process with the lowest priority, and none
+is begun while a submission waits; whatever dies at any moment, a result is stored once and whole; a
+record that brings down its worker three times has failed, and the run goes on; at a request to stop
+the present analysis is given back at once.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar, cast
 
 from deepsea_arena.analysis_worker import Analysed, AnalyseGame, analysis_worker
+from deepsea_arena.beside import beside
 from deepsea_arena.ladder_analyses import settings_from
 from deepsea_arena.lease_owner import is_gone, own_name
 from deepsea_arena.outcomes import outcome_of
@@ -28,7 +28,7 @@ from deepsea_ladder.model import AnalysisLease, AnalysisState
 from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_referee.interrupts import on_signals, pause
+from deepsea_referee.interrupts import pause
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Workers
 from deepsea_rules.printable import one_line
@@ -54,7 +54,7 @@ class AnalystSettings:
 
 
 class AnalystListener(Protocol):
-    """Callbacks of analyses; they may come in a thread of its own."""
+    """Callbacks of analyses; they may come in another thread."""
 
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
         """An analysis is done or has failed; `note` is the policy, or the reason."""
@@ -323,45 +323,22 @@ def analysing(
     analyst = Analyst(
         store, make_workers(), owner=own_name(), clock=SystemClock(), stop=own, listener=listener
     )
-    failed: list[LadderError] = []
 
-    def beside() -> None:
-        try:
+    def work() -> None:
+        with suppress(_HandedBack):
             analyst.take_back()
             analyst.run()
-        except _HandedBack:
-            pass
-        except LadderError as error:  # of the store: the run ends with it
-            failed.append(error)
-            stop.ask(StopRequest.FINISH)
 
-    thread = threading.Thread(target=beside, name="analyses")
-    try:
-        try:
-            # While the body has no handlers of its own, SIGTERM would end this process at once.
-            with on_signals(_interrupt):
-                with stop.on_signals():
-                    thread.start()
-                yield
-        except BaseException:
+    def end() -> None:
+        if not to_end:
             own.ask(StopRequest.HAND_BACK)
-            raise
-        else:
-            if not to_end:
-                own.ask(StopRequest.HAND_BACK)
-        finally:
-            with stop.on_signals():
-                analyst.end_with_queue()
-                if thread.ident is not None:
-                    thread.join()
+        analyst.end_with_queue()
+
+    try:
+        with beside(work, end, stop, own):
+            yield
     finally:
         try:
             analyst.close()
         finally:
             own.close()
-    for error in failed:
-        raise error
-
-
-def _interrupt() -> None:
-    raise KeyboardInterrupt

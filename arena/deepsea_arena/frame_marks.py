@@ -1,4 +1,4 @@
-"""What to look at in a recorded game: the ends of its dives, and marks on the way.
+"""Highlights of a recorded game: how each dive ended, and marks such as faults.
 
 Invariant: all of it follows from positions as the viewer of the frames knows them.
 """

@@ -7,12 +7,12 @@ that brings down its check three times has failed; trouble of this machine count
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar, cast
 
 from deepsea_arena.admission import games_of
+from deepsea_arena.beside import beside
 from deepsea_arena.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
@@ -55,7 +55,7 @@ _LONGEST_PAUSE_S: Final = 60.0
 
 
 class ValidationListener(Protocol):
-    """Callbacks of validation; they may come in a thread of its own."""
+    """Callbacks of validation; they may come in another thread."""
 
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
         """A submission has its verdict; `note` is the version, or what was found."""
@@ -334,35 +334,15 @@ def validating(
     validator = Validator(
         store, make_workers(), owner=own_name(), clock=SystemClock(), stop=own, listener=listener
     )
-    failed: list[LadderError] = []
-
-    def beside() -> None:
-        try:
-            validator.run()
-        except LadderError as error:  # of the store: the run ends with it
-            failed.append(error)
-            stop.ask(StopRequest.FINISH)
-
-    thread = threading.Thread(target=beside, name="validation")
     try:
         with stop.on_signals():
             validator.take_back()
             if first:
                 validator.drain()
-        thread.start()
-        try:
+        with beside(validator.run, lambda: own.ask(StopRequest.FINISH), stop, own):
             yield
-        except BaseException:
-            own.ask(StopRequest.HAND_BACK)
-            raise
-        finally:
-            with stop.on_signals():
-                own.ask(StopRequest.FINISH)
-                thread.join()
     finally:
         try:
             validator.close()
         finally:
             own.close()
-    for error in failed:
-        raise error
