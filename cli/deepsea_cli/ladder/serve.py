@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,9 @@ def serve(
     if no_run and workers is not None:
         raise UserError("--workers are those of the runner, and --no-run starts none")
     needs_linux("ladder serve")
+    # What gRPC's C core prints of strangers that break off is no news; it reads this when it is
+    # imported.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from deepsea_web.remote.serve import ServeOptions, serve
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)

@@ -8,7 +8,6 @@ that it has started; a second one waits for nobody. This process starts no bot.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -94,8 +93,6 @@ def serve(target: str, options: ServeOptions, announce: Callable[[Served], objec
     )
     reached(options.port)  # what is not safe is refused before anybody can connect
     local = is_loopback(host) and not options.trusted_proxies
-    # What C prints of strangers that break off is no news.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with (
         Store.open(target) as store,
         Store.open(target, read_only=True, public=True) as public,
