@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from sqlalchemy import (
+    Boolean,
     Column,
     ColumnElement,
     Connection,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    type_coerce,
 )
 from sqlalchemy.exc import StatementError
 
@@ -105,8 +107,11 @@ def _kinds(connection: Connection) -> Iterator[str]:
 
 def _is_wrong(column: Column[Any]) -> ColumnElement[bool]:
     found = func.typeof(column)
-    if isinstance(column.type, Integer):
-        wrong = or_(found != "integer", column < 0, column > _LATEST)
+    if isinstance(column.type, Integer | Boolean):
+        # As a number: a Boolean would be compared with true and false.
+        number = type_coerce(column, Integer)
+        latest = 1 if isinstance(column.type, Boolean) else _LATEST
+        wrong = or_(found != "integer", number < 0, number > latest)
     else:
         wrong = found != ("blob" if isinstance(column.type, LargeBinary) else "text")
     return and_(column.is_not(None), wrong)
