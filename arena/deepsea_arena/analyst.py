@@ -8,75 +8,35 @@ the present analysis is given back at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, cast
 
 from deepsea_arena.analysis_worker import Analysed, AnalyseGame, analysis_worker
-from deepsea_arena.beside import beside
+from deepsea_arena.beside import HandedBack, HostCannot, LeasedWork, Listener, Times, beside
 from deepsea_arena.ladder_analyses import settings_from
-from deepsea_arena.lease_owner import is_gone, own_name
-from deepsea_arena.outcomes import outcome_of
-from deepsea_arena.retry import insist
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.wire.reading import DocumentError
-from deepsea_arena.worker_protocol import HostTrouble
-from deepsea_ladder.errors import AnalysisError, LadderError, StoreUnavailable
+from deepsea_ladder.errors import AnalysisError
 from deepsea_ladder.model import AnalysisLease, AnalysisState
-from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
+from deepsea_ladder.store.analyses import Analyses
 from deepsea_referee.errors import UserError
-from deepsea_referee.interrupts import pause
-from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Workers
+from deepsea_referee.workers import LocalWorkers, Workers
 from deepsea_rules.printable import one_line
 
-_T = TypeVar("_T")
-_LONGEST_PAUSE_S: Final = 60.0
+_QUIET_S: Final = 900.0
+"""Timeout of one step of an analysis: long, because its worker gives way to all others."""
 _OTHERS_S: Final = 1.0
 """The wait for another runner."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalystSettings:
-    """Timeouts of the analyst, in seconds."""
-
-    lease: float = 60.0
-    """The duration of a lease; it is renewed three times as often."""
-    idle: float = 2.0
-    """The wait when nothing waits to be analysed."""
-    quiet: float = 900.0
-    """Timeout of one step of an analysis: long, because its worker gives way to all others."""
-    host_pause: float = 5.0
-    """The first wait when this machine cannot analyse; each further one is twice as long."""
-
-
-class AnalystListener(Protocol):
-    """Callbacks of analyses; they may come in another thread."""
+class AnalystListener(Listener, Protocol):
+    """Callbacks of analyses."""
 
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
         """An analysis is done or has failed; `note` is the policy, or the reason."""
-
-    def trouble(self, message: str) -> None:
-        """The store or this machine cannot analyse now."""
-
-
-class _HandedBack(Exception):
-    """The lease is to be given back."""
-
-
-class _LeaseLost(Exception):
-    """Another runner has the analysis."""
-
-
-class _NoResult(Exception):
-    """The attempt ended without one."""
-
-
-class _HostCannot(Exception):
-    """This machine cannot analyse now."""
 
 
 def local_analyst() -> Workers:
@@ -89,98 +49,34 @@ def eager_analyst() -> Workers:
     return LocalWorkers(partial(analysis_worker, gives_way=False), 1)
 
 
-class Analyst:
+class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
     """Does the analyses that were asked for on a ladder.
 
     workers  a pool with one worker that `analysis_worker` has set up; it is closed in the end
-    stop     its own: nobody else may wait for it
     """
 
-    def __init__(
-        self,
-        store: Store,
-        workers: Workers,
-        *,
-        owner: str,
-        clock: Clock,
-        stop: Stop,
-        listener: AnalystListener,
-        limits: RemoteLimits = USUAL_LIMITS,
-        settings: AnalystSettings | None = None,
-    ) -> None:
-        self._store = store
-        self._workers = workers
-        self._owner = owner
-        self._clock = clock
-        self._stop = stop
-        self._listener = listener
-        self._limits = limits
-        self._settings = settings or AnalystSettings()
-        self._only_what_waits = False
-        self._troubles = 0  # in a row, of this machine
+    times = Times(idle=2.0)
+    cannot = "games cannot be analysed"
+    its_lease = "an analysis' lease"
+    gives_back_at = StopRequest.FINISH
 
-    def take_back(self) -> None:
-        """End the leases of runners of this machine that were killed; others expire."""
-        for owner in filter(is_gone, self._insist(self._store.analyses.owners)):
-            self._insist(partial(self._store.analyses.lose, owner))
+    def _queue(self) -> Analyses:
+        return self._store.analyses
 
-    def run(self) -> None:
-        """Do what waits, and wait for more, until there is a request to stop."""
-        while self._stop.wish is StopRequest.GO_ON:
-            try:
-                if self.next():
-                    continue
-                if self._only_what_waits:
-                    return
-                pause(self._settings.idle, self._stop)
-            except _HostCannot as trouble:
-                seconds = min(self._settings.host_pause * 2**self._troubles, _LONGEST_PAUSE_S)
-                self._troubles += 1
-                self._listener.trouble(f"games cannot be analysed now: {trouble}")
-                if self._only_what_waits:
-                    return
-                pause(seconds, self._stop)
+    def do(self, number: int) -> bool:
+        """Do one analysis, whatever waits before it; False if this runner cannot have it now."""
+        lease = self._lease(number)
+        return lease is not None and self._try(lease)
 
-    def end_with_queue(self) -> None:
-        """Let `run` end when nothing waits any more; called in any thread."""
-        self._only_what_waits = True
-        self._stop.ring()
+    def _claim(self) -> AnalysisLease | None:
+        submissions = self._store.submissions
+        if not self._insist(self._queue().waiting) or self._insist(submissions.waiting):
+            return None
+        return self._lease()
 
-    def close(self) -> None:
-        """End the worker, and give the lease back."""
-        self._workers.close()
-        try:
-            self._store.analyses.hand_back(self._owner)
-        except StoreUnavailable as error:
-            self._listener.trouble(f"{error}; an analysis' lease was not given back, and runs out")
-
-    def next(self, only: int | None = None) -> bool:
-        """Do the next analysis, or that one alone; False if there is none for this runner now."""
-        analyses = self._store.analyses
-        if only is None and not (
-            self._insist(analyses.waiting) and not self._insist(self._store.submissions.waiting)
-        ):
-            return False
-        lease = self._insist(lambda: analyses.claim(self._owner, self._settings.lease, only))
-        if lease is None:
-            return False
-        try:
-            self._do(lease)
-        except _HandedBack:
-            return False  # `close` gives the lease back
-        except _HostCannot:
-            self._insist(lambda: analyses.hand_back(self._owner))
-            raise
-        except _LeaseLost:
-            self._listener.trouble(f"another runner has taken over the analysis of {lease.game_id}")
-        except _NoResult as end:
-            self._fail(lease, str(end))
-        except LadderError:
-            raise
-        except Exception as error:  # noqa: BLE001  (one analysis must not end the others)
-            self._fail(lease, f"{type(error).__name__}: {error}")
-        self._troubles = 0
-        return True
+    def _lease(self, only: int | None = None) -> AnalysisLease | None:
+        claim = self._queue().claim
+        return self._insist(lambda: claim(self._owner, self._times.lease, only))
 
     def _do(self, lease: AnalysisLease) -> None:
         try:
@@ -188,7 +84,10 @@ class Analyst:
         except DocumentError as error:
             self._reject(lease, str(error))
             return
-        found = self._result(lease, task)
+        answer = self._answer(
+            task, lambda: self._store.analyses.renew(lease, self._times.lease), quiet=_QUIET_S
+        )
+        found = cast(Analysed, answer)  # what `analysis_worker` answers
         if found.problem:
             self._reject(lease, found.problem)
             return
@@ -201,42 +100,8 @@ class Analyst:
             return
         self._report(lease)
 
-    def _result(self, lease: AnalysisLease, argument: AnalyseGame) -> Analysed:
-        """The worker's answer; the lease is renewed meanwhile."""
-        beat = self._settings.lease / 3
-        task = self._workers.start(argument, self._workers.free()[0])
-        heard = renewed = self._now()
-        while True:
-            events = self._workers.wait(beat, self._stop)
-            for event in events:
-                match event:
-                    case Done(_, answer):
-                        return cast(Analysed, answer)  # what `analysis_worker` answers
-                    case Failed(_, error):
-                        outcome = outcome_of(error)
-                        kind = _HostCannot if isinstance(outcome, HostTrouble) else _NoResult
-                        raise kind(outcome.reason)
-                    case Died(_, ending):
-                        raise _NoResult(f"the worker ended ({ending})")
-            now = self._now()
-            if events:
-                heard = now
-            try:
-                if self._stop.wish is not StopRequest.GO_ON:
-                    raise _HandedBack
-                if now - heard >= self._settings.quiet:
-                    raise _NoResult(f"no step within {self._settings.quiet:g} seconds")
-                if now - renewed >= beat:
-                    self._renew(lease)
-                    renewed = now
-            except BaseException:
-                self._workers.kill(task)
-                raise
-
-    def _renew(self, lease: AnalysisLease) -> None:
-        seconds, renew = self._settings.lease, self._store.analyses.renew
-        if not self._insist(lambda: renew(lease, seconds)):
-            raise _LeaseLost
+    def _named(self, lease: AnalysisLease) -> str:
+        return f"the analysis of {lease.game_id}"
 
     def _reject(self, lease: AnalysisLease, reason: str) -> None:
         self._insist(lambda: self._store.analyses.reject(lease, reason))
@@ -246,7 +111,7 @@ class Analyst:
         state = self._insist(lambda: self._store.analyses.fail(lease, reason))
         if state is AnalysisState.QUEUED:
             self._listener.trouble(
-                f"the analysis of {lease.game_id} has no result and waits again: {one_line(reason)}"
+                f"{self._named(lease)} has no result and waits again: {one_line(reason)}"
             )
         elif state is not None:
             self._report(lease)
@@ -256,55 +121,31 @@ class Analyst:
         note = done.plan.policy if done.state is AnalysisState.DONE else done.reason
         self._listener.analysed(done.game_id, done.state, note)
 
-    def _now(self) -> float:
-        return self._clock.now_us() / 1_000_000
 
-    def _insist(self, call: Callable[[], _T]) -> _T:
-        """Call the store, with retries while it is unavailable; every call may be repeated."""
-        try:
-            return insist(call, self._stop, self._listener.trouble)
-        except StoreUnavailable:
-            raise _HandedBack from None
-
-
-def analyse_now(
-    store: Store,
-    number: int,
-    listener: AnalystListener,
-    stop: Stop,
-    make_workers: Callable[[], Workers] = eager_analyst,
-) -> bool:
+def analyse_now(store: Store, number: int, listener: AnalystListener, stop: Stop) -> bool:
     """Do one analysis here, whatever waits before it, or wait for the runner that does it.
 
     Returns whether it has ended; False at a request to stop, after which it waits again. Raises
     UserError if this machine cannot.
     """
-    analyst = Analyst(
-        store,
-        make_workers(),
-        owner=own_name(),
-        clock=SystemClock(),
-        stop=stop,
-        listener=listener,
-    )
+    analyst = Analyst(store, eager_analyst(), stop=stop, listener=listener)
     try:
         with stop.on_signals():
             analyst.take_back()
             while not store.analyses.get(number).state.is_final:
                 if stop.wish is not StopRequest.GO_ON:
                     return False
-                if not analyst.next(number):
+                if not analyst.do(number):
                     stop.pause(_OTHERS_S)
             return True
-    except _HandedBack:
+    except HandedBack:
         return False
-    except _HostCannot as trouble:
+    except HostCannot as trouble:
         raise UserError(f"the game cannot be analysed here now: {trouble}") from None
     finally:
         analyst.close()
 
 
-@contextmanager
 def analysing(
     store: Store,
     make_workers: Callable[[], Workers],
@@ -312,33 +153,14 @@ def analysing(
     stop: Stop,
     *,
     to_end: bool,
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Analyse games in a thread while the body runs.
 
     to_end  go on after the body until nothing waits; else the present analysis is given back
     Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
     """
-    own = Stop()
-    stop.share(own)
-    analyst = Analyst(
-        store, make_workers(), owner=own_name(), clock=SystemClock(), stop=own, listener=listener
-    )
 
-    def work() -> None:
-        with suppress(_HandedBack):
-            analyst.take_back()
-            analyst.run()
+    def make(own: Stop) -> Analyst:
+        return Analyst(store, make_workers(), stop=own, listener=listener)
 
-    def end() -> None:
-        if not to_end:
-            own.ask(StopRequest.HAND_BACK)
-        analyst.end_with_queue()
-
-    try:
-        with beside(work, end, stop, own):
-            yield
-    finally:
-        try:
-            analyst.close()
-        finally:
-            own.close()
+    return beside(make, stop, at_end=None if to_end else StopRequest.HAND_BACK)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from deepsea_arena.analyst import analysing, local_analyst
+from deepsea_arena.analyst import AnalystListener, analysing, local_analyst
 from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.rated_games import hosting, worker
 from deepsea_arena.retry import insist
@@ -19,12 +19,12 @@ from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummar
 from deepsea_arena.seasons import find_season, without_cgroups
 from deepsea_arena.settled import OrderReport, UntilSettled
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.validation import local_checker, validating
+from deepsea_arena.validation import ValidationListener, local_checker, validating
 from deepsea_arena.worker_protocol import WorkerPool
 from deepsea_arena.workers import dask_workers
 from deepsea_arena.workers.jobs import JobWorkers
 from deepsea_ladder.errors import SeasonClosed
-from deepsea_ladder.model import AnalysisState, StoredSeason, SubmissionState
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.season import Season
@@ -41,7 +41,7 @@ _OPENING: Final = 8
 """How often a store that is busy is opened: within about a minute."""
 
 
-class RunWatcher(RunListener, Protocol):
+class RunWatcher(RunListener, ValidationListener, AnalystListener, Protocol):
     """Callbacks of runs from their start."""
 
     def begins(self, season: str, games: int | None) -> None:
@@ -52,12 +52,6 @@ class RunWatcher(RunListener, Protocol):
 
     def taken_back(self, games: int) -> None:
         """Games of a killed run will be played again; their number."""
-
-    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
-        """A submission has its verdict, with the version or what was found; in any thread."""
-
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        """An analysis is done or has failed, with the policy or the reason; in any thread."""
 
 
 MakePool = Callable[[Season, RunWatcher], WorkerPool]

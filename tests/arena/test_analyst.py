@@ -14,7 +14,8 @@ from sqlalchemy import update
 from deepsea_arena.analysis import Analysis, AnalysisSettings
 from deepsea_arena.analysis_document import document
 from deepsea_arena.analysis_worker import Analysed, AnalyseGame, StepDone, analyse
-from deepsea_arena.analyst import Analyst, AnalystSettings, analysing, local_analyst
+from deepsea_arena.analyst import Analyst, analysing, local_analyst
+from deepsea_arena.beside import Times
 from deepsea_arena.ladder_analyses import plan
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_ladder.model import Analysis as StoredAnalysis
@@ -109,7 +110,7 @@ class Site:
             stop=stop,
             listener=self.watcher,
             limits=limits,
-            settings=AnalystSettings(idle=0.0, host_pause=0.0, quiet=900.0),
+            times=Times(idle=0.0, host_pause=0.0),
         )
 
     def run_out(self) -> None:

@@ -23,7 +23,7 @@ from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
 from deepsea_bundle.unzip import collect_zip
-from deepsea_ladder.errors import LimitReached
+from deepsea_ladder.errors import LimitReached, StoreUnavailable
 from deepsea_ladder.model import Submission, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -316,6 +316,18 @@ def test_a_request_to_stop_gives_the_submission_back(site: Site) -> None:
     assert site.checker.closed
     assert site.now(number).state is QUEUED
     assert site.store.submissions.owners() == []
+
+
+def test_a_request_to_stop_is_heard_while_the_store_is_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> int:
+        site.stop.ask(StopRequest.HAND_BACK)
+        raise StoreUnavailable("the store is away")
+
+    monkeypatch.setattr(site.store.submissions, "waiting", away)
+    site.validator.run()
+    assert site.checker.tasks == []
 
 
 def test_a_request_to_finish_ends_the_present_check_alone(site: Site) -> None:

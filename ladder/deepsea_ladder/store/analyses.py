@@ -25,15 +25,16 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import now
 from deepsea_ladder.store.embargo import visible
 from deepsea_ladder.store.history import no_such_game
-from deepsea_ladder.store.retry_policy import RetryPolicy
-from deepsea_ladder.submission_limits import DAY_MS, check_order
+from deepsea_ladder.store.leases import LeasedRows, Waiting
+from deepsea_ladder.submission_limits import DAY_MS
 from deepsea_rules.printable import printable
 
 _rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
 _QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
+_LINE: Final = Waiting(_rows, _QUEUED, _RUNNING)
 _SELECT: Final[Select[Any]] = (
     select(
         # Everything but the document, which is large.
@@ -47,13 +48,10 @@ _SELECT: Final[Select[Any]] = (
 )
 
 
-class Analyses:
+class Analyses(LeasedRows):
     """The analyses of a ladder's games."""
 
-    def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
-        self._database = database
-        self._policy = policy
-        self._public = public
+    line = _LINE
 
     # Who asks
 
@@ -69,11 +67,11 @@ class Analyses:
             seq = _public_game(connection, game_id)
             found = _present(connection, seq, plan)
             if found is not None:
-                return _analysis(found, _places(connection))
+                return _analysis(found, _LINE.places(connection))
             at = now(connection)
             if author_id is not None:
                 check_author(limits, _times(connection, author_id, at - DAY_MS), at)
-            check_queue(limits, len(_waiting(connection)))
+            check_queue(limits, len(_LINE.ids(connection)))
             row = insert(_rows).values(
                 seq=seq,
                 author_id=author_id,
@@ -83,7 +81,7 @@ class Analyses:
                 attempt=0,
                 failures=0,
                 created_at=at,
-                **_changed(connection, at),
+                **self._changed(connection, at),
             )
             key = connection.execute(row).inserted_primary_key
             assert key is not None, "the statement inserts one row into a table with an id"
@@ -98,7 +96,7 @@ class Analyses:
             if last is None:
                 return GameAnalyses(None, None)
             done = connection.execute(newest.where(_rows.c.state == AnalysisState.DONE)).first()
-            order = _places(connection) if last.state == _QUEUED else {}
+            order = _LINE.places(connection) if last.state == _QUEUED else {}
             return GameAnalyses(
                 None if done is None else _analysis(done, {}), _analysis(last, order)
             )
@@ -128,7 +126,7 @@ class Analyses:
         """What runs, then what waits, in the order in which it is done."""
         query = _SELECT.where(_rows.c.state.in_((_QUEUED, _RUNNING))).order_by(_rows.c.id)
         with self._database.read() as connection:
-            order = _places(connection)
+            order = _LINE.places(connection)
             found = [_analysis(row, order) for row in connection.execute(query)]
         return sorted(found, key=lambda one: (one.state is _QUEUED, one.ahead))
 
@@ -139,13 +137,6 @@ class Analyses:
 
     # The runner
 
-    def waiting(self) -> int:
-        """The number of analyses that wait, or whose lease has expired."""
-        with self._database.read() as connection:
-            stale = (_rows.c.state == _RUNNING) & (_rows.c.until <= now(connection))
-            query = select(func.count()).where(or_(_rows.c.state == _QUEUED, stale))
-            return int(connection.execute(query).scalar_one())
-
     def claim(self, owner: str, seconds: float, only: int | None = None) -> AnalysisLease | None:
         """Lease the next analysis for `seconds` from now; round robin by who asked.
 
@@ -153,23 +144,13 @@ class Analyses:
         """
         with self._database.write() as connection:
             at = now(connection)
-            late = (_rows.c.state == _RUNNING, _rows.c.until <= at)
-            for row in connection.execute(select(_rows).where(*late)).all():
-                self._failed(connection, row, f"the runner {row.owner} was lost", at)
-            order = _order(connection)
+            self._lose(connection, at, _rows.c.until <= at)
+            order = _LINE.order(connection, _LINE.ids(connection))
             number = next((one for one in order if only in (None, one)), None)
             if number is None:
                 return None
             row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
-            lease = {
-                "state": _RUNNING,
-                "attempt": row.attempt + 1,
-                "owner": owner,
-                "until": at + round(seconds * 1000),
-                "began_at": at,
-                **_changed(connection, at),
-            }
-            connection.execute(update(_rows).where(_rows.c.id == number).values(lease))
+            attempt = self._begin(connection, row, owner, at, seconds)
             record = select(_games.c.record).where(_games.c.seq == row.seq)
             return AnalysisLease(
                 id=row.id,
@@ -177,15 +158,12 @@ class Analyses:
                 record=connection.execute(record).scalar_one(),
                 settings=row.settings,
                 owner=owner,
-                attempt=row.attempt + 1,
+                attempt=attempt,
             )
 
     def renew(self, lease: AnalysisLease, seconds: float) -> bool:
         """Renew a lease; whether it holds."""
-        with self._database.write() as connection:
-            until = {"until": now(connection) + round(seconds * 1000)}
-            held = update(_rows).where(*_held(lease)).values(until)
-            return connection.execute(held).rowcount > 0
+        return self._renew(lease, seconds)
 
     def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
         """Store what was found, as JSON; False if the lease is lost.
@@ -214,46 +192,21 @@ class Analyses:
     def fail(self, lease: AnalysisLease, reason: str) -> AnalysisState | None:
         """Report an attempt without a result: it waits again, or has failed. None: no lease."""
         with self._database.write() as connection:
-            row = connection.execute(select(_rows).where(*_held(lease))).first()
+            row = connection.execute(select(_rows).where(*self._held(lease))).first()
             if row is None:
                 return None
             return self._failed(connection, row, reason, now(connection))
 
-    def owners(self) -> list[str]:
-        """The owners of leases."""
-        query = select(_rows.c.owner).where(_rows.c.state == _RUNNING).distinct()
-        with self._database.read() as connection:
-            return sorted(connection.execute(query).scalars())
-
-    def hand_back(self, owner: str) -> int:
-        """Give up an owner's leases; they wait again, and nothing counts as failed."""
-        held = (_rows.c.state == _RUNNING, _rows.c.owner == owner)
-        with self._database.write() as connection:
-            if not connection.execute(select(_rows.c.id).where(*held)).first():
-                return 0
-            values = {**_RELEASED, **_changed(connection, now(connection))}
-            return connection.execute(update(_rows).where(*held).values(values)).rowcount
-
-    def lose(self, owner: str) -> int:
-        """End the leases of a runner that is gone, as if they had expired; how many there were."""
-        held = (_rows.c.state == _RUNNING, _rows.c.owner == owner)
-        with self._database.write() as connection:
-            rows = connection.execute(select(_rows).where(*held)).all()
-            for row in rows:
-                self._failed(connection, row, f"the runner {row.owner} was lost", now(connection))
-            return len(rows)
-
     def _end(self, lease: AnalysisLease, **values: Any) -> bool:
         with self._database.write() as connection:
-            ends = {"owner": None, "until": None, **_changed(connection, now(connection))}
-            held = update(_rows).where(*_held(lease))
-            return connection.execute(held.values({**ends, **values})).rowcount > 0
+            ends = {**self._released(connection, now(connection)), **values}
+            held = update(_rows).where(*self._held(lease))
+            return connection.execute(held.values(ends)).rowcount > 0
 
     def _failed(self, connection: Connection, row: Row[Any], reason: str, at: int) -> AnalysisState:
         failures = row.failures + 1
         values = {
-            **_RELEASED,
-            **_changed(connection, at),
+            **self._released(connection, at),
             "failures": failures,
             "reason": printable(reason, schema.LONGEST_NOTE),
         }
@@ -262,25 +215,9 @@ class Analyses:
         connection.execute(update(_rows).where(_rows.c.id == row.id).values(values))
         return AnalysisState(values["state"])
 
-
-_RELEASED: Final = {"state": _QUEUED, "owner": None, "until": None}
-"""What an analysis has that waits again."""
-
-
-def _changed(connection: Connection, at: int) -> dict[str, int]:
-    """What every change of a state writes."""
-    last = connection.execute(select(func.max(_rows.c.change))).scalar()
-    return {"changed_at": at, "change": (last or 0) + 1}
-
-
-def _held(lease: AnalysisLease) -> tuple[Any, ...]:
-    """Whether a lease holds, whatever the time: nobody has taken it over."""
-    return (
-        _rows.c.id == lease.id,
-        _rows.c.state == _RUNNING,
-        _rows.c.attempt == lease.attempt,
-        _rows.c.owner == lease.owner,
-    )
+    def _changed(self, connection: Connection, at: int) -> dict[str, int]:
+        last = connection.execute(select(func.max(_rows.c.change))).scalar()
+        return {"changed_at": at, "change": (last or 0) + 1}
 
 
 def _public_game(connection: Connection, game_id: str) -> int:
@@ -317,44 +254,15 @@ def _times(connection: Connection, author_id: int, after: int) -> Sequence[int]:
     return connection.execute(query.order_by(_rows.c.created_at)).scalars().all()
 
 
-def _waiting(connection: Connection) -> list[tuple[int, int]]:
-    """Ids and authors of what waits, the oldest first; those who asked here are 0."""
-    query = select(_rows.c.id, _rows.c.author_id).where(_rows.c.state == _QUEUED)
-    return [(row.id, row.author_id or 0) for row in connection.execute(query.order_by(_rows.c.id))]
-
-
-def _busy(connection: Connection) -> list[int]:
-    query = select(_rows.c.author_id).where(_rows.c.state == _RUNNING)
-    return [one or 0 for one in connection.execute(query).scalars()]
-
-
-def _order(connection: Connection) -> list[int]:
-    """The ids of what waits, in the order in which it is done: what was asked here comes first."""
-    waiting = _waiting(connection)
-    authors = sorted({author for _, author in waiting})
-    last = (
-        select(_rows.c.author_id, func.max(_rows.c.began_at).label("began_at"))
-        .where(_rows.c.author_id.in_(authors), _rows.c.began_at.is_not(None))
-        .group_by(_rows.c.author_id)
-    )
-    begun = {row.author_id: row.began_at for row in connection.execute(last)} if waiting else {}
-    return check_order(waiting, begun, _busy(connection))
-
-
-def _places(connection: Connection) -> dict[int, int]:
-    """Of each analysis that waits, how many are done before it."""
-    return {one: place for place, one in enumerate(_order(connection), len(_busy(connection)))}
-
-
 def _get(connection: Connection, number: int) -> Analysis:
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
     if row is None:
         raise NotOnLadder(f"there is no analysis {number}")
-    return _analysis(row, _places(connection) if row.state == _QUEUED else {})
+    return _analysis(row, _LINE.places(connection) if row.state == _QUEUED else {})
 
 
 def _analysis(row: Row[Any], order: dict[int, int]) -> Analysis:
-    """A row of `_SELECT`; `_places` has those that wait."""
+    """A row of `_SELECT`; `Waiting.places` has those that wait."""
     try:
         state = AnalysisState(row.state)
     except ValueError as error:

@@ -6,7 +6,6 @@ Invariant: only reads; everything is of the running transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, select
@@ -18,6 +17,7 @@ from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.bots import own_bot
+from deepsea_ladder.store.leases import Waiting
 from deepsea_ladder.store.quotas import check_deadline, submitted
 from deepsea_ladder.submission_limits import (
     DAY_MS,
@@ -25,10 +25,10 @@ from deepsea_ladder.submission_limits import (
     Usage,
     check_bots,
     check_limits,
-    check_order,
 )
 
 _rows, _bots = schema.submissions, schema.bots
+LINE: Final = Waiting(_rows, SubmissionState.QUEUED, SubmissionState.CHECKING)
 OPEN: Final = (SubmissionState.QUEUED, SubmissionState.CHECKING)
 SELECT: Final[Select[Any]] = select(_rows, schema.authors.c.name.label("author")).join(
     schema.authors, schema.authors.c.id == _rows.c.author_id
@@ -115,40 +115,7 @@ def with_key(connection: Connection, new: NewSubmission) -> Submission | None:
         return None
     if (row.sha256, row.size) != (new.sha256, new.size):
         raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
-    return submission_of(row, places(connection))
-
-
-def in_queue(connection: Connection) -> list[tuple[int, int]]:
-    """Ids and authors of what waits, the oldest first."""
-    query = select(_rows.c.id, _rows.c.author_id).where(_rows.c.state == SubmissionState.QUEUED)
-    return [(row.id, row.author_id) for row in connection.execute(query.order_by(_rows.c.id))]
-
-
-def busy_authors(connection: Connection) -> Sequence[int]:
-    """The authors of what is being checked."""
-    query = select(_rows.c.author_id).where(_rows.c.state == SubmissionState.CHECKING)
-    return connection.execute(query).scalars().all()
-
-
-def order_of(connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
-    """The order in which these are checked, by their ids."""
-    authors = sorted({author for _, author in waiting})
-    last = (
-        select(_rows.c.author_id, func.max(_rows.c.began_at).label("began_at"))
-        .where(_rows.c.author_id.in_(authors), _rows.c.began_at.is_not(None))
-        .group_by(_rows.c.author_id)
-    )
-    begun = {row.author_id: row.began_at for row in connection.execute(last)}
-    return check_order(waiting, begun, busy_authors(connection))
-
-
-def places(connection: Connection) -> dict[int, int]:
-    """Of each submission that waits, how many are checked before it."""
-    waiting = in_queue(connection)
-    if not waiting:
-        return {}
-    first = len(busy_authors(connection))
-    return {one: place for place, one in enumerate(order_of(connection, waiting), first)}
+    return submission_of(row, LINE.places(connection))
 
 
 def unknown(number: int) -> NotOnLadder:
@@ -161,12 +128,12 @@ def get(connection: Connection, number: int) -> Submission:
     row = connection.execute(SELECT.where(_rows.c.id == number)).first()
     if row is None:
         raise unknown(number)
-    order = places(connection) if row.state == SubmissionState.QUEUED else {}
+    order = LINE.places(connection) if row.state == SubmissionState.QUEUED else {}
     return submission_of(row, order)
 
 
 def submission_of(row: Row[Any], order: dict[int, int]) -> Submission:
-    """A row of `SELECT`; `places` has those that wait."""
+    """A row of `SELECT`; `Waiting.places` has those that wait."""
     try:
         log = tuple(str(line) for line in json.loads(row.log or "[]"))
         state = SubmissionState(row.state)

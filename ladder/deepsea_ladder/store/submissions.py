@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import Actor
@@ -30,20 +30,17 @@ from deepsea_ladder.model import (
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.bots import active_name, add_version, enable, own_bot
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import now
+from deepsea_ladder.store.leases import LeasedRows
 from deepsea_ladder.store.quotas import check_deadline, check_quota
-from deepsea_ladder.store.retry_policy import RetryPolicy
 from deepsea_ladder.store.submission_rows import (
+    LINE,
     OPEN,
     SELECT,
-    busy_authors,
     check_another_bot,
     check_isolation,
     check_new,
     get,
-    in_queue,
-    order_of,
-    places,
     submission_of,
     unknown,
     with_key,
@@ -56,12 +53,10 @@ LONGEST_LINE: Final = 1000
 _rows, _parts = schema.submissions, schema.submission_parts
 
 
-class Submissions:
+class Submissions(LeasedRows):
     """The submissions of a ladder."""
 
-    def __init__(self, database: Database, policy: RetryPolicy) -> None:
-        self._database = database
-        self._policy = policy
+    line = LINE
 
     # The front
 
@@ -127,51 +122,32 @@ class Submissions:
         query = SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
         with self._database.read() as connection:
             rows = connection.execute(query.limit(limit)).all()
-            order = places(connection)
+            order = LINE.places(connection)
             return [submission_of(row, order) for row in rows]
 
     def queue(self) -> list[Submission]:
         """What is being checked, then what waits, in the order in which it is checked."""
         query = SELECT.where(_rows.c.state.in_(OPEN)).order_by(_rows.c.id)
         with self._database.read() as connection:
-            order = places(connection)
+            order = LINE.places(connection)
             found = [submission_of(row, order) for row in connection.execute(query)]
         return sorted(found, key=lambda one: (one.state is SubmissionState.QUEUED, one.ahead))
 
     # The runner
 
-    def waiting(self) -> int:
-        """The number of submissions that wait, or whose lease has expired."""
-        with self._database.read() as connection:
-            at = now(connection)
-            stale = (_rows.c.state == SubmissionState.CHECKING) & (_rows.c.until <= at)
-            query = select(func.count()).where((_rows.c.state == SubmissionState.QUEUED) | stale)
-            return int(connection.execute(query).scalar_one())
-
     def claim(self, owner: str, seconds: float) -> SubmissionLease | None:
         """Lease the next submission for `seconds` from now: round robin by author, one of each."""
         with self._database.write() as connection:
             at = now(connection)
-            late = (_rows.c.state == SubmissionState.CHECKING) & (_rows.c.until <= at)
-            for row in connection.execute(select(_rows).where(late)).all():
-                self._failed(connection, row, f"the runner {row.owner} was lost", at)
-            busy = busy_authors(connection)
-            waiting = in_queue(connection)
+            self._lose(connection, at, _rows.c.until <= at)
+            busy = LINE.busy(connection)
+            waiting = LINE.ids(connection)
             authors = dict(waiting)
-            free = (one for one in order_of(connection, waiting) if authors[one] not in busy)
+            free = (one for one in LINE.order(connection, waiting) if authors[one] not in busy)
             if (number := next(free, None)) is None:
                 return None
             row = connection.execute(SELECT.where(_rows.c.id == number)).one()
-            lease = {
-                "state": SubmissionState.CHECKING,
-                "attempt": row.attempt + 1,
-                "owner": owner,
-                "until": at + round(seconds * 1000),
-                "began_at": at,
-                "changed_at": at,
-                "games": 0,
-            }
-            connection.execute(update(_rows).where(_rows.c.id == number).values(lease))
+            attempt = self._begin(connection, row, owner, at, seconds)
             return SubmissionLease(
                 id=row.id,
                 author_id=row.author_id,
@@ -180,7 +156,7 @@ class Submissions:
                 needs_sandbox=row.needs_sandbox,
                 created_at=row.created_at,
                 owner=owner,
-                attempt=row.attempt + 1,
+                attempt=attempt,
             )
 
     def archive(self, lease: SubmissionLease) -> bytes:
@@ -190,19 +166,9 @@ class Submissions:
             parts = connection.execute(query.order_by(_parts.c.number)).scalars()
             return b"".join(parts)
 
-    def owners(self) -> list[str]:
-        """The owners of leases."""
-        query = select(_rows.c.owner).where(_rows.c.state == SubmissionState.CHECKING).distinct()
-        with self._database.read() as connection:
-            return sorted(connection.execute(query).scalars())
-
     def progress(self, lease: SubmissionLease, seconds: float, games: int, of_games: int) -> bool:
         """Renew the lease, and note the admission games that were played; whether it holds."""
-        with self._database.write() as connection:
-            until = now(connection) + round(seconds * 1000)
-            values = {"until": until, "games": games, "of_games": of_games}
-            held = update(_rows).where(*_held(lease)).values(values)
-            return connection.execute(held).rowcount > 0
+        return self._renew(lease, seconds, games=games, of_games=of_games)
 
     def check_before(self, lease: SubmissionLease) -> None:
         """Raise `SubmissionError` for what would be refused anyway, before games are played."""
@@ -233,7 +199,7 @@ class Submissions:
                     f"disabled: {bot.reason}"
                 )
             if (
-                _verdict(
+                self._verdict(
                     connection,
                     lease,
                     at,
@@ -261,7 +227,7 @@ class Submissions:
         """
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
-            if not connection.execute(select(_rows.c.id).where(*_held(lease))).first():
+            if not connection.execute(select(_rows.c.id).where(*self._held(lease))).first():
                 return False
             at = now(connection)
             check_deadline(connection, lease.created_at)
@@ -272,7 +238,7 @@ class Submissions:
             version = add_version(
                 connection, lease.author_id, bundle.name, bundle.digest, packed, at, by
             )
-            return _verdict(
+            return self._verdict(
                 connection,
                 lease,
                 at,
@@ -297,7 +263,7 @@ class Submissions:
         bot, digest  what its files say, if they were read
         """
         with self._database.write() as connection:
-            return _verdict(
+            return self._verdict(
                 connection,
                 lease,
                 now(connection),
@@ -317,34 +283,20 @@ class Submissions:
         The author is not charged with it, unless `took_ms` says so.
         """
         with self._database.write() as connection:
-            row = connection.execute(select(_rows).where(*_held(lease))).first()
+            row = connection.execute(select(_rows).where(*self._held(lease))).first()
             if row is None:
                 return None
             return self._failed(connection, row, reason, now(connection), took_ms)
-
-    def hand_back(self, owner: str) -> int:
-        """Give up an owner's leases; the submissions wait again, and nothing counts as failed."""
-        held = (_rows.c.state == SubmissionState.CHECKING, _rows.c.owner == owner)
-        with self._database.write() as connection:
-            return connection.execute(
-                update(_rows).where(*held).values(_released(now(connection)))
-            ).rowcount
-
-    def lose(self, owner: str) -> int:
-        """End the leases of a runner that is gone, as if they had expired; how many there were."""
-        held = (_rows.c.state == SubmissionState.CHECKING, _rows.c.owner == owner)
-        with self._database.write() as connection:
-            at = now(connection)
-            rows = connection.execute(select(_rows).where(*held)).all()
-            for row in rows:
-                self._failed(connection, row, f"the runner {row.owner} was lost", at)
-            return len(rows)
 
     def _failed(
         self, connection: Connection, row: Row[Any], reason: str, at: int, took_ms: int = 0
     ) -> SubmissionState:
         failures = row.failures + 1
-        values = {**_released(at), "failures": failures, "took_ms": row.took_ms + took_ms}
+        values = {
+            **self._released(connection, at),
+            "failures": failures,
+            "took_ms": row.took_ms + took_ms,
+        }
         if failures >= self._policy.checks:
             values |= {
                 "state": SubmissionState.FAILED,
@@ -355,35 +307,17 @@ class Submissions:
         connection.execute(update(_rows).where(_rows.c.id == row.id).values(values))
         return SubmissionState(values["state"])
 
+    def _changed(self, connection: Connection, at: int) -> dict[str, int]:
+        return {"changed_at": at, "games": 0}
 
-def _released(at: int) -> dict[str, Any]:
-    """What a submission has that waits again."""
-    return {
-        "state": SubmissionState.QUEUED,
-        "owner": None,
-        "until": None,
-        "games": 0,
-        "changed_at": at,
-    }
-
-
-def _held(lease: SubmissionLease) -> tuple[Any, ...]:
-    """Whether a lease holds, whatever the time: nobody has taken it over."""
-    return (
-        _rows.c.id == lease.id,
-        _rows.c.state == SubmissionState.CHECKING,
-        _rows.c.attempt == lease.attempt,
-        _rows.c.owner == lease.owner,
-    )
-
-
-def _verdict(
-    connection: Connection, lease: SubmissionLease, at: int, took_ms: int, **values: Any
-) -> bool:
-    """Write a verdict, and remove the archive; whether the lease held."""
-    ends = {"owner": None, "until": None, "changed_at": at, "took_ms": _rows.c.took_ms + took_ms}
-    written = connection.execute(update(_rows).where(*_held(lease)).values({**ends, **values}))
-    if not written.rowcount:
-        return False
-    connection.execute(delete(_parts).where(_parts.c.submission_id == lease.id))
-    return True
+    def _verdict(
+        self, connection: Connection, lease: SubmissionLease, at: int, took_ms: int, **values: Any
+    ) -> bool:
+        """Write a verdict, and remove the archive; whether the lease held."""
+        took = _rows.c.took_ms + took_ms
+        ends = {"owner": None, "until": None, "changed_at": at, "took_ms": took, **values}
+        held = update(_rows).where(*self._held(lease)).values(ends)
+        if not connection.execute(held).rowcount:
+            return False
+        connection.execute(delete(_parts).where(_parts.c.submission_id == lease.id))
+        return True
