@@ -78,9 +78,9 @@ def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
 
 def test_the_luck_of_a_block_is_there_again(tmp_path: Path) -> None:
     with ComparisonFolder(tmp_path, ASKED) as kept:
-        kept.add(0, block(0), {"luck": -0.125})
+        kept.add(0, block(0), {"luck": [-0.125, -0.25]})
     with ComparisonFolder(tmp_path, ASKED) as kept:
-        assert [block.notes for block in kept.blocks] == [{"luck": -0.125}]
+        assert [block.notes for block in kept.blocks] == [{"luck": [-0.125, -0.25]}]
 
 
 def test_a_torn_line_is_dropped(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from deepsea_rules.units import LEVEL_OF, values_of_level
 from deepsea_rules.view import View
 from deepsea_sdk import Bot, Event, GameInfo
 from deepsea_sdk.bot import AnyBot
-from deepsea_sdk.coach.chance_sum import chance_sum, chances
+from deepsea_sdk.coach.chance_sum import Luck, chance_sum, chances
 from deepsea_sdk.coach.common_luck import halves
 from deepsea_sdk.coach.course import Outlook, course
 from deepsea_sdk.coach.formula import formula
@@ -158,15 +158,23 @@ def test_the_outcomes_of_an_event_have_the_scores_that_each_has_by_itself(
 
 
 @pytest.mark.parametrize("bound", [0.05, 0.5])
-def test_the_sum_stays_within_its_bound_and_mirrors(bound: float) -> None:
+def test_each_sum_stays_on_its_side_of_the_bound_and_mirrors(bound: float) -> None:
     reached = 0.0
     for salt in "abcdefgh":
         game = played("manual", 3, salt)
-        luck = chance_sum([(game, [1, -1, 0])], bound, formula)
-        assert -bound <= luck <= bound
-        assert chance_sum([(game, [-1, 1, 0])], bound, formula) == -luck
-        reached = max(reached, abs(luck))
+        at_most, at_least = chance_sum([(game, [1, -1, 0])], bound, formula)
+        assert at_most <= bound
+        assert at_least >= -bound
+        assert chance_sum([(game, [-1, 1, 0])], bound, formula) == (-at_least, -at_most)
+        reached = max(reached, at_most, -at_least)
     assert reached > 0.5 * bound
+
+
+def test_a_bound_that_nothing_reaches_leaves_all_luck_in_both_sums() -> None:
+    game = played("manual", 3)
+    at_most, at_least = chance_sum([(game, [1, -1, 0])], 100.0, formula)
+    kinds = lucks(game, formula).values()
+    assert at_most == at_least == pytest.approx(float(sum(kind[0] - kind[1] for kind in kinds)))
 
 
 # The mean is 0, whatever the bots do
@@ -215,16 +223,17 @@ COMPANY: dict[str, list[AnyBot]] = {
 
 
 def mean_luck(company: str, rules: str, players: int, count: int) -> tuple[float, float]:
-    """The mean luck of seat A, in standard errors, and its standard deviation.
+    """The mean of the first sum of luck, in standard errors, and its standard deviation.
 
-    Of one seat and not of a lead, in which what is wrong for all seats would cancel out.
+    Of one seat and not of a lead, in which what is wrong for all seats would cancel out. The bound
+    is one that some games reach.
     """
     bots = COMPANY[company][:players]
     weights = [1.0, *[0.0] * (players - 1)]
     found = []
     for number in range(count):
         game = play(bots, rules=rules, seed=seed_from_text(f"{company} {rules} {number}"))
-        found.append(chance_sum([(game, weights)], 1.0, formula))
+        found.append(chance_sum([(game, weights)], 0.3, formula)[0])
     mean = sum(found) / count
     deviation = sqrt(sum((luck - mean) ** 2 for luck in found) / (count - 1))
     return mean / deviation * sqrt(count), deviation
@@ -271,7 +280,7 @@ def test_the_mean_luck_of_a_few_games_is_nothing() -> None:
 # Games of one seed together
 
 
-def together(company: str, rules: str, players: int, bound: float, count: int) -> list[float]:
+def together(company: str, rules: str, players: int, bound: float, count: int) -> list[Luck]:
     """The luck of seat A in games of one seed, with the same bots one seat further in each."""
     bots = COMPANY[company][:players]
     weights = [1.0, *[0.0] * (players - 1)]
@@ -287,7 +296,8 @@ def together(company: str, rules: str, players: int, bound: float, count: int) -
 @pytest.mark.parametrize("rules", ["manual", "publisher"])
 def test_the_luck_of_two_games_stays_within_its_bound(company: str, rules: str) -> None:
     found = together(company, rules, 3, 0.25, 4)
-    assert 0.1 < max(abs(luck) for luck in found) <= 0.25
+    assert 0.1 < max(at_most for at_most, _ in found) <= 0.25
+    assert -0.25 <= min(at_least for _, at_least in found) < -0.1
 
 
 @pytest.mark.parametrize("rules", ["guide", "manual"])
@@ -295,9 +305,11 @@ def test_games_that_go_the_same_way_have_the_same_luck(rules: str) -> None:
     game = played(rules, 3)
     weights = [1.0, 0.0, -1.0]
     alone = chance_sum([(game, weights)], 100.0, formula)
-    assert chance_sum([(game, weights)] * 2, 100.0, formula) == pytest.approx(2 * alone)
+    assert chance_sum([(game, weights)] * 2, 100.0, formula) == pytest.approx(
+        [2 * luck for luck in alone]
+    )
     opposite = [(game, weights), (game, [-weight for weight in weights])]
-    assert chance_sum(opposite, 0.01, formula) == pytest.approx(0)
+    assert chance_sum(opposite, 0.01, formula) == pytest.approx((0, 0))
 
 
 @pytest.mark.slow
@@ -312,8 +324,8 @@ def test_the_mean_luck_of_games_of_one_seed_is_nothing(
     company: str, rules: str, bound: float
 ) -> None:
     # Near its bound nearly every event is scaled: a factor that knew a die would show here.
-    found = together(company, rules, 2, bound, 80)
-    mean = sum(found) / len(found)
-    deviation = sqrt(sum((luck - mean) ** 2 for luck in found) / (len(found) - 1))
-    assert deviation > 0.02
-    assert abs(mean) < 3.5 * deviation / sqrt(len(found))
+    for found in zip(*together(company, rules, 2, bound, 80), strict=True):
+        mean = sum(found) / len(found)
+        deviation = sqrt(sum((luck - mean) ** 2 for luck in found) / (len(found) - 1))
+        assert deviation > 0.02
+        assert abs(mean) < 3.5 * deviation / sqrt(len(found))

@@ -12,7 +12,7 @@ from typing import Final
 from deepsea_referee.workbench.comparison import LUCK_BOUND, largest_lead
 from deepsea_referee.workbench.paired_blocks import PlayedBlock
 from deepsea_rules.record import replay
-from deepsea_sdk.coach.chance_sum import chance_sum
+from deepsea_sdk.coach.chance_sum import Luck, chance_sum
 from deepsea_sdk.coach.formula import VERSION, formula
 
 
@@ -32,9 +32,9 @@ class BlockLuck:
             for bot in side
         }
         self.bound = LUCK_BOUND * largest_lead(line_ups, ours, theirs)
-        """The luck of a block is between -bound and bound."""
+        """The luck of a block is at most that, or at least minus that."""
 
-    def of(self, played: PlayedBlock) -> float:
+    def of(self, played: PlayedBlock) -> Luck:
         """The luck of A in a block."""
         games = [
             (replay(record), [self._share.get(bot, 0.0) for bot in result.seats])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.summary import GameResult
@@ -18,14 +18,17 @@ from deepsea_referee.workbench.adjusted import AdjustedSequence
 from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_rules.scoring import placement_scores
 
+if TYPE_CHECKING:
+    from deepsea_sdk.coach.chance_sum import Luck
+
 Verdict = Literal["A", "B", "same"]
 FEWEST_TO_FORECAST: Final = 10
 LARGEST_LEAD: Final = 50
 """The largest difference in points of a block; a larger one counts as this, real ones are far
 smaller."""
-LUCK_BOUND: Final = 0.75
-"""The largest luck of a block, in parts of the largest lead: a larger one is seldom, and would make
-bets smaller."""
+LUCK_BOUND: Final = 0.3
+"""The largest luck of a block that a gambler takes off, in parts of the largest lead: more would
+make bets smaller."""
 
 
 class Comparison:
@@ -78,7 +81,7 @@ class Comparison:
         """The lead that the verdict is by."""
         return self.adjusted or self.placement
 
-    def add(self, games: Sequence[GameResult], luck: float | None = None) -> None:
+    def add(self, games: Sequence[GameResult], luck: Luck | None = None) -> None:
         """Count one block; `luck` is that of A in it, which a luck-adjusted comparison needs."""
         values: tuple[list[float], ...] = ([], [], [], [])
         clean = True

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 LARGEST_STAKE: Final = 0.75
 """The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
-_STEPS: Final = 500
+STEPS: Final = 500
 """The resolution of possible means, in parts of the whole width; intervals are rounded outward
 to such a part."""
 
@@ -50,12 +50,14 @@ class ConfidenceSequence:
         self.count = 0
         self._sum = 0.0
         self._squares = 0.0
-        self._larger = [1.0] * (_STEPS + 1)
-        self._smaller = [1.0] * (_STEPS + 1)
+        self.larger = [1.0] * (STEPS + 1)
+        """For each possible mean the capital of the gambler who bets that the mean is larger,"""
+        self.smaller = [1.0] * (STEPS + 1)
+        """and of the one who bets that it is smaller."""
         # The possible means that are not excluded. The capital of the gambler who bets on larger
-        # falls with m and the other's rises, so these means are always contiguous.
+        # falls with m and the other's rises, so these means are contiguous.
         self._first = 0
-        self._last = _STEPS
+        self._last = STEPS
 
     def add(self, value: float) -> None:
         """Add one observation."""
@@ -73,22 +75,29 @@ class ConfidenceSequence:
         following = self.count + 1
         return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))
 
-    def play(self, x: float, bet: float, beyond: float = 0.0, stake: float = LARGEST_STAKE) -> None:
+    @property
+    def possible(self) -> range:
+        """The possible means that are not excluded, in steps."""
+        return range(self._first, self._last + 1)
+
+    def play(self, x: float, bet: float, stake: float = LARGEST_STAKE) -> None:
         """Let the gamblers bet on an observation, in parts of the width above the lower bound.
 
-        beyond  by how much it could be outside of the bounds
-        stake   the largest share of its capital that a gambler risks, below 1
+        stake  the largest share of its capital that a gambler risks, below 1
         All but `x` has to be fixed before the observation.
         """
         self.count += 1
-        for i in range(self._first, self._last + 1):
-            m = i / _STEPS
-            up, down = m + beyond, 1 - m + beyond
-            self._larger[i] *= 1 + min(bet, stake / up if up else bet) * (x - m)
-            self._smaller[i] *= 1 - min(bet, stake / down if down else bet) * (x - m)
-        while self._first < self._last and self._larger[self._first] >= self._limit:
+        for i in self.possible:
+            m = i / STEPS
+            self.larger[i] *= 1 + min(bet, stake / m if m else bet) * (x - m)
+            self.smaller[i] *= 1 - min(bet, stake / (1 - m) if m < 1 else bet) * (x - m)
+        self.exclude()
+
+    def exclude(self) -> None:
+        """Exclude the means against which a gambler has won enough, from the ends inwards."""
+        while self._first < self._last and self.larger[self._first] >= self._limit:
             self._first += 1
-        while self._first < self._last and self._smaller[self._last] >= self._limit:
+        while self._first < self._last and self.smaller[self._last] >= self._limit:
             self._last -= 1
 
     @property
@@ -100,7 +109,7 @@ class ConfidenceSequence:
     @property
     def interval(self) -> Interval:
         """The interval for the true mean."""
-        low, high = max(0, self._first - 1), min(_STEPS, self._last + 1)
+        low, high = max(0, self._first - 1), min(STEPS, self._last + 1)
         return Interval(
-            self._low + self._width * low / _STEPS, self._low + self._width * high / _STEPS
+            self._low + self._width * low / STEPS, self._low + self._width * high / STEPS
         )

@@ -1,10 +1,12 @@
-"""The luck of finished games in one number: how far chance moved a lead, by an evaluation.
+"""The luck of finished games: how far chance moved a lead, by an evaluation.
 
 Invariants: a chance event is a roll, with its five sums, or the value of one chip, with the values
 that no bot had seen; it counts as the evaluation after it less the mean of the evaluations over all
 that could have come, so its mean is 0 whatever the evaluation and the bots are; it is scaled by a
-factor that is fixed before chance decides, so that the sum never leaves its bound and its mean
-stays 0.
+factor that is fixed before chance decides, so that the sum stays on its side of a bound and its
+mean stays 0. There are two sums, with a bound above and with one below, because who bets on a lead
+need only know how large its luck may be, and who bets against it how small: one bound leaves more
+luck in a sum than two.
 
 Games of one seed have the same dice and values, and their luck nearly cancels where bots play
 alike. So they are gone through together: a die, or a value, is one event of all games. Where games
@@ -24,6 +26,9 @@ from deepsea_rules.units import LEVEL_OF, values_of_level
 
 from .course import Outlook, Step, course, rolls
 from .luck import Evaluation
+
+Luck: TypeAlias = tuple[float, float]
+"""How far chance moved a lead: never above the bound, and never below minus the bound."""
 
 
 class Chance(NamedTuple):
@@ -83,15 +88,15 @@ def _unseen(chip: int, known: Mapping[int, int]) -> list[int]:
 
 def chance_sum(
     games: Sequence[tuple[Game, Sequence[float]]], bound: float, evaluate: Evaluation
-) -> float:
+) -> Luck:
     """By how much chance moved the sum of all seats' scores times their weights, in all games.
 
     games  of one seed, each with its weights by seat; such as 1 and -1 for a seat's lead over
            another one
-    bound  the sum stays between -bound and bound
+    bound  how large the first sum may be, and minus how small the second one
     """
     walks = [_Walk(game, weights, evaluate) for game, weights in games]
-    total = _BoundedSum(bound)
+    total = _BoundedSums(bound)
     rolled: set[_Die] = set()
     shown: dict[int, int] = {}
     while going := [walk for walk in walks if walk.step is not None]:
@@ -100,7 +105,7 @@ def chance_sum(
             _reveal(first, going, shown, total)
             first.go_on()
         elif first.die in rolled:
-            total.add_late((first, first.die), *first.roll())
+            total.add_late((first, first.die), first.roll())
             first.go_on()
         else:
             die = first.die
@@ -109,15 +114,15 @@ def chance_sum(
             later = [(walk, die) for walk in going if walk.die != die and walk.may_need(die)]
             for walk, _ in later:
                 walk.expect(die)
-            total.add(*_sum([walk.roll() for walk in at_it]), later)
+            total.add(_sum([walk.roll() for walk in at_it]), later)
             for walk in at_it:
                 walk.go_on()
         total.release()
-    return total.value
+    return total.luck
 
 
 def _reveal(
-    first: _Walk, going: Sequence[_Walk], shown: dict[int, int], total: _BoundedSum
+    first: _Walk, going: Sequence[_Walk], shown: dict[int, int], total: _BoundedSums
 ) -> None:
     """Show the values that one game is about to show, to all games that have these chips."""
     assert first.step is not None
@@ -129,7 +134,7 @@ def _reveal(
             concerned = [walk for walk in going if walk is first or walk.has(chip)]
             event = [unseen.count(value) for value in cases], cases.index(values[chip])
             moved = [(walk.leads_with(chip, cases), *event) for walk in concerned]
-            total.add(*_sum(moved), [])
+            total.add(_sum(moved))
             shown[chip] = values[chip]
             for walk in concerned:
                 walk.known[chip] = values[chip]
@@ -138,6 +143,8 @@ def _reveal(
 
 _Die: TypeAlias = tuple[int, int, int]
 """A roll by dive, seat and turn."""
+_Later: TypeAlias = tuple["_Walk", _Die]
+"""A die that a game comes to later than another one."""
 _Event: TypeAlias = tuple[Sequence[float], Sequence[int], int]
 """What the lead may be, in how many ways, and which of these came."""
 
@@ -152,39 +159,58 @@ def _sum(events: Sequence[_Event]) -> _Event:
     )
 
 
-class _BoundedSum:
-    """A sum of luck that never leaves its bound."""
+class _BoundedSums:
+    """A sum of luck that is never above its bound, and one that is never below minus the bound."""
 
     def __init__(self, bound: float) -> None:
         self._bound = bound
-        self._total = 0.0
-        self._kept: dict[tuple[_Walk, _Die], float] = {}
-        """The room that is kept for a die in a game that comes to it later."""
+        self._up = _BoundedSum(bound)
+        self._down = _BoundedSum(bound)
+        """With all signs changed."""
 
     @property
-    def value(self) -> float:
-        """The sum; sums of rounded numbers may be beyond the bound by their last bits."""
-        return max(-self._bound, min(self._bound, self._total))
+    def luck(self) -> Luck:
+        """Both sums; sums of rounded numbers may be beyond the bound by their last bits."""
+        return min(self._bound, self._up.value), max(-self._bound, -self._down.value)
 
-    def add(
-        self,
-        leads: Sequence[float],
-        ways: Sequence[int],
-        came: int,
-        later: Sequence[tuple[_Walk, _Die]],
-    ) -> None:
+    def add(self, event: _Event, later: Sequence[_Later] = ()) -> None:
         """Add an event, and keep room for the games that have the same one later."""
-        room = max(0.0, self._bound - abs(self._total) - sum(self._kept.values()))
+        moves, came = _moves(event)
+        self._up.add(moves[came], max(moves), later)
+        self._down.add(-moves[came], -min(moves), later)
+
+    def add_late(self, which: _Later, event: _Event) -> None:
+        """Add an event whose die has been rolled in another game."""
+        moves, came = _moves(event)
+        self._up.add_late(which, moves[came], max(moves))
+        self._down.add_late(which, -moves[came], -min(moves))
+
+    def release(self) -> None:
+        """Give up the room for dice that are not needed after all."""
+        self._up.release()
+        self._down.release()
+
+
+class _BoundedSum:
+    """A sum that is never above its bound: each event is scaled to the room that is left."""
+
+    def __init__(self, bound: float) -> None:
+        self._bound = bound
+        self.value = 0.0
+        self._kept: dict[_Later, float] = {}
+        """The room that is kept for a die in a game that comes to it later."""
+
+    def add(self, move: float, largest: float, later: Sequence[_Later]) -> None:
+        """Add what came, where so much could have come."""
+        room = max(0.0, self._bound - self.value - sum(self._kept.values()))
         room /= 1 + len(later)
         for one in later:
             self._kept[one] = room
-        self._total += _jump(leads, ways, came, room)
+        self.value += _scaled(move, largest, room)
 
-    def add_late(
-        self, which: tuple[_Walk, _Die], leads: Sequence[float], ways: Sequence[int], came: int
-    ) -> None:
-        """Add an event whose die has been rolled in another game."""
-        self._total += _jump(leads, ways, came, self._kept.pop(which, 0.0))
+    def add_late(self, which: _Later, move: float, largest: float) -> None:
+        """Add an event that room was kept for."""
+        self.value += _scaled(move, largest, self._kept.pop(which, 0.0))
 
     def release(self) -> None:
         """Give up the room for dice that are not needed after all."""
@@ -192,12 +218,15 @@ class _BoundedSum:
             del self._kept[walk, die]
 
 
-def _jump(leads: Sequence[float], ways: Sequence[int], came: int, room: float) -> float:
-    """What came less the mean, scaled so that nothing that could have come exceeds the room."""
+def _moves(event: _Event) -> tuple[list[float], int]:
+    """What could have come less the mean, and which of these came."""
+    leads, ways, came = event
     mean = sum([way * lead for way, lead in zip(ways, leads, strict=True)]) / sum(ways)
-    largest = max([abs(lead - mean) for lead in leads])
-    jump = leads[came] - mean
-    return jump if largest <= room else jump * (room / largest)
+    return [lead - mean for lead in leads], came
+
+
+def _scaled(move: float, largest: float, room: float) -> float:
+    return move if largest <= room else move * (room / largest)
 
 
 class _Walk:
