@@ -50,14 +50,14 @@ class AdjustedSequence(ConfidenceSequence):
             raise ValueError(f"{value} and {luck} are outside of the bounds of this sequence")
         more = 0.5 + (value - at_most) / (2 * self._bound)
         less = 0.5 - (value - at_least) / (2 * self._bound)
-        for i in self.possible:
+        for i in self._possible:
             m = i / STEPS
-            self.larger[i] *= 1 + self._for_more.bet(m) * (more - m)
-            self.smaller[i] *= 1 + self._for_less.bet(1 - m) * (less - (1 - m))
+            self._larger[i] *= 1 + self._for_more.bet(m) * (more - m)
+            self._smaller[i] *= 1 + self._for_less.bet(1 - m) * (less - (1 - m))
         self._for_more.saw(more)
         self._for_less.saw(less)
         self.count += 1
-        self.exclude()
+        self._exclude()
 
     @property
     def mean(self) -> float:

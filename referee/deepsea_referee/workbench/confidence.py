@@ -50,9 +50,9 @@ class ConfidenceSequence:
         self.count = 0
         self._sum = 0.0
         self._squares = 0.0
-        self.larger = [1.0] * (STEPS + 1)
+        self._larger = [1.0] * (STEPS + 1)
         """For each possible mean the capital of the gambler who bets that the mean is larger,"""
-        self.smaller = [1.0] * (STEPS + 1)
+        self._smaller = [1.0] * (STEPS + 1)
         """and of the one who bets that it is smaller."""
         # The possible means that are not excluded. The capital of the gambler who bets on larger
         # falls with m and the other's rises, so these means are contiguous.
@@ -76,7 +76,7 @@ class ConfidenceSequence:
         return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))
 
     @property
-    def possible(self) -> range:
+    def _possible(self) -> range:
         """The possible means that are not excluded, in steps."""
         return range(self._first, self._last + 1)
 
@@ -87,17 +87,17 @@ class ConfidenceSequence:
         All but `x` has to be fixed before the observation.
         """
         self.count += 1
-        for i in self.possible:
+        for i in self._possible:
             m = i / STEPS
-            self.larger[i] *= 1 + min(bet, stake / m if m else bet) * (x - m)
-            self.smaller[i] *= 1 - min(bet, stake / (1 - m) if m < 1 else bet) * (x - m)
-        self.exclude()
+            self._larger[i] *= 1 + min(bet, stake / m if m else bet) * (x - m)
+            self._smaller[i] *= 1 - min(bet, stake / (1 - m) if m < 1 else bet) * (x - m)
+        self._exclude()
 
-    def exclude(self) -> None:
+    def _exclude(self) -> None:
         """Exclude the means against which a gambler has won enough, from the ends inwards."""
-        while self._first < self._last and self.larger[self._first] >= self._limit:
+        while self._first < self._last and self._larger[self._first] >= self._limit:
             self._first += 1
-        while self._first < self._last and self.smaller[self._last] >= self._limit:
+        while self._first < self._last and self._smaller[self._last] >= self._limit:
             self._last -= 1
 
     @property
