@@ -14,6 +14,7 @@ import argparse
 import statistics
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -21,7 +22,7 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.workbench.paired_blocks import PlayedBlock
+from deepsea_referee.workbench.paired_blocks import PlayedBlock, play_blocks
 from deepsea_referee.workbench.rank_games import RankGames, RankSettings
 from deepsea_referee.workbench.ranking import Pair, Ranking
 from deepsea_rules.randomness import seed_from_text
@@ -69,18 +70,19 @@ def match(
 def strengths(pool: ProcessPoolExecutor, seats: int, games: int) -> list[list[float]]:
     """For each bot its mean placement score in each round of held-out games."""
     truth = Ranking(len(TEN))
-    wanted = settings(seats, "held out")
-    playing = RankGames(wanted, truth, games)
+    wanted = replace(settings(seats, "held out"), games=games)
     found: list[list[float]] = [[] for _ in TEN]
     before = [0.0] * len(TEN)
 
-    def on_group(_number: int, _played: PlayedBlock, _pair: Pair | None) -> None:
+    def on_block(_number: int, played: PlayedBlock) -> bool:
+        truth.add_round([result for result, _ in played])
         for bot in range(len(TEN)):
             total = truth.score(bot) * truth.rounds
             found[bot].append(total - before[bot])
             before[bot] = total
+        return False
 
-    playing.play(on_group, play=partial(match, pool), duels=False)
+    play_blocks(wanted, on_block, play=partial(match, pool))
     return found
 
 

@@ -11,7 +11,8 @@ import os
 import sys
 import threading
 import traceback
-from types import FrameType, TracebackType
+from contextlib import ExitStack
+from types import FrameType
 from typing import Final, Self
 
 from deepsea_referee.system import SYSTEM
@@ -44,6 +45,7 @@ class HangWatch:
         self._works = threading.current_thread() is threading.main_thread()
         self._seen: tuple[Game, int] | None = None
         self._ticks = 0
+        self._ticking = ExitStack()
 
     @classmethod
     def of(cls, control: TimeControl) -> Self:
@@ -52,18 +54,11 @@ class HangWatch:
 
     def __enter__(self) -> Self:
         if self._works:
-            self._ticking = SYSTEM.ticking(self.limit_s / _TICKS, self._tick)
-            self._ticking.__enter__()
+            self._ticking.enter_context(SYSTEM.ticking(self.limit_s / _TICKS, self._tick))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._works:
-            self._ticking.__exit__(kind, error, trace)
+    def __exit__(self, *_error: object) -> None:
+        self._ticking.close()
 
     def _tick(self, frame: FrameType | None) -> None:
         seen = (self.game, len(self.game.decisions)) if self.game is not None else None

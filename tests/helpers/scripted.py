@@ -22,6 +22,8 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk._pb.play_pb2_grpc import PlayServiceServicer, add_PlayServiceServicer_to_server
 from deepsea_sdk.bot import GameEnd, GameInfo
 from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.wire.games import result_to_wire, start_to_wire
+from deepsea_sdk.wire.questions import decision_from_wire
 
 T = TypeVar("T")
 Stream = Any
@@ -70,7 +72,7 @@ class Peer:
         if message is None:
             return []
         assert message.decisions, "a bot speaks only to answer"
-        return [wire.decision_from_wire(decision) for decision in message.decisions]
+        return [decision_from_wire(decision) for decision in message.decisions]
 
     async def refuse(self, code: grpc.StatusCode, details: str) -> None:
         """End the stream with a status."""
@@ -163,7 +165,7 @@ def without_referee() -> dict[str, str]:
 def start_of(game: Game, game_id: str, seat: int = 0) -> pb.GameStart:
     """What a seat is told when the game begins."""
     info = GameInfo(game_id, seat, game.players, game.rules, 100_000, 2_000_000, game.commitment)
-    return pb.GameStart.FromString(wire.start_to_wire(info))
+    return pb.GameStart.FromString(start_to_wire(info))
 
 
 def request_of(
@@ -208,7 +210,7 @@ async def play_with_itself(peer: Peer, game: Game, game_id: str) -> None:
         game.decide(answer.action)
     results = [
         pb.GameResult.FromString(
-            wire.result_to_wire(end_of(game, ids[seat], seat), game.events[marks[seat] :])
+            result_to_wire(end_of(game, ids[seat], seat), game.events[marks[seat] :])
         )
         for seat in range(game.players)
     ]

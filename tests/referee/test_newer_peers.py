@@ -13,6 +13,8 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot, FaultNotice, GameEnd, GameInfo, wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.client import Player
+from deepsea_sdk.wire.games import result_to_wire
+from deepsea_sdk.wire.streams import Hello
 from helpers import newer
 from helpers.peers import run
 from helpers.scripted import end_of, request_of, start_of
@@ -82,7 +84,7 @@ class NewerReferee:
             game.decide(self._ask(request).action)
         for seat in range(game.players):
             end = end_of(game, f"g{seat}", seat)
-            data = wire.result_to_wire(end, game.events[self._marks[seat] :])
+            data = result_to_wire(end, game.events[self._marks[seat] :])
             self._send(pb.PlayResponse(results=[pb.GameResult.FromString(data)]))
         self._send(pb.PlayResponse(goodbye=pb.Goodbye()))
         assert self._player.done
@@ -171,5 +173,5 @@ def test_a_newer_hello_is_let_in() -> None:
     hello = newer.message("Hello")(token="t", features=["telepathy", "concurrent_games"])
     data = newer.with_news(newer.message("PlayRequest")(hello=hello)).SerializeToString()
     read = wire.read_from_bot(data)
-    assert read.hello == wire.Hello("t", "", frozenset({"telepathy", "concurrent_games"}))
+    assert read.hello == Hello("t", "", frozenset({"telepathy", "concurrent_games"}))
     assert read.answers == []

@@ -8,6 +8,7 @@ import pytest
 
 from deepsea_referee.errors import BotFault
 from deepsea_referee.transport.outbox import HELD_BYTES
+from deepsea_referee.transport.pauses import Pauses
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
 from helpers.peers import Peer, Seat, ask, one_pass, run, seat
@@ -136,12 +137,14 @@ def test_a_frozen_bot_is_not_ended_because_it_reads_nothing(tmp_path: Path) -> N
     run(test())
 
 
-class Said:
+class Said(Pauses):
     """Pauses that only note when they begin and end."""
 
+    frozen = False
+
     def __init__(self, said: list[tuple[str, int]]) -> None:
+        super().__init__()
         self.said = said
-        self.frozen = False
 
     def rest(self, now_us: int) -> None:
         self.said.append(("rest", now_us))

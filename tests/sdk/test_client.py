@@ -32,6 +32,8 @@ from deepsea_sdk import (
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import NewBot
 from deepsea_sdk.client import Player, features_of, play
+from deepsea_sdk.wire.games import fault_to_wire
+from deepsea_sdk.wire.questions import decision_from_wire
 from helpers.scripted import (
     TOKEN,
     Ended,
@@ -226,7 +228,7 @@ def test_a_bot_knows_its_time_and_its_faults(tmp_path: Path, diaries: list[Diary
         request.budget_us, request.bank_us = 5, 9
         await peer.send(starts=[start_of(game, "g")], requests=[request])
         await peer.answers()
-        await peer.send(faults=[wire.fault_to_wire(notice)])
+        await peer.send(faults=[fault_to_wire(notice)])
         await peer.goodbye()
 
     run(played(tmp_path, script, Diary))
@@ -378,7 +380,7 @@ def asked(player: Player, game: Game, number: int, since: int | None = 0) -> wir
     answer = player.receive(pb.PlayResponse(requests=[request_of(game, "g", number, since)]))
     assert answer is not None
     (decision,) = answer.decisions
-    return wire.decision_from_wire(decision)
+    return decision_from_wire(decision)
 
 
 @pytest.mark.parametrize(

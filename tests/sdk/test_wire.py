@@ -25,6 +25,16 @@ from deepsea_sdk import FaultNotice, GameEnd, GameInfo, Unit, WireError, wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.wire import framing
+from deepsea_sdk.wire.events import event_from_wire, event_to_wire
+from deepsea_sdk.wire.games import (
+    fault_to_wire,
+    result_to_wire,
+    rules_from_wire,
+    rules_to_wire,
+    start_to_wire,
+)
+from deepsea_sdk.wire.questions import decision_from_wire
+from deepsea_sdk.wire.views import ViewWriter, view_from_wire
 from helpers import games
 from helpers.positions import ALL, at, custom
 
@@ -44,8 +54,8 @@ def sent(message: M) -> M:
 
 
 def view_sent(view: View) -> View:
-    message = pb.View.FromString(wire.view_to_wire(view))
-    return wire.view_from_wire(message, view.rules, view.legal)
+    message = pb.View.FromString(ViewWriter().write(view))
+    return view_from_wire(message, view.rules, view.legal)
 
 
 def decision_sent(answer: wire.Answer) -> pb.Decision:
@@ -55,7 +65,7 @@ def decision_sent(answer: wire.Answer) -> pb.Decision:
 
 
 def event_sent(happening: Happening, known: Mapping[int, int]) -> Event | None:
-    return wire.event_from_wire(pb.Event.FromString(wire.event_to_wire(happening, known)))
+    return event_from_wire(pb.Event.FromString(event_to_wire(happening, known)))
 
 
 # Rules
@@ -64,7 +74,7 @@ def event_sent(happening: Happening, known: Mapping[int, int]) -> Event | None:
 @examples
 @given(games.rule_sets)
 def test_rules(rules: RuleSet) -> None:
-    assert wire.rules_from_wire(sent(wire.rules_to_wire(rules))) == rules
+    assert rules_from_wire(sent(rules_to_wire(rules))) == rules
 
 
 def option(message: pb.Rules, name: str) -> pb.RuleOption:
@@ -73,18 +83,18 @@ def option(message: pb.Rules, name: str) -> pb.RuleOption:
 
 @pytest.mark.parametrize("preset", ALL)
 def test_every_option_with_a_value_is_on_the_wire(preset: str) -> None:
-    message = wire.rules_to_wire(PRESETS[preset])
+    message = rules_to_wire(PRESETS[preset])
     with_value = {name for name, value in PRESETS[preset].options().items() if value is not None}
     assert {option.name for option in message.options} == with_value
     assert option(message, "turn_needs_treasure").value in ("true", "false")
-    assert wire.rules_from_wire(message).unknown_options == ()
+    assert rules_from_wire(message).unknown_options == ()
 
 
 def test_rules_that_make_no_sense_are_refused() -> None:
-    message = wire.rules_to_wire(PRESETS["manual"])
+    message = rules_to_wire(PRESETS["manual"])
     option(message, "forced_turn").value = "when_cannot_advance"
     with pytest.raises(WireError, match="forced_turn"):
-        wire.rules_from_wire(message)
+        rules_from_wire(message)
 
 
 def with_new_option(message: pb.Rules) -> str:
@@ -120,14 +130,14 @@ def with_new_combination(message: pb.Rules) -> str:
 def test_a_view_by_rules_of_a_newer_referee_is_read_but_not_simulated(
     change: Callable[[pb.Rules], str],
 ) -> None:
-    message = wire.rules_to_wire(PRESETS["manual"])
+    message = rules_to_wire(PRESETS["manual"])
     name = change(message)
-    rules = wire.rules_from_wire(message)
+    rules = rules_from_wire(message)
     assert rules.unknown_options == (name,)
     assert rules.name == "manual"
     view = view_for(at("1 x 3 | *A3v:2 B1v/1 | d2 a20 search"), 0)
-    data = pb.View.FromString(wire.view_to_wire(view))
-    read = wire.view_from_wire(data, rules, view.legal)
+    data = pb.View.FromString(ViewWriter().write(view))
+    read = view_from_wire(data, rules, view.legal)
     assert (read.kind, read.legal, read.trail) == (view.kind, view.legal, view.trail)
     assert read.items == view.items
     for simulate in (
@@ -194,7 +204,7 @@ def test_what_is_read_is_made_of_units() -> None:
 
 def test_a_watchers_view_is_not_for_the_wire() -> None:
     with pytest.raises(ValueError, match="watcher"):
-        wire.view_to_wire(view_for(at("1 | *A0v B0v"), None))
+        ViewWriter().write(view_for(at("1 | *A0v B0v"), None))
 
 
 def test_the_seats_view_alone_decides_what_is_sent() -> None:
@@ -203,7 +213,7 @@ def test_the_seats_view_alone_decides_what_is_sent() -> None:
     rules = PRESETS["guide"]
     deals = [at(text, rules), at(text, rules)]
     deals[1].values = tuple(reversed(deals[0].values))
-    a, b = (wire.view_to_wire(view_for(state, 0)) for state in deals)
+    a, b = (ViewWriter().write(view_for(state, 0)) for state in deals)
     assert a == b
 
 
@@ -214,7 +224,7 @@ def test_an_event_whose_beginning_is_unknown() -> None:
 
 @pytest.mark.parametrize("message", [pb.Event(), pb.Event.FromString(b"\xfa\x01\x00")])
 def test_unknown_events_are_skipped(message: pb.Event) -> None:
-    assert wire.event_from_wire(message) is None
+    assert event_from_wire(message) is None
     dive = pb.Event(dive=pb.DiveEvent(dive=2))
     (event,) = wire.events_from_wire([message, dive, message])
     assert event["event"] == "dive"
@@ -222,22 +232,22 @@ def test_unknown_events_are_skipped(message: pb.Event) -> None:
 
 @pytest.mark.parametrize("phase", [0, 6, 77])
 def test_an_unknown_phase_asks_nothing_that_we_know(phase: int) -> None:
-    message = pb.View.FromString(wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0)))
+    message = pb.View.FromString(ViewWriter().write(view_for(at("1 | *A0v B0v"), 0)))
     message.phase = pb.Phase.ValueType(phase)
-    view = wire.view_from_wire(message, PRESETS["manual"], ("a", "b"))
+    view = view_from_wire(message, PRESETS["manual"], ("a", "b"))
     assert (view.phase, view.kind, view.legal) == ("unknown", None, ("a", "b"))
     assert "unknown" in repr(view)
 
 
 def test_an_unknown_end_of_a_dive_has_no_name() -> None:
     message = pb.Event(cleanup=pb.CleanupEvent(dive=1, reason=pb.EndReason.ValueType(9)))
-    event = wire.event_from_wire(message)
+    event = event_from_wire(message)
     assert event is not None
     assert (event["event"], dict(event)["reason"]) == ("cleanup", "unknown")
 
 
 def test_a_view_without_divers_is_refused() -> None:
-    view = wire.view_from_wire(pb.View(phase=pb.PHASE_DECLARE), PRESETS["manual"], ())
+    view = view_from_wire(pb.View(phase=pb.PHASE_DECLARE), PRESETS["manual"], ())
     with pytest.raises(WireError, match="divers"):
         _ = view.place
 
@@ -256,9 +266,9 @@ def test_a_view_without_divers_is_refused() -> None:
     ],
 )
 def test_numbers_that_are_no_units_are_refused(change: pb.View) -> None:
-    message = pb.View.FromString(wire.view_to_wire(view_for(at("1 | *A0v B0v"), 0)))
+    message = pb.View.FromString(ViewWriter().write(view_for(at("1 | *A0v B0v"), 0)))
     message.MergeFrom(change)
-    view = wire.view_from_wire(message, PRESETS["manual"], ())
+    view = view_from_wire(message, PRESETS["manual"], ())
     with pytest.raises(WireError):
         _ = view.trail, view.cargo
 
@@ -287,13 +297,13 @@ def test_a_field_that_a_view_does_not_have() -> None:
 )
 def test_events_about_nothing_are_refused(event: pb.Event) -> None:
     with pytest.raises(WireError):
-        wire.event_from_wire(event)
+        event_from_wire(event)
 
 
 def test_a_view_prints_as_numbers() -> None:
     # Chip 1, a blank, a pile that was laid, a stack; A carries a stack, B is home with a chip.
     view = view_for(at("1 x [34] {12} | *A3v:[23],4 Bh1/1=2 | d2 a20 search"), 0)
-    message = pb.View.FromString(wire.view_to_wire(view))
+    message = pb.View.FromString(ViewWriter().write(view))
     stacks = [(list(stack.chips), stack.tail_pile) for stack in message.stacks]
     assert list(message.trail) == [view.trail[1][0], 0, 33, 34]
     assert stacks == [
@@ -380,7 +390,7 @@ def test_a_number_that_needs_two_bytes_is_refused(number: int) -> None:
     )
 )
 def test_game_start(info: GameInfo) -> None:
-    assert wire.start_from_wire(pb.GameStart.FromString(wire.start_to_wire(info))) == info
+    assert wire.start_from_wire(pb.GameStart.FromString(start_to_wire(info))) == info
 
 
 @whole_games
@@ -394,7 +404,7 @@ def test_game_over(
     )
     values = game.state.values
     end = GameEnd("g", 1, *game.result(), game.seed, values, tuple(forfeits), is_void=False)
-    message = pb.GameResult.FromString(wire.result_to_wire(end, game.events[3:]))
+    message = pb.GameResult.FromString(result_to_wire(end, game.events[3:]))
     assert wire.result_from_wire(message, 1) == end
     # The last event is made of the result: what is in one is not sent in the other.
     assert wire.last_events_from_wire(message) == game.events_for(1, 3)
@@ -404,7 +414,7 @@ def test_game_over(
 def test_a_void_game_has_no_result() -> None:
     end = GameEnd("g", 0, (), (), b"", (), (), is_void=True)
     (message,) = pb.PlayResponse.FromString(wire.void_message("g")).results
-    assert message == pb.GameResult.FromString(wire.result_to_wire(end, ()))
+    assert message == pb.GameResult.FromString(result_to_wire(end, ()))
     assert wire.result_from_wire(message, 0) == end
     assert wire.last_events_from_wire(message) == []
 
@@ -454,14 +464,14 @@ def test_a_kind_of_decision_that_we_do_not_know_has_a_default(kind: int) -> None
 @given(numbers, st.text(max_size=1000))
 def test_decision(request_id: int, action: str) -> None:
     answer = wire.Answer(request_id, action)
-    assert wire.decision_from_wire(decision_sent(answer)) == answer
+    assert decision_from_wire(decision_sent(answer)) == answer
 
 
 @examples
 @given(numbers, st.text(max_size=1000))
 def test_an_error_is_an_answer_without_an_action(request_id: int, error: str) -> None:
     answer = wire.Answer(request_id, "", error)
-    assert wire.decision_from_wire(decision_sent(answer)) == answer
+    assert decision_from_wire(decision_sent(answer)) == answer
 
 
 def test_an_error_keeps_its_last_8_kib() -> None:
@@ -470,7 +480,7 @@ def test_an_error_keeps_its_last_8_kib() -> None:
     assert len(message.error.encode()) <= 8 * 1024
     assert message.error.endswith("éé" + "the last line")
     # Whoever sends more, in whatever language, has it cut when it is read.
-    answer = wire.decision_from_wire(sent(pb.Decision(request_id=1, error=text)))
+    answer = decision_from_wire(sent(pb.Decision(request_id=1, error=text)))
     assert answer.error == message.error
 
 
@@ -486,11 +496,11 @@ def test_no_action_breaks_the_stream_however_senseless(action: str) -> None:
     st.builds(FaultNotice, names, numbers, st.sampled_from(Fault), names, st.booleans()),
 )
 def test_fault_notice(notice: FaultNotice) -> None:
-    assert wire.fault_from_wire(sent(wire.fault_to_wire(notice)), notice.game_id) == notice
+    assert wire.fault_from_wire(sent(fault_to_wire(notice)), notice.game_id) == notice
 
 
 def test_every_fault_has_its_number() -> None:
-    numbers = {wire.fault_to_wire(FaultNotice("g", 1, fault, "", False)).fault for fault in Fault}
+    numbers = {fault_to_wire(FaultNotice("g", 1, fault, "", False)).fault for fault in Fault}
     assert numbers == set(pb.Fault.values()) - {pb.FAULT_UNSPECIFIED}
 
 
@@ -514,7 +524,7 @@ def test_bytes_of_a_bot_that_are_no_message_are_refused(data: bytes) -> None:
 def test_changes_of_a_view_change_its_message() -> None:
     # Remembered bytes must not make different divers alike.
     view = view_for(at("1 x 3 | *A3v:2 B1v | d2 a20 search"), 0)
-    seen = {wire.view_to_wire(view)}
+    seen = {ViewWriter().write(view)}
     for name, value in (
         ("homeward", (True, False)),
         ("barred", (True, False)),
@@ -525,6 +535,6 @@ def test_changes_of_a_view_change_its_message() -> None:
     ):
         changed = view_for(at("1 x 3 | *A3v:2 B1v | d2 a20 search"), 0)
         setattr(changed, name, value)
-        seen.add(wire.view_to_wire(changed))
+        seen.add(ViewWriter().write(changed))
         assert view_sent(changed) == changed
     assert len(seen) == 7

@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from deepsea_referee.bots.bot_output import BotLog, OutputPlan, joined
@@ -75,12 +74,7 @@ class BotPool:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         stopping = asyncio.ensure_future(self._stop_all())
         cancelled = False
         while not stopping.done():

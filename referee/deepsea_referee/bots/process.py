@@ -20,7 +20,6 @@ from typing import Final
 from deepsea_referee.bots.author_error import author_error, last_words
 from deepsea_referee.bots.bot_output import BotOutput
 from deepsea_referee.bots.output_capture import OutputCapture
-from deepsea_referee.bots.pauses import BotPauses
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import (
@@ -36,6 +35,7 @@ from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, Starved,
 from deepsea_referee.timing.freezing import BotTurns, Freezer
 from deepsea_referee.timing.host_load import Gauge
 from deepsea_referee.timing.off_turn import OffTurn
+from deepsea_referee.transport.pauses import Pauses
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
@@ -138,7 +138,6 @@ class BotProcess:
         self._stdout = OutputCapture(to_stdout)
         self._stderr = OutputCapture(to_stderr)
         self._contained: IsolatedProcess | None = None
-        self._pauses: BotPauses | None = None
         self._unwatch: Callable[[], object] | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self.session.explain_end = self._limit_passed
@@ -217,7 +216,7 @@ class BotProcess:
     @property
     def off_turn(self) -> OffTurn:
         """CPU time outside of its turns."""
-        return OffTurn() if self._pauses is None else self._pauses.off_turn
+        return self.session.pauses.off_turn
 
     def freeze(self) -> None:
         """Freeze it at once if it has nothing to answer; it is thawed when it is asked."""
@@ -278,11 +277,11 @@ class BotProcess:
         finally:
             self._stdout.close_writing()
             self._stderr.close_writing()
-        measured = self._hosting.gauge is not None
-        if self._hosting.gauge is not None:
-            self.session.timer.gauge = self._hosting.gauge(contained)
+        gauge = self._hosting.gauge
+        if gauge is not None:
+            self.session.timer.gauge = gauge(contained)
         self._turns = self._freezer.join(contained) if self._hosting.freezes else None
-        self.session.pauses = self._pauses = BotPauses(contained if measured else None, self._turns)
+        self.session.pauses = Pauses(contained if gauge else None, self._turns)
 
     def _environment(self, address: str) -> dict[str, str]:
         return {

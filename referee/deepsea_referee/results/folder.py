@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from deepsea_bundle.atomic import write_atomically
@@ -52,12 +51,7 @@ class ResultsFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._thread.close()
         self.document.close()
 

@@ -20,7 +20,7 @@ from deepsea_referee.timing.clock import Clock, EarliestAlarm
 from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, TimedOut
 from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
 from deepsea_referee.transport.outbox import Outbox
-from deepsea_referee.transport.pauses import NoPauses, Pauses
+from deepsea_referee.transport.pauses import Pauses
 from deepsea_referee.transport.stream import Stream, abort, answers_of, read, refusal
 from deepsea_rules.events import new_tuple
 from deepsea_rules.faults import Fault
@@ -55,7 +55,7 @@ class Session:
         self.explain_end: Callable[[], BotFault | None] = lambda: None
         """Called when the stream ends; returns a more precise fault, if there is one."""
         self.timer = DecisionTimer()
-        self.pauses: Pauses = NoPauses()
+        self.pauses = Pauses()
         self.features: frozenset[str] = frozenset()
         """The features of the bot's Hello, known to us or not."""
         self.connected: asyncio.Future[None] = self._loop.create_future()

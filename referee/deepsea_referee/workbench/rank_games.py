@@ -106,26 +106,24 @@ class RankGames:
         *,
         workers: int = 1,
         in_process: bool = False,
-        duels: bool = True,
         play: Callable[..., MatchResult] = run_match,
     ) -> bool:
         """Play on to the end; returns whether Ctrl-C ended it before.
 
         on_group  receives the number and the games of each round, or duel of a pair, once they are
                   counted
-        duels     False plays rounds only
         play      plays a match, as `shared_match.run_match` does
         Raises UserError for a bot that cannot be started or imported.
         """
         try:
-            while (plan := self._next(duels)) is not None:
+            while (plan := self._next()) is not None:
                 pair = plan.pair
                 before = self.ranking.games
 
                 def on_block(number: int, games: PlayedBlock, pair: Pair | None = pair) -> bool:
                     self.count(number, [result for result, _ in games], pair)
                     on_group(number, games, pair)
-                    return self._is_enough(pair, duels)
+                    return self._is_enough(pair)
 
                 if play_blocks(plan, on_block, workers=workers, in_process=in_process, play=play):
                     return True
@@ -135,19 +133,19 @@ class RankGames:
             return True
         return False
 
-    def _is_enough(self, pair: Pair | None, duels: bool) -> bool:
+    def _is_enough(self, pair: Pair | None) -> bool:
         """Whether rounds, or duels of a pair, should end now."""
         if pair is not None:
             return self.ranking.verdict(*pair) is not None
-        if duels and self.ranking.next_duel() is not None:
+        if self.ranking.next_duel() is not None:
             return True
         return self.until_decided and self.ranking.decided
 
-    def _next(self, duels: bool) -> RankSettings | None:
+    def _next(self) -> RankSettings | None:
         """What is to be played next."""
         if self.until_decided and self.ranking.decided:
             return None
-        pair = self._next_pair() if duels else None
+        pair = self._next_pair()
         size = DUEL_GAMES if pair is not None else len(self.settings.bots)
         groups = (self.most - self.ranking.games) // size
         if pair is not None:

@@ -10,35 +10,25 @@ the hot path, are written as bytes (framing.py says why), and a game's requests 
 referee uses the bytes of whole messages: `THING_message` and `read_from_bot`.
 """
 
-from .events import event_from_wire, event_to_wire, events_from_wire
+from .events import events_from_wire
 from .features import CONCURRENT_GAMES, NO_EVENTS
 from .games import (
     fault_from_wire,
-    fault_to_wire,
     hello_to_wire,
     last_events_from_wire,
     result_from_wire,
-    result_to_wire,
-    rules_from_wire,
-    rules_to_wire,
     start_from_wire,
-    start_to_wire,
 )
 from .questions import (
     Answer,
-    Request,
     RequestWriter,
-    decision_from_wire,
     decision_to_wire,
     numbered,
     request_from_wire,
 )
 from .streams import (
     METHOD,
-    PACKAGE,
     SERVICE,
-    FromBot,
-    Hello,
     fault_message,
     goodbye_message,
     read_from_bot,
@@ -47,27 +37,18 @@ from .streams import (
     void_message,
     welcome_message,
 )
-from .views import view_from_wire, view_to_wire
 
 __all__ = [
     "CONCURRENT_GAMES",
     "METHOD",
     "NO_EVENTS",
-    "PACKAGE",
     "SERVICE",
     "Answer",
-    "FromBot",
-    "Hello",
-    "Request",
     "RequestWriter",
-    "decision_from_wire",
     "decision_to_wire",
-    "event_from_wire",
-    "event_to_wire",
     "events_from_wire",
     "fault_from_wire",
     "fault_message",
-    "fault_to_wire",
     "goodbye_message",
     "hello_to_wire",
     "last_events_from_wire",
@@ -76,14 +57,8 @@ __all__ = [
     "request_from_wire",
     "result_from_wire",
     "result_message",
-    "result_to_wire",
-    "rules_from_wire",
-    "rules_to_wire",
     "start_from_wire",
     "start_message",
-    "start_to_wire",
-    "view_from_wire",
-    "view_to_wire",
     "void_message",
     "welcome_message",
 ]

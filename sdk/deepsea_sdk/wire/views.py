@@ -149,11 +149,6 @@ def _write_diver(diver: _Diver, first_stack: int) -> _Written:
     return new_tuple(_Written, (diver, framed(_DIVERS, data), first_stack, stacks))
 
 
-def view_to_wire(view: View) -> bytes:
-    """The bytes of a `pb.View`."""
-    return ViewWriter().write(view)
-
-
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
     """The view; the rules are those of the game's start, `legal` comes with the request.
 
