@@ -267,7 +267,7 @@ def test_the_page_on_chance_derives_the_same_chance() -> None:
     for text in ("demo", "another"):
         seed = randomness.game_seed(randomness.seed_from_text(text), 3)
         assert tuple(deal(seed)) == randomness.deal(seed)[1:]
-        assert dice(seed, 2, 5, 7) == randomness.dice(seed, 2, 5, 7)
+        assert dice(seed, 2, 5, 7) == randomness.source(seed).dice(2, 5, 7)
 
 
 def test_the_worked_example_of_the_chain_is_right() -> None:

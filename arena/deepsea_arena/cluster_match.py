@@ -23,8 +23,8 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.sandbox.interface import Isolation
-from deepsea_referee.sandbox.probe import IsolationLevel, choose
+from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
+from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.shared_match import ShareResult
 from deepsea_referee.worker import Link
 from deepsea_sdk.parameters import split

@@ -132,7 +132,7 @@ class FileCollector:
                 raise BundleError(f"{spelled!a} and {other!a} are one name on some systems")
 
 
-def check_path(path: str, limits: BundleLimits = LIMITS) -> None:
+def check_path(path: str, limits: BundleLimits) -> None:
     """Raise `BundleError` unless `path` names one file inside the bot's folder."""
     if "\0" in path:
         raise BundleError(f"{path!a}: a name with a NUL character")

@@ -16,7 +16,7 @@ from typing import Final
 from deepsea_bundle.archive import BundleLimits, Files, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.folder import read_folder
-from deepsea_bundle.unzip import read_zip
+from deepsea_bundle.unzip import collect_zip
 
 _HUGE: Final = 1 << 40
 _ANY: Final = BundleLimits(*[_HUGE] * 8)
@@ -29,7 +29,7 @@ def stored_files(archive: bytes, expected: str) -> Files:
     Raises `BundleDamaged` if they have not the digest `expected`.
     """
     try:
-        files = read_zip(archive, _ANY)
+        files = collect_zip(archive, _ANY).files
     except BundleError as error:
         raise BundleDamaged(f"the stored files of {expected} are damaged: {error}") from None
     if digest(files) != expected:

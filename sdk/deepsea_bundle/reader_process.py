@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from deepsea_bundle import names
-from deepsea_bundle.archive import LIMITS, BundleLimits, check_path, digest
+from deepsea_bundle.archive import LIMITS, check_path, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.reader import BotBundle, BundleFacts, read_bot
 from deepsea_bundle.resource_limits import set_limits
@@ -61,7 +61,7 @@ def _answer(path: Path, name: str | None, stdout: IO[bytes]) -> int:
     return 0
 
 
-def bundle_from(answer: bytes, limits: BundleLimits = LIMITS) -> BotBundle:
+def bundle_from(answer: bytes) -> BotBundle:
     """The bot of an answer; `BundleError` if it was refused, `BundleDamaged` for nonsense."""
     try:
         end = _LENGTH + int.from_bytes(answer[:_LENGTH], "big")
@@ -70,7 +70,7 @@ def bundle_from(answer: bytes, limits: BundleLimits = LIMITS) -> BotBundle:
             raise BundleError(head["refused"])
         files = {}
         for path, size in head["files"]:
-            check_path(path, limits)
+            check_path(path, LIMITS)
             files[path] = answer[end : end + size]
             end += size
         facts = head["facts"]

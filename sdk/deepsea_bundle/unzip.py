@@ -15,14 +15,7 @@ import struct
 import zlib
 from typing import Final, NamedTuple
 
-from deepsea_bundle.archive import (
-    LIMITS,
-    BundleLimits,
-    Collected,
-    FileCollector,
-    Files,
-    skipped_part,
-)
+from deepsea_bundle.archive import BundleLimits, Collected, FileCollector, skipped_part
 from deepsea_bundle.errors import BundleError
 
 _END: Final = struct.Struct("<4s4H2LH")
@@ -55,13 +48,8 @@ class _Entry(NamedTuple):
     """Where the packed bytes begin."""
 
 
-def read_zip(data: bytes, limits: BundleLimits = LIMITS) -> Files:
+def collect_zip(data: bytes, limits: BundleLimits) -> Collected:
     """The files in a zip; raises `BundleError` at the first thing that is wrong with it."""
-    return collect_zip(data, limits).files
-
-
-def collect_zip(data: bytes, limits: BundleLimits = LIMITS) -> Collected:
-    """The files in a zip, and what was left out."""
     if len(data) > limits.archive_bytes:
         raise BundleError(
             f"the zip has {len(data)} bytes; at most {limits.archive_bytes} are taken"

@@ -133,11 +133,6 @@ def deal(seed: bytes) -> tuple[int, ...]:
     return tuple(values)
 
 
-def dice(seed: bytes, dive: int, seat: int, turn: int) -> tuple[int, int]:
-    """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
-    return source(seed).dice(dive, seat, turn)
-
-
 def first_player(seed: bytes, players: int) -> int:
     """The seat that wins the roll-off for the first turn; the tied roll again among themselves."""
     faces = source(seed).faces

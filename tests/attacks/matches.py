@@ -28,13 +28,14 @@ from attacks import guard, raw
 from attacks.harness import Arena, _belongings
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
-from deepsea_referee.bots.bot_output import joined
+from deepsea_referee.bots.bot_output import BotOutput, joined
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.game_loop import play_to_end
 from deepsea_referee.sandbox import cleanup, cleanup_process
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.timing.clock import SystemClock
+from deepsea_referee.timing.freezing import Freezer
 from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_referee.transport.session import Session
 from deepsea_referee.transport.stream import Stream
@@ -183,7 +184,7 @@ async def _play(
     """Play the games; returns the token that the bot was given."""
     clock = SystemClock()
     folder = cleanup.private_folder()
-    process = BotProcess(bot, hosting, clock)
+    process = BotProcess(bot, hosting, clock, BotOutput(), (), Freezer(clock))
     if write_limit_us is not None:
         process.session._write_limit_us = write_limit_us
     honest = [_Honest(Greedy(), pause_s), _Honest(Cautious(), pause_s)]

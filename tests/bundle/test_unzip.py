@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 
 from deepsea_bundle.archive import LIMITS, BundleLimits, pack
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.unzip import read_zip
+from deepsea_bundle.unzip import collect_zip
+
+
+def read_zip(data: bytes, limits: BundleLimits = LIMITS) -> dict[str, bytes]:
+    return collect_zip(data, limits).files
+
 
 FILES = {"bot.toml": b"command = 'x'\n", "lib/mind.py": b"think()\n" * 100, "empty": b""}
 

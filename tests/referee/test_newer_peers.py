@@ -173,5 +173,5 @@ def test_a_newer_hello_is_let_in() -> None:
     hello = newer.message("Hello")(token="t", features=["telepathy", "concurrent_games"])
     data = newer.with_news(newer.message("PlayRequest")(hello=hello)).SerializeToString()
     read = wire.read_from_bot(data)
-    assert read.hello == Hello("t", "", frozenset({"telepathy", "concurrent_games"}))
+    assert read.hello == Hello("t", frozenset({"telepathy", "concurrent_games"}))
     assert read.answers == []

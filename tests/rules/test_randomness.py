@@ -18,10 +18,10 @@ from deepsea_rules.randomness import (
     Stream,
     commitment,
     deal,
-    dice,
     first_player,
     game_seed,
     seed_from_text,
+    source,
 )
 
 ZERO = bytes(32)
@@ -153,7 +153,7 @@ def test_a_skipped_byte_in_a_die(game: int, first_bytes: list[int], faces: tuple
     """Games of the demo run with 255, which three cannot use, in their first roll's bytes."""
     seed = game_seed(DEMO, game)
     assert list(islice(stream_bytes(seed, "dice/1/0/1"), 3)) == first_bytes
-    assert dice(seed, 1, 0, 1) == faces
+    assert source(seed).dice(1, 0, 1) == faces
 
 
 @given(seeds, st.text(alphabet="abc/0123456789", max_size=20), st.lists(st.integers(1, 256)))
@@ -216,12 +216,12 @@ DICE = {
 
 @pytest.mark.parametrize("key", DICE)
 def test_dice_goldens(key: tuple[int, int, int]) -> None:
-    assert (dice(ZERO, *key), dice(DEMO, *key)) == DICE[key]
+    assert (source(ZERO).dice(*key), source(DEMO).dice(*key)) == DICE[key]
 
 
 @given(seeds, st.integers(1, 3), st.integers(0, 5), st.integers(1, 200))
 def test_dice(seed: bytes, dive: int, seat: int, turn: int) -> None:
-    assert dice(seed, dive, seat, turn) == two_faces(seed, f"dice/{dive}/{seat}/{turn}")
+    assert source(seed).dice(dive, seat, turn) == two_faces(seed, f"dice/{dive}/{seat}/{turn}")
 
 
 # ---------------------------------------------------------------------- first player

@@ -25,9 +25,10 @@ from deepsea_sdk.coach.chance_sum import Luck, chance_sum, chances
 from deepsea_sdk.coach.common_luck import halves
 from deepsea_sdk.coach.course import Outlook, course
 from deepsea_sdk.coach.formula import formula
-from deepsea_sdk.coach.luck import Evaluation, Number, change, value
+from deepsea_sdk.coach.luck import Evaluation, Number
 from deepsea_sdk.table import play
 from helpers import games
+from helpers.changes import change, value
 from helpers.commands import played
 from helpers.games import Chooser, play_out
 from helpers.tiers import daily

@@ -16,9 +16,10 @@ from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.units import LEVEL_OF
 from deepsea_sdk.coach.common_luck import Stream, halves
 from deepsea_sdk.coach.course import Outlook, Step, course, known_to_any, rolls
-from deepsea_sdk.coach.luck import change, luck_of, value
+from deepsea_sdk.coach.luck import luck_of
 from deepsea_sdk.steady import steady
 from helpers import games
+from helpers.changes import change, value
 from helpers.commands import faulty, played
 from helpers.games import Chooser, play_out
 from helpers.positions import at

@@ -42,9 +42,9 @@ from deepsea_rules.faults import Fault
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.entropy import fresh_token
 from deepsea_sdk.hints import PREFIX as HINT
+from deepsea_sdk.launch import TOKEN
 from deepsea_sdk.parameters import VARIABLE as PARAMETERS_VARIABLE
 
-TOKEN_VARIABLE: Final = "DEEPSEA_TOKEN"
 START_PATIENCE: Final = 6
 """How many times its start-up timeout a bot may take to start on a busy host."""
 EXIT_US: Final = 100_000
@@ -107,9 +107,9 @@ class BotProcess:
         bot: BotSpec,
         hosting: Hosting,
         clock: Clock,
-        output: BotOutput | None = None,
-        rivals: Sequence[Path] = (),
-        freezer: Freezer | None = None,
+        output: BotOutput,
+        rivals: Sequence[Path],
+        freezer: Freezer,
     ) -> None:
         """Prepare it.
 
@@ -124,7 +124,7 @@ class BotProcess:
         """Whether its start-up timed out."""
         self._hosting = hosting
         self._rivals = tuple(rivals)
-        self._freezer = freezer or Freezer(clock)
+        self._freezer = freezer
         self._turns: BotTurns | None = None
         self._exit_alarm: Alarm | None = None
         self._clock = clock
@@ -133,7 +133,7 @@ class BotProcess:
             self.session, self._token, clock, reflects=hosting.isolation.name != "sandbox"
         )
         self._loop = asyncio.get_running_loop()
-        self.output = output or BotOutput()
+        self.output = output
         to_stdout, to_stderr = self.output.sinks() or (None, None)
         self._stdout = OutputCapture(to_stdout)
         self._stderr = OutputCapture(to_stderr)
@@ -286,7 +286,7 @@ class BotProcess:
     def _environment(self, address: str) -> dict[str, str]:
         return {
             ADDRESS_VARIABLE: address,
-            TOKEN_VARIABLE: self._token,
+            TOKEN: self._token,
             # Its output is complete even if it is killed, and the order of its sets is repeatable.
             "PYTHONUNBUFFERED": "1",
             "PYTHONHASHSEED": "0",

@@ -55,16 +55,7 @@ class Hierarchies(NamedTuple):
 
     def folders(self) -> tuple[Path, ...]:
         """All of them, each once."""
-        found = (
-            self.memory,
-            self.pids,
-            self.core,
-            self.freezer,
-            self.cpuacct,
-            self.cpu,
-            self.pressure,
-        )
-        return tuple(dict.fromkeys(folder for folder in found if folder is not None))
+        return tuple(dict.fromkeys(folder for folder in self if folder is not None))
 
 
 class Mounted(NamedTuple):

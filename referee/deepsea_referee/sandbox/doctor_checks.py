@@ -23,7 +23,9 @@ def checks() -> list[Check]:
     found = list(confinement())
     if complete(found):
         found += [_bots_run(), _memory_bound(), _whole_tree_ends()]
-    return [*found, users_check(), *_groups(), _compiled()]
+    places = cgroup.hierarchies()
+    groups = (control_groups_check(places), pressure_check(places))
+    return [*found, users_check(), *groups, _compiled()]
 
 
 def complete(found: list[Check]) -> bool:
@@ -147,11 +149,6 @@ def users_check() -> Check:
         "FIRST-LAST if the users of the default range exist",
         needed=False,
     )
-
-
-def _groups() -> list[Check]:
-    places = cgroup.hierarchies()
-    return [control_groups_check(places), pressure_check(places)]
 
 
 def control_groups_check(places: cgroup.Hierarchies) -> Check:

@@ -26,6 +26,9 @@ BOT_USERS = (60600, 61099)
 # Where a bot reads how to reach the referee; every level sets it from `Launch.socket`.
 ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
 
+# By its value the processes of a bot are found that left its tree; at the level `process`.
+MARK_VARIABLE = "DEEPSEA_TREE"
+
 
 class ResourceLimits(NamedTuple):
     """The resource limits of one bot with all its processes."""

@@ -25,16 +25,14 @@ from deepsea_referee.sandbox import (
     watchdog,
 )
 from deepsea_referee.sandbox.interface import (
-    ADDRESS_VARIABLE,
+    MARK_VARIABLE,
     MIB,
     LaunchSpec,
     ResourceLimits,
     ThreadTimes,
 )
-from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
-from deepsea_referee.sandbox.trusted_process import TrustedProcess
-
-MARK_VARIABLE = "DEEPSEA_TREE"
+from deepsea_referee.sandbox.python_paths import PASSED_ON
+from deepsea_referee.sandbox.trusted_process import TrustedProcess, environment_for
 
 
 class PlainProcess:
@@ -50,14 +48,8 @@ class PlainProcess:
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `interface.Isolation`."""
-        mark = f"{MARK_VARIABLE}={cleanup.new_mark()}"
-        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        if path := search_path(os.environ.get("PYTHONPATH", "")):
-            environment["PYTHONPATH"] = path
-        environment.update(launch.environment)
-        if launch.socket is not None:
-            environment[ADDRESS_VARIABLE] = f"unix:{launch.socket}"
-        environment[MARK_VARIABLE] = mark.partition("=")[2]
+        value = cleanup.new_mark()
+        mark = f"{MARK_VARIABLE}={value}"
         setpriv = shutil.which("setpriv")
         # Without setpriv the cleanup process still kills the bot when the referee is killed.
         dying_with_us = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
@@ -69,7 +61,7 @@ class PlainProcess:
                 stdout=launch.stdout,
                 stderr=launch.stderr,
                 cwd=launch.folder,
-                env=environment,
+                env=environment_for(launch, PASSED_ON, value),
                 start_new_session=True,
             )
         except OSError:

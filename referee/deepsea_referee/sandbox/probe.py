@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from deepsea_referee.sandbox import probe_inside, root_staging, run_once, seccomp
 from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import Isolation, ResourceLimits
-from deepsea_referee.sandbox.interface import IsolationLevel as IsolationLevel
+from deepsea_referee.sandbox.interface import Isolation, IsolationLevel, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.sandbox.sandbox_start import Sandbox
 

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Sequence
+
+from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MARK_VARIABLE, LaunchSpec
+from deepsea_referee.sandbox.python_paths import search_path
+
+
+def environment_for(launch: LaunchSpec, passed_on: Sequence[str], mark: str) -> dict[str, str]:
+    """The environment of a bot: its own, its mark, and the variables of this one that it gets."""
+    environment = {name: os.environ[name] for name in passed_on if name in os.environ}
+    if path := search_path(os.environ.get("PYTHONPATH", "")):
+        environment["PYTHONPATH"] = path
+    environment.update(launch.environment)
+    if launch.socket is not None:
+        environment[ADDRESS_VARIABLE] = f"unix:{launch.socket}"
+    environment[MARK_VARIABLE] = mark
+    return environment
 
 
 class TrustedProcess:

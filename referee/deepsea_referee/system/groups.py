@@ -16,7 +16,8 @@ from typing import Final
 
 import psutil
 
-MARK_VARIABLE: Final = "DEEPSEA_TREE"
+from deepsea_referee.sandbox.interface import MARK_VARIABLE
+
 LONGEST_S: Final = 2.0
 """How long killed processes may take to vanish."""
 _PAUSE_S: Final = 0.01

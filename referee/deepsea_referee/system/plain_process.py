@@ -7,7 +7,6 @@ by the guardian. A helper process that leaves the group and clears its environme
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 from collections.abc import Callable
@@ -17,14 +16,13 @@ from typing import Final
 import psutil
 
 from deepsea_referee.sandbox.interface import (
-    ADDRESS_VARIABLE,
     MIB,
     LaunchSpec,
     ResourceLimits,
     ThreadTimes,
 )
-from deepsea_referee.sandbox.python_paths import PASSED_ON, search_path
-from deepsea_referee.sandbox.trusted_process import TrustedProcess
+from deepsea_referee.sandbox.python_paths import PASSED_ON
+from deepsea_referee.sandbox.trusted_process import TrustedProcess, environment_for
 from deepsea_referee.sandbox.watchdog import Watchdog
 from deepsea_referee.system import groups, threads
 from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
@@ -69,15 +67,8 @@ class PlainProcess:
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `interface.Isolation`."""
         mark = fresh_token()
-        passed_on = (*PASSED_ON, *PASSED_ON_TOO)
-        environment = {name: os.environ[name] for name in passed_on if name in os.environ}
-        if path := search_path(os.environ.get("PYTHONPATH", "")):
-            environment["PYTHONPATH"] = path
-        environment["PYTHONIOENCODING"] = "utf-8"
-        environment.update(launch.environment)
-        if launch.socket is not None:
-            environment[ADDRESS_VARIABLE] = f"unix:{launch.socket}"
-        environment[groups.MARK_VARIABLE] = mark
+        environment = environment_for(launch, (*PASSED_ON, *PASSED_ON_TOO), mark)
+        environment.setdefault("PYTHONIOENCODING", "utf-8")
         entries().register("mark", mark)
         try:
             process = subprocess.Popen(

@@ -46,7 +46,6 @@ class Evidence:
     products: int = 0
 
     def add_pause(self, cpu_us: int, wall_us: int) -> None:
-        """Count one pause."""
         cpu_us = max(0, cpu_us - ANSWER_END_US)
         self.add(Evidence(1, cpu_us, wall_us, cpu_us**2, wall_us**2, cpu_us * wall_us))
 

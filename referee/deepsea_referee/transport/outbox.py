@@ -34,7 +34,6 @@ class Outbox:
         return self._bytes < HELD_BYTES and all(request is None for _, request in self._messages)
 
     def put(self, message: bytes, request: tuple[int, TimeLeft] | None = None) -> None:
-        """Add a message."""
         self._messages.append((message, request))
         self._bytes += len(message)
         if self._wake is not None:

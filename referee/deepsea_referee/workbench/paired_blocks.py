@@ -171,11 +171,9 @@ class _InOrder:
         """By block; None for a void game."""
 
     def add(self, result: GameResult, record: GameRecord) -> None:
-        """Add a game."""
         self._add(result.game - 1, (result, record))
 
     def leave_out(self, void: VoidGame) -> None:
-        """Add a void game."""
         self._add(void.game - 1, None)
 
     def _add(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:

@@ -1,11 +1,7 @@
-"""Luck: how far dice and hidden values moved each seat's expected placement score.
+"""Luck: how far dice and hidden values moved each seat's expected placement score, by roll-outs.
 
-Invariants: whatever the evaluation, the mean luck of a roll is 0 over its sums; and for an
-evaluation that knows the results of finished games
-
-    result = value of the opening + luck of dice + luck of values + changes by choices
-
-holds exactly, for each seat, if nobody forfeited. Values are revealed when any bot can see them.
+Invariants: the mean luck of a roll is 0 over its sums; values are revealed when any bot can see
+them.
 """
 
 from __future__ import annotations
@@ -32,23 +28,6 @@ SPREAD: Final = {1: 7.0, 2: 5.0}
 """By dive, the points of a lead at its end that wins 73 of 100 games (bench/lead_spread.py)."""
 _NINE: Final = 9
 _ONE: Final = 1_000_000
-
-
-def value(outlook: Outlook, evaluate: Evaluation) -> Sequence[Number]:
-    """What each seat is expected to score; before a roll that is the mean over its sums."""
-    if outlook.state.phase != "roll":
-        return evaluate([outlook])[0]
-    ways, after = zip(*[(ways, after) for _, ways, after in rolls(outlook)], strict=True)
-    return _mean(ways, evaluate(after))
-
-
-def change(step: Step, evaluate: Evaluation) -> list[Number]:
-    """By how much a step changed what each seat is expected to score.
-
-    That is the luck of a roll or of a reveal, and what a choice was worth.
-    """
-    before, after = value(step.before, evaluate), value(step.after, evaluate)
-    return [new - old for new, old in zip(after, before, strict=True)]
 
 
 def luck_of(step: Step, stream: Stream, policy: Policy, trials: int) -> list[Interval]:
@@ -114,10 +93,3 @@ def _shares(dive: int) -> Mapping[int, int]:
     """How often a lead of so many points at the end of a dive wins, in parts of `_ONE`."""
     most = sum(map(sum, map(values_of_level, LEVELS)))
     return {lead: round(_ONE / (1 + exp(-lead / SPREAD[dive]))) for lead in range(-most, most + 1)}
-
-
-def _mean(ways: Sequence[int], values: Sequence[Sequence[Number]]) -> list[Number]:
-    return [
-        sum([way * one for way, one in zip(ways, seat, strict=True)]) / _NINE
-        for seat in zip(*values, strict=True)
-    ]

@@ -33,7 +33,6 @@ class Hello(NamedTuple):
     """The first message of a bot."""
 
     token: str
-    sdk: str
     features: frozenset[str]
 
 
@@ -53,7 +52,7 @@ def read_from_bot(data: bytes) -> FromBot:
     hello = None
     if message.HasField("hello"):
         said = message.hello
-        hello = Hello(said.token, said.sdk, frozenset(said.features))
+        hello = Hello(said.token, frozenset(said.features))
     return FromBot(hello, [decision_from_wire(decision) for decision in message.decisions])
 
 
