@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from deepsea_cli import main
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.commands import Done, Run
+from helpers.in_loop import run as run_in_loop
 from helpers.postgres import Postgres, find_binaries
 
 Contents = Callable[[Store], object]
@@ -28,6 +30,16 @@ def pytest_collection_finish() -> None:
     """From here on garbage is looked for, among what comes later."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    run_in_loop(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
 
 
 # No test depends on speed: an example may take as long as a busy machine needs. CI has the same

@@ -51,7 +51,8 @@ from deepsea_sdk.bot import Bot
 from deepsea_sdk.client import Player
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play as play_at_table
-from helpers.peers import run, seat
+from helpers.in_loop import run
+from helpers.peers import seat
 
 HOSTILE = 1
 """The seat between the two honest ones."""

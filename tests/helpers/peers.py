@@ -7,11 +7,11 @@ pass: `run` has a limit only so that a broken test ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import grpc
 
@@ -28,16 +28,6 @@ T = TypeVar("T")
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"
 PLAY = "/deepsea.play.v1.PlayService/Play"
 TOKEN = "the-token-of-this-seat"
-
-
-def run(test: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine; a test that hangs fails."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(60):
-            return await test
-
-    return asyncio.run(bounded())
 
 
 async def one_pass() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -29,16 +29,6 @@ T = TypeVar("T")
 Stream = Any
 """A `grpc.aio.ServicerContext`, whose types do not tell what a stream reads."""
 TOKEN = "the-token-of-this-seat"
-
-
-def run(test: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine; a test that hangs fails."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(60):
-            return await test
-
-    return asyncio.run(bounded())
 
 
 class Peer:

@@ -27,7 +27,7 @@ from deepsea_referee.system.wall_gauge import WallGauge
 from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, TimedOut
 from deepsea_referee.timing.host_load import AGAIN_US
 from deepsea_sdk.clock import TimeLeft
-from helpers.peers import run
+from helpers.in_loop import run
 
 PORTABLE: System = PortableSystem()
 
@@ -137,17 +137,14 @@ def test_what_a_program_prints_comes_while_it_runs() -> None:
     assert run(test()) == b"hello"
 
 
-def test_a_flood_waits() -> None:
-    async def test() -> None:
-        capture = OutputCapture(system=PORTABLE)
-        flooding = asyncio.get_running_loop().run_in_executor(
-            None, os.write, capture.writing, b"x" * 1_000_000
-        )
-        await flooding  # all of it passes, in chunks
-        capture.finish()
-        assert "bytes left out" in capture.text()
-
-    run(test())
+async def test_a_flood_waits() -> None:
+    capture = OutputCapture(system=PORTABLE)
+    flooding = asyncio.get_running_loop().run_in_executor(
+        None, os.write, capture.writing, b"x" * 1_000_000
+    )
+    await flooding  # all of it passes, in chunks
+    capture.finish()
+    assert "bytes left out" in capture.text()
 
 
 # Processes

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from deepsea_referee.timing.clock import SystemClock, ThreadClock, time_limit
 from deepsea_referee.timing.shared_time import SharedTime
 from helpers.manual_clock import ManualClock
-from helpers.peers import run
 
 
 def test_alarms_ring_in_order_each_at_its_own_moment() -> None:
@@ -37,41 +36,35 @@ def test_alarms_ring_in_order_each_at_its_own_moment() -> None:
         clock.jump(-1)
 
 
-def test_the_system_clock_rings_from_the_event_loop_and_not_early() -> None:
-    async def test() -> None:
-        clock = SystemClock()
-        rung = asyncio.get_running_loop().create_future()
-        when_us = clock.now_us() + 2_000
-        clock.at(when_us, lambda: rung.set_result(clock.now_us()))
-        clock.at(when_us, lambda: rung.set_result("cancelled alarms do not ring")).cancel()
-        # The loop's timers may be early by its own resolution, which is below a microsecond.
-        assert await rung >= when_us - 1
-
-    run(test())
+async def test_the_system_clock_rings_from_the_event_loop_and_not_early() -> None:
+    clock = SystemClock()
+    rung = asyncio.get_running_loop().create_future()
+    when_us = clock.now_us() + 2_000
+    clock.at(when_us, lambda: rung.set_result(clock.now_us()))
+    clock.at(when_us, lambda: rung.set_result("cancelled alarms do not ring")).cancel()
+    # The loop's timers may be early by its own resolution, which is below a microsecond.
+    assert await rung >= when_us - 1
 
 
-def test_a_time_limit_ends_the_block_by_its_clock() -> None:
-    async def test() -> None:
-        clock = ManualClock()
+async def test_a_time_limit_ends_the_block_by_its_clock() -> None:
+    clock = ManualClock()
 
-        async def wait_for_ever() -> None:
-            async with time_limit(clock, 1_000):
-                await asyncio.Event().wait()
-
-        waiting = asyncio.create_task(wait_for_ever())
-        while not clock.alarms:
-            await asyncio.wait({waiting}, timeout=0)
-        clock.jump(999)
-        await asyncio.wait({waiting}, timeout=0)
-        assert not waiting.done()
-        clock.jump(1)
-        with pytest.raises(TimeoutError):
-            await waiting
+    async def wait_for_ever() -> None:
         async with time_limit(clock, 1_000):
-            pass
-        assert clock.alarms == 0
+            await asyncio.Event().wait()
 
-    run(test())
+    waiting = asyncio.create_task(wait_for_ever())
+    while not clock.alarms:
+        await asyncio.wait({waiting}, timeout=0)
+    clock.jump(999)
+    await asyncio.wait({waiting}, timeout=0)
+    assert not waiting.done()
+    clock.jump(1)
+    with pytest.raises(TimeoutError):
+        await waiting
+    async with time_limit(clock, 1_000):
+        pass
+    assert clock.alarms == 0
 
 
 def test_time_is_shared_by_what_is_open() -> None:

@@ -22,7 +22,6 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.refereed_game import RefereedGame
-from helpers.peers import run
 from helpers.streams import Decide, Table, first_legal, last_legal
 
 SEED = seed_from_text("match")
@@ -49,125 +48,108 @@ def at_decision(number: int, deed: Callable[[], object], decide: Decide = last_l
 
 @pytest.mark.parametrize("rules", PRESETS)
 @pytest.mark.parametrize("players", range(2, 7))
-def test_a_game_ends_and_its_record_is_accepted(rules: str, players: int) -> None:
-    async def test() -> None:
-        game = new_game(players, rules=rules)
-        faults = await Table([last_legal] * players).play(game)
-        assert faults == []
-        record = GameRecord.of(game, game_id="g", clock="1s", seats=[("bot", "00")] * players)
-        verify(GameRecord.from_json(record.to_json()))
-
-    run(test())
+async def test_a_game_ends_and_its_record_is_accepted(rules: str, players: int) -> None:
+    game = new_game(players, rules=rules)
+    faults = await Table([last_legal] * players).play(game)
+    assert faults == []
+    record = GameRecord.of(game, game_id="g", clock="1s", seats=[("bot", "00")] * players)
+    verify(GameRecord.from_json(record.to_json()))
 
 
-def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_order() -> None:
-    async def test() -> None:
-        game = new_game(3)
-        table = Table([last_legal, first_legal, last_legal])
-        await table.play(game)
-        for seat, stream in enumerate(table.streams):
-            starts = [start for message in stream.messages() for start in message.starts]
-            requests = [request for message in stream.messages() for request in message.requests]
-            results = [one for message in stream.messages() for one in message.results]
-            (start,), (over,) = starts, results
-            assert (start.game_id, start.seat, start.seats) == ("g", seat, 3)
-            assert start.commitment == game.commitment
-            assert (start.clock.budget_us, start.clock.bank_us) == (100_000, 2_000_000)
-            assert len(requests) == sum(decision.seat == seat for decision in game.decisions)
-            assert all(request.view.seat == seat for request in requests)
-            # Nobody is asked where there is no choice.
-            assert all(len(request.legal) > 1 for request in requests)
-            # Each event is told once, at the latest with the end.
-            told = [event for request in requests for event in request.events] + [*over.events]
-            assert len(told) == len(game.events)
-            assert over.seed == game.seed
-            assert tuple(over.values) == game.state.values[1:]
-            assert tuple(over.placements) == game.result().placements
-            kinds = [
-                kind
-                for message in stream.messages()
-                for kind in ("starts", "requests", "results")
-                if len(getattr(message, kind))
-            ]
-            assert kinds == ["starts", *["requests"] * len(requests), "results"]
-
-    run(test())
+async def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_order() -> None:
+    game = new_game(3)
+    table = Table([last_legal, first_legal, last_legal])
+    await table.play(game)
+    for seat, stream in enumerate(table.streams):
+        starts = [start for message in stream.messages() for start in message.starts]
+        requests = [request for message in stream.messages() for request in message.requests]
+        results = [one for message in stream.messages() for one in message.results]
+        (start,), (over,) = starts, results
+        assert (start.game_id, start.seat, start.seats) == ("g", seat, 3)
+        assert start.commitment == game.commitment
+        assert (start.clock.budget_us, start.clock.bank_us) == (100_000, 2_000_000)
+        assert len(requests) == sum(decision.seat == seat for decision in game.decisions)
+        assert all(request.view.seat == seat for request in requests)
+        # Nobody is asked where there is no choice.
+        assert all(len(request.legal) > 1 for request in requests)
+        # Each event is told once, at the latest with the end.
+        told = [event for request in requests for event in request.events] + [*over.events]
+        assert len(told) == len(game.events)
+        assert over.seed == game.seed
+        assert tuple(over.values) == game.state.values[1:]
+        assert tuple(over.placements) == game.result().placements
+        kinds = [
+            kind
+            for message in stream.messages()
+            for kind in ("starts", "requests", "results")
+            if len(getattr(message, kind))
+        ]
+        assert kinds == ["starts", *["requests"] * len(requests), "results"]
 
 
-def test_a_bot_that_reads_no_events_gets_none() -> None:
-    async def test() -> None:
-        game = new_game(3)
-        table = Table([last_legal, first_legal, last_legal])
-        table.sessions[1].features = frozenset({"no_events"})
-        await table.play(game)
-        for seat, stream in enumerate(table.streams):
-            messages = stream.messages()
-            events = [event for one in messages for req in one.requests for event in req.events]
-            events += [
-                event for one in messages for result in one.results for event in result.events
-            ]
-            assert len(events) == (0 if seat == 1 else len(game.events))
-
-    run(test())
+async def test_a_bot_that_reads_no_events_gets_none() -> None:
+    game = new_game(3)
+    table = Table([last_legal, first_legal, last_legal])
+    table.sessions[1].features = frozenset({"no_events"})
+    await table.play(game)
+    for seat, stream in enumerate(table.streams):
+        messages = stream.messages()
+        events = [event for one in messages for req in one.requests for event in req.events]
+        events += [event for one in messages for result in one.results for event in result.events]
+        assert len(events) == (0 if seat == 1 else len(game.events))
 
 
-def test_a_game_whose_events_nobody_reads_keeps_none() -> None:
-    async def test() -> None:
-        game = new_game(2)
-        table = Table([last_legal, last_legal])
-        for session in table.sessions:
-            session.features = frozenset({"no_events"})
-        await table.play(game)
-        assert game.events == []
-        record = GameRecord.of(game, game_id="g", clock="1s", seats=[("bot", "00")] * 2)
-        assert len(verify(record).events) > len(game.decisions) / 2
-
-    run(test())
+async def test_a_game_whose_events_nobody_reads_keeps_none() -> None:
+    game = new_game(2)
+    table = Table([last_legal, last_legal])
+    for session in table.sessions:
+        session.features = frozenset({"no_events"})
+    await table.play(game)
+    assert game.events == []
+    record = GameRecord.of(game, game_id="g", clock="1s", seats=[("bot", "00")] * 2)
+    assert len(verify(record).events) > len(game.decisions) / 2
 
 
 NONSENSE = ["", "fly", "take ", "TAKE", "drop:", "drop:9", "order:1", "\0", "täke", "x" * 5_000]
 
 
 @pytest.mark.parametrize("text", NONSENSE, ids=range(len(NONSENSE)))
-def test_an_answer_that_is_not_legal_is_counted_and_the_default_played(text: str) -> None:
-    async def test() -> None:
-        game = new_game(2)
-        asked = 0
+async def test_an_answer_that_is_not_legal_is_counted_and_the_default_played(text: str) -> None:
+    game = new_game(2)
+    asked = 0
 
-        def wrong_once(request: pb.DecisionRequest) -> str:
-            nonlocal asked
-            asked += 1
-            return text if asked == 3 else last_legal(request)
+    def wrong_once(request: pb.DecisionRequest) -> str:
+        nonlocal asked
+        asked += 1
+        return text if asked == 3 else last_legal(request)
 
-        table = Table([wrong_once, last_legal])
-        (report,) = await table.play(game)
-        own = [decision for decision in game.decisions if decision.seat == 0]
-        assert report == FaultReport(
-            seat=0,
-            decision=game.decisions.index(own[2]),
-            fault=Fault.ILLEGAL_ACTION,
-            kind=report.kind,
-            legal=report.legal,
-            came=report.came,
-            us=0,
-            played=report.legal[0],
-            forfeit=False,
-        )
-        assert game.decisions[report.decision].fault is Fault.ILLEGAL_ACTION
-        assert game.decisions[report.decision].action == report.legal[0]
-        assert report.came.isascii()
-        assert report.came.isprintable()
-        assert len(report.came) < 120
-        # The bot is told, before its next question.
-        (notice,) = [n for message in table.streams[0].messages() for n in message.faults]
-        assert notice.fault == pb.FAULT_ILLEGAL_ACTION
-        assert notice.message == report.explanation()
-        assert report.came in notice.message
-        assert not notice.forfeit
-        # The others hear nothing of it.
-        assert not any(message.faults for message in table.streams[1].messages())
-
-    run(test())
+    table = Table([wrong_once, last_legal])
+    (report,) = await table.play(game)
+    own = [decision for decision in game.decisions if decision.seat == 0]
+    assert report == FaultReport(
+        seat=0,
+        decision=game.decisions.index(own[2]),
+        fault=Fault.ILLEGAL_ACTION,
+        kind=report.kind,
+        legal=report.legal,
+        came=report.came,
+        us=0,
+        played=report.legal[0],
+        forfeit=False,
+    )
+    assert game.decisions[report.decision].fault is Fault.ILLEGAL_ACTION
+    assert game.decisions[report.decision].action == report.legal[0]
+    assert report.came.isascii()
+    assert report.came.isprintable()
+    assert len(report.came) < 120
+    # The bot is told, before its next question.
+    (notice,) = [n for message in table.streams[0].messages() for n in message.faults]
+    assert notice.fault == pb.FAULT_ILLEGAL_ACTION
+    assert notice.message == report.explanation()
+    assert report.came in notice.message
+    assert not notice.forfeit
+    # The others hear nothing of it.
+    assert not any(message.faults for message in table.streams[1].messages())
 
 
 ACTIONS = st.one_of(
@@ -188,183 +170,150 @@ def test_no_answer_whatever_it_is_can_void_a_game(text: str, number: int) -> Non
             game.decide(text)
 
 
-def test_the_third_fault_forfeits_and_the_seat_is_not_asked_again() -> None:
-    async def test() -> None:
-        game = new_game(3)
-        table = Table([last_legal, lambda request: "win", last_legal])
-        faults = await table.play(game)
-        assert [report.forfeit for report in faults] == [False, False, True]
-        assert len(faults) == FAULTS_TO_FORFEIT
-        own = [decision for decision in game.decisions if decision.seat == 1]
-        assert len(own) == FAULTS_TO_FORFEIT
-        assert game.result().placements[1] == 3
-        assert [(forfeit.seat, forfeit.fault) for forfeit in game.forfeits] == [
-            (1, Fault.ILLEGAL_ACTION)
-        ]
-        # It still sees the game through.
-        messages = table.streams[1].messages()
-        notices = [notice for message in messages for notice in message.faults]
-        assert [notice.forfeit for notice in notices] == [False, False, True]
-        assert sum(len(message.results) for message in messages) == 1
-
-    run(test())
+async def test_the_third_fault_forfeits_and_the_seat_is_not_asked_again() -> None:
+    game = new_game(3)
+    table = Table([last_legal, lambda request: "win", last_legal])
+    faults = await table.play(game)
+    assert [report.forfeit for report in faults] == [False, False, True]
+    assert len(faults) == FAULTS_TO_FORFEIT
+    own = [decision for decision in game.decisions if decision.seat == 1]
+    assert len(own) == FAULTS_TO_FORFEIT
+    assert game.result().placements[1] == 3
+    assert [(forfeit.seat, forfeit.fault) for forfeit in game.forfeits] == [
+        (1, Fault.ILLEGAL_ACTION)
+    ]
+    # It still sees the game through.
+    messages = table.streams[1].messages()
+    notices = [notice for message in messages for notice in message.faults]
+    assert [notice.forfeit for notice in notices] == [False, False, True]
+    assert sum(len(message.results) for message in messages) == 1
 
 
-def test_overruns_are_drawn_from_the_bank_and_each_question_says_what_is_left() -> None:
-    async def test() -> None:
-        game = new_game(2)
-        left: list[int] = []
+async def test_overruns_are_drawn_from_the_bank_and_each_question_says_what_is_left() -> None:
+    game = new_game(2)
+    left: list[int] = []
 
-        def slow(request: pb.DecisionRequest) -> str:
-            left.append(request.bank_us)
-            table.clock.jump(1_000 if len(left) == 2 else 130 if len(left) < 5 else 100)
-            return last_legal(request)
+    def slow(request: pb.DecisionRequest) -> str:
+        left.append(request.bank_us)
+        table.clock.jump(1_000 if len(left) == 2 else 130 if len(left) < 5 else 100)
+        return last_legal(request)
 
-        table = Table([slow, last_legal])
-        assert await table.play(game, TimeControl(100, 1_000)) == []
-        assert left == [1_000, 970, 70, 40, 10, *[10] * (len(left) - 5)]
-        times = [decision.us for decision in game.decisions if decision.seat == 0]
-        assert times[:5] == [130, 1_000, 130, 130, 100]
-        assert {decision.us for decision in game.decisions if decision.seat == 1} == {0}
-
-    run(test())
+    table = Table([slow, last_legal])
+    assert await table.play(game, TimeControl(100, 1_000)) == []
+    assert left == [1_000, 970, 70, 40, 10, *[10] * (len(left) - 5)]
+    times = [decision.us for decision in game.decisions if decision.seat == 0]
+    assert times[:5] == [130, 1_000, 130, 130, 100]
+    assert {decision.us for decision in game.decisions if decision.seat == 1} == {0}
 
 
-def test_a_timeout_plays_the_default_and_its_late_answer_changes_nothing() -> None:
-    async def test() -> None:
-        game = new_game(2)
-        table = Table([at_decision(4, lambda: table.clock.jump(1_101)), last_legal])
-        (report,) = await table.play(game, TimeControl(100, 1_000))
-        assert report.fault is Fault.TIMEOUT
-        assert report.us == 1_101
-        assert report.played == report.legal[0]
-        late = game.decisions[report.decision]
-        assert (late.action, late.us, late.fault) == (report.legal[0], 1_101, Fault.TIMEOUT)
-        # The bank is used up, the budget is not: the bot plays on.
-        requests = [r for message in table.streams[0].messages() for r in message.requests]
-        assert [request.bank_us for request in requests[:6]] == [1_000] * 5 + [0]
-        assert len([d for d in game.decisions if d.fault]) == 1
-
-    run(test())
+async def test_a_timeout_plays_the_default_and_its_late_answer_changes_nothing() -> None:
+    game = new_game(2)
+    table = Table([at_decision(4, lambda: table.clock.jump(1_101)), last_legal])
+    (report,) = await table.play(game, TimeControl(100, 1_000))
+    assert report.fault is Fault.TIMEOUT
+    assert report.us == 1_101
+    assert report.played == report.legal[0]
+    late = game.decisions[report.decision]
+    assert (late.action, late.us, late.fault) == (report.legal[0], 1_101, Fault.TIMEOUT)
+    # The bank is used up, the budget is not: the bot plays on.
+    requests = [r for message in table.streams[0].messages() for r in message.requests]
+    assert [request.bank_us for request in requests[:6]] == [1_000] * 5 + [0]
+    assert len([d for d in game.decisions if d.fault]) == 1
 
 
-def test_to_use_up_budget_and_bank_exactly_is_in_time() -> None:
-    async def test() -> None:
-        game = new_game(2)
-        table = Table([at_decision(4, lambda: table.clock.jump(1_100)), last_legal])
-        assert await table.play(game, TimeControl(100, 1_000)) == []
-
-    run(test())
+async def test_to_use_up_budget_and_bank_exactly_is_in_time() -> None:
+    game = new_game(2)
+    table = Table([at_decision(4, lambda: table.clock.jump(1_100)), last_legal])
+    assert await table.play(game, TimeControl(100, 1_000)) == []
 
 
-def test_an_answer_that_is_not_legal_costs_its_time_once() -> None:
-    async def test() -> None:
-        def slow_and_wrong(request: pb.DecisionRequest) -> str:
-            table.clock.jump(400)
-            return "fly"
+async def test_an_answer_that_is_not_legal_costs_its_time_once() -> None:
+    def slow_and_wrong(request: pb.DecisionRequest) -> str:
+        table.clock.jump(400)
+        return "fly"
 
-        table = Table([slow_and_wrong, last_legal])
-        await table.play(new_game(2), TimeControl(100, 1_000))
-        requests = [r for message in table.streams[0].messages() for r in message.requests]
-        assert [request.bank_us for request in requests] == [1_000, 700, 400]
-
-    run(test())
+    table = Table([slow_and_wrong, last_legal])
+    await table.play(new_game(2), TimeControl(100, 1_000))
+    requests = [r for message in table.streams[0].messages() for r in message.requests]
+    assert [request.bank_us for request in requests] == [1_000, 700, 400]
 
 
-def test_a_crash_forfeits_at_once_and_the_others_play_on() -> None:
-    async def test() -> None:
-        game = new_game(3)
-        table = Table([last_legal, last_legal, last_legal])
-        table.streams[1]._decide = at_decision(2, table.streams[1].end)
-        (report,) = await table.play(game)
-        assert (report.seat, report.fault, report.forfeit) == (1, Fault.CRASH, True)
-        assert sum(decision.seat == 1 for decision in game.decisions) == 3
-        assert game.result().placements[1] == 3
-        assert all(sum(len(m.results) for m in table.streams[s].messages()) == 1 for s in (0, 2))
-
-    run(test())
+async def test_a_crash_forfeits_at_once_and_the_others_play_on() -> None:
+    game = new_game(3)
+    table = Table([last_legal, last_legal, last_legal])
+    table.streams[1]._decide = at_decision(2, table.streams[1].end)
+    (report,) = await table.play(game)
+    assert (report.seat, report.fault, report.forfeit) == (1, Fault.CRASH, True)
+    assert sum(decision.seat == 1 for decision in game.decisions) == 3
+    assert game.result().placements[1] == 3
+    assert all(sum(len(m.results) for m in table.streams[s].messages()) == 1 for s in (0, 2))
 
 
-def test_a_broken_protocol_is_one_fault_that_forfeits() -> None:
-    async def test() -> None:
-        game = new_game(2)
-        table = Table([last_legal, last_legal])
-        table.streams[0]._decide = at_decision(1, lambda: table.streams[0].put(b"\xff"))
-        faults = await table.play(game)
-        assert [report.fault for report in faults] == [Fault.PROTOCOL_ERROR]
-        assert faults[0].forfeit
-
-    run(test())
+async def test_a_broken_protocol_is_one_fault_that_forfeits() -> None:
+    game = new_game(2)
+    table = Table([last_legal, last_legal])
+    table.streams[0]._decide = at_decision(1, lambda: table.streams[0].put(b"\xff"))
+    faults = await table.play(game)
+    assert [report.fault for report in faults] == [Fault.PROTOCOL_ERROR]
+    assert faults[0].forfeit
 
 
-def test_later_forfeits_rank_above_earlier_ones() -> None:
-    async def test() -> None:
-        game = new_game(3)
-        table = Table([last_legal] * 3)
-        table.streams[2]._decide = at_decision(0, table.streams[2].end)
-        table.streams[0]._decide = at_decision(5, table.streams[0].end)
+async def test_later_forfeits_rank_above_earlier_ones() -> None:
+    game = new_game(3)
+    table = Table([last_legal] * 3)
+    table.streams[2]._decide = at_decision(0, table.streams[2].end)
+    table.streams[0]._decide = at_decision(5, table.streams[0].end)
+    await table.play(game)
+    assert game.result().placements == (2, 1, 3)
+
+
+async def test_trouble_on_the_referees_side_voids_the_game_and_nobody_is_at_fault() -> None:
+    class Broken(Game):
+        def view(self, seat: int | None) -> View:
+            if len(self.decisions) == 7:
+                raise ZeroDivisionError("a bug")
+            return super().view(seat)
+
+    game = Broken(MANUAL, 2, SEED)
+    table = Table([last_legal, last_legal])
+    with pytest.raises(RefereeError, match="ZeroDivisionError: a bug"):
         await table.play(game)
-        assert game.result().placements == (2, 1, 3)
-
-    run(test())
-
-
-def test_trouble_on_the_referees_side_voids_the_game_and_nobody_is_at_fault() -> None:
-    async def test() -> None:
-        class Broken(Game):
-            def view(self, seat: int | None) -> View:
-                if len(self.decisions) == 7:
-                    raise ZeroDivisionError("a bug")
-                return super().view(seat)
-
-        game = Broken(MANUAL, 2, SEED)
-        table = Table([last_legal, last_legal])
-        with pytest.raises(RefereeError, match="ZeroDivisionError: a bug"):
-            await table.play(game)
-        await table.close()
-        assert all(decision.fault is None for decision in game.decisions)
-        for stream in table.streams:
-            (over,) = [over for message in stream.messages() for over in message.results]
-            assert over.is_void
-            assert not over.seed
-            assert not over.points
-
-    run(test())
+    await table.close()
+    assert all(decision.fault is None for decision in game.decisions)
+    for stream in table.streams:
+        (over,) = [over for message in stream.messages() for over in message.results]
+        assert over.is_void
+        assert not over.seed
+        assert not over.points
 
 
-def test_many_games_share_the_same_streams() -> None:
-    async def test() -> None:
-        together = Table([last_legal, last_legal, last_legal])
-        games = [new_game(3, number) for number in range(8)]
-        control = TimeControl(100_000)
-        refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
-        await asyncio.gather(*(play_to_end(game, together.sessions) for game in refereed))
-        await together.close()
-        batches = [
-            len(message.requests) for stream in together.streams for message in stream.messages()
-        ]
-        assert max(batches) > 1
-        for number, game in enumerate(games):
-            alone = new_game(3, number)
-            await Table([last_legal] * 3).play(alone, control)
-            assert game.decisions == alone.decisions
-            assert game.result() == alone.result()
-
-    run(test())
+async def test_many_games_share_the_same_streams() -> None:
+    together = Table([last_legal, last_legal, last_legal])
+    games = [new_game(3, number) for number in range(8)]
+    control = TimeControl(100_000)
+    refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
+    await asyncio.gather(*(play_to_end(game, together.sessions) for game in refereed))
+    await together.close()
+    batches = [
+        len(message.requests) for stream in together.streams for message in stream.messages()
+    ]
+    assert max(batches) > 1
+    for number, game in enumerate(games):
+        alone = new_game(3, number)
+        await Table([last_legal] * 3).play(alone, control)
+        assert game.decisions == alone.decisions
+        assert game.result() == alone.result()
 
 
-def test_a_bot_that_fails_in_one_game_fails_in_all_that_run() -> None:
-    async def test() -> None:
-        table = Table([last_legal, last_legal])
-        table.streams[0]._decide = at_decision(9, table.streams[0].end)
-        games = [new_game(2, number) for number in range(3)]
-        control = TimeControl(100_000)
-        refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
-        await asyncio.gather(*(play_to_end(game, table.sessions) for game in refereed))
-        await table.close()
-        for game, outcome in zip(games, refereed, strict=True):
-            (report,) = outcome.faults
-            assert (report.seat, report.fault) == (0, Fault.CRASH)
-            assert game.result().placements == (2, 1)
-
-    run(test())
+async def test_a_bot_that_fails_in_one_game_fails_in_all_that_run() -> None:
+    table = Table([last_legal, last_legal])
+    table.streams[0]._decide = at_decision(9, table.streams[0].end)
+    games = [new_game(2, number) for number in range(3)]
+    control = TimeControl(100_000)
+    refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
+    await asyncio.gather(*(play_to_end(game, table.sessions) for game in refereed))
+    await table.close()
+    for game, outcome in zip(games, refereed, strict=True):
+        (report,) = outcome.faults
+        assert (report.seat, report.fault) == (0, Fault.CRASH)
+        assert game.result().placements == (2, 1)

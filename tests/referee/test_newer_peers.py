@@ -16,7 +16,7 @@ from deepsea_sdk.client import Player
 from deepsea_sdk.wire.games import result_to_wire
 from deepsea_sdk.wire.streams import Hello
 from helpers import newer
-from helpers.peers import run
+from helpers.in_loop import run
 from helpers.scripted import end_of, request_of, start_of
 from helpers.streams import MemoryStream, Table, last_legal
 

@@ -10,7 +10,7 @@ import pytest
 
 from deepsea_referee.bots.bot_output import escaped
 from deepsea_referee.bots.output_capture import OutputCapture
-from helpers.peers import run
+from helpers.in_loop import run
 
 
 def captured(*parts: bytes, kept_bytes: int = 64) -> OutputCapture:
@@ -54,25 +54,22 @@ def test_control_characters_are_escaped(data: bytes, text: str) -> None:
     assert escaped(data) == text
 
 
-def test_a_flood_waits_and_the_loop_goes_on() -> None:
-    async def test() -> None:
-        loop = asyncio.get_running_loop()
-        capture = OutputCapture()
-        os.set_blocking(capture.writing, False)
-        written = refused = 0
-        # Whenever the loop is free the flood goes on; it soon finds the pipe full.
-        while refused < 1_000:
-            try:
-                written += os.write(capture.writing, b"x" * 65_536)
-            except BlockingIOError:
-                refused += 1
-            await _pass(loop.call_soon)
-        capture.close_writing()
-        capture.finish()
-        assert len(capture.text()) < 70_000
-        assert "bytes left out" in capture.text()
-
-    run(test())
+async def test_a_flood_waits_and_the_loop_goes_on() -> None:
+    loop = asyncio.get_running_loop()
+    capture = OutputCapture()
+    os.set_blocking(capture.writing, False)
+    written = refused = 0
+    # Whenever the loop is free the flood goes on; it soon finds the pipe full.
+    while refused < 1_000:
+        try:
+            written += os.write(capture.writing, b"x" * 65_536)
+        except BlockingIOError:
+            refused += 1
+        await _pass(loop.call_soon)
+    capture.close_writing()
+    capture.finish()
+    assert len(capture.text()) < 70_000
+    assert "bytes left out" in capture.text()
 
 
 async def _pass(call_soon: Callable[..., object]) -> None:
@@ -81,13 +78,10 @@ async def _pass(call_soon: Callable[..., object]) -> None:
     await done.wait()
 
 
-def test_a_descriptor_that_stays_open_holds_nobody_up() -> None:
-    async def test() -> None:
-        capture = OutputCapture()
-        child = os.dup(capture.writing)
-        os.write(child, b"still here\n")
-        capture.finish()  # with the child's end still open
-        assert capture.text() == "still here\n"
-        os.close(child)
-
-    run(test())
+async def test_a_descriptor_that_stays_open_holds_nobody_up() -> None:
+    capture = OutputCapture()
+    child = os.dup(capture.writing)
+    os.write(child, b"still here\n")
+    capture.finish()  # with the child's end still open
+    assert capture.text() == "still here\n"
+    os.close(child)

@@ -21,7 +21,6 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
-from helpers.peers import run
 from helpers.streams import CONTROL, Table, last_legal
 
 
@@ -73,24 +72,21 @@ def new_game() -> RefereedGame:
     return RefereedGame(game, "g", CONTROL, [("one", "00"), ("other", "11")])
 
 
-def test_a_line_up_plays_and_its_crash_is_explained() -> None:
-    async def test() -> None:
-        table = Table([last_legal, last_legal])
-        pool = Pool(table.sessions)
-        await table.sessions[0].connected
-        table.sessions[0].fail(Fault.CRASH, "gone")
-        played = await play_game(new_game(), cast(BotPool, pool), (1, 0))
-        await table.close()
-        (fault,) = played.faults
-        assert (fault.seat, fault.fault) == (1, Fault.CRASH)
-        # It was gone before the game began: nothing was asked of it.
-        assert (fault.came, fault.when, fault.error) == ("gone", "start", "KeyError: 3")
-        assert fault.explanation() == "crash: gone; the seat forfeits"
-        assert [process.troubled for process in pool.processes] == [True, False]
-        assert pool.finished == [1, 0]
-        verify(played.record)
-
-    run(test())
+async def test_a_line_up_plays_and_its_crash_is_explained() -> None:
+    table = Table([last_legal, last_legal])
+    pool = Pool(table.sessions)
+    await table.sessions[0].connected
+    table.sessions[0].fail(Fault.CRASH, "gone")
+    played = await play_game(new_game(), cast(BotPool, pool), (1, 0))
+    await table.close()
+    (fault,) = played.faults
+    assert (fault.seat, fault.fault) == (1, Fault.CRASH)
+    # It was gone before the game began: nothing was asked of it.
+    assert (fault.came, fault.when, fault.error) == ("gone", "start", "KeyError: 3")
+    assert fault.explanation() == "crash: gone; the seat forfeits"
+    assert [process.troubled for process in pool.processes] == [True, False]
+    assert pool.finished == [1, 0]
+    verify(played.record)
 
 
 class Ready(Pool):
@@ -100,42 +96,34 @@ class Ready(Pool):
         return self.processes[bot]
 
 
-def test_a_games_longest_decision_counts_with_those_of_others_in_its_message() -> None:
-    async def test() -> None:
-        asked: list[str] = []
+async def test_a_games_longest_decision_counts_with_those_of_others_in_its_message() -> None:
+    asked: list[str] = []
 
-        def slow_once(request: pb.DecisionRequest) -> str:
-            asked.append(request.game_id)
-            if len(asked) == 5:
-                table.clock.jump(50)  # of a message with both games' requests: 25 for each
-            return last_legal(request)
+    def slow_once(request: pb.DecisionRequest) -> str:
+        asked.append(request.game_id)
+        if len(asked) == 5:
+            table.clock.jump(50)  # of a message with both games' requests: 25 for each
+        return last_legal(request)
 
-        table = Table([slow_once, last_legal])
-        games = [
-            play_game(new_game(), cast(BotPool, Ready(table.sessions)), (0, 1)) for _ in range(2)
-        ]
-        both = await asyncio.gather(*games)
-        await table.close()
-        assert [played.longest_us for played in both] == [50, 50]
-        assert [max(one.us for one in played.record.decisions) for played in both] == [25, 25]
-
-    run(test())
+    table = Table([slow_once, last_legal])
+    games = [play_game(new_game(), cast(BotPool, Ready(table.sessions)), (0, 1)) for _ in range(2)]
+    both = await asyncio.gather(*games)
+    await table.close()
+    assert [played.longest_us for played in both] == [50, 50]
+    assert [max(one.us for one in played.record.decisions) for played in both] == [25, 25]
 
 
-def test_what_is_done_to_a_seat_on_purpose_is_not_held_against_its_process() -> None:
-    async def test() -> None:
-        def broken(session: Session) -> Session:
-            session.fail(Fault.CRASH, "on purpose")
-            return session
+async def test_what_is_done_to_a_seat_on_purpose_is_not_held_against_its_process() -> None:
+    def broken(session: Session) -> Session:
+        session.fail(Fault.CRASH, "on purpose")
+        return session
 
-        table = Table([last_legal, last_legal])
-        pool = Pool(table.sessions)
-        played = await play_game(new_game(), cast(BotPool, pool), (0, 1), {0: broken})
-        await table.close()
-        assert [fault.came for fault in played.faults] == ["on purpose"]
-        assert not any(process.troubled for process in pool.processes)
-
-    run(test())
+    table = Table([last_legal, last_legal])
+    pool = Pool(table.sessions)
+    played = await play_game(new_game(), cast(BotPool, pool), (0, 1), {0: broken})
+    await table.close()
+    assert [fault.came for fault in played.faults] == ["on purpose"]
+    assert not any(process.troubled for process in pool.processes)
 
 
 class Starved:
@@ -156,40 +144,33 @@ class Starved:
         return 0
 
 
-def test_a_decision_that_the_host_delayed_voids_the_game_and_names_the_seat() -> None:
-    async def test() -> None:
-        table = Table([last_legal, last_legal])
-        pool = Pool(table.sessions)
-        with pytest.raises(HostTooBusy, match="too busy") as caught:
-            await play_game(new_game(), cast(BotPool, pool), (0, 1), {1: Starved})
-        assert caught.value.seat == 1
-        await table.close()
-
-    run(test())
+async def test_a_decision_that_the_host_delayed_voids_the_game_and_names_the_seat() -> None:
+    table = Table([last_legal, last_legal])
+    pool = Pool(table.sessions)
+    with pytest.raises(HostTooBusy, match="too busy") as caught:
+        await play_game(new_game(), cast(BotPool, pool), (0, 1), {1: Starved})
+    assert caught.value.seat == 1
+    await table.close()
 
 
-def test_the_second_time_it_is_that_seats_timeout() -> None:
-    async def test() -> None:
-        table = Table([last_legal, last_legal])
-        pool = cast(BotPool, Pool(table.sessions))
-        played = await play_game(new_game(), pool, (0, 1), {1: Starved}, suspects={1})
-        await table.close()
-        (fault,) = played.faults
-        assert (fault.seat, fault.fault, fault.us) == (1, Fault.TIMEOUT, 12_000_000)
-        verify(played.record)
-
-    run(test())
+async def test_the_second_time_it_is_that_seats_timeout() -> None:
+    table = Table([last_legal, last_legal])
+    pool = cast(BotPool, Pool(table.sessions))
+    played = await play_game(new_game(), pool, (0, 1), {1: Starved}, suspects={1})
+    await table.close()
+    (fault,) = played.faults
+    assert (fault.seat, fault.fault, fault.us) == (1, Fault.TIMEOUT, 12_000_000)
+    verify(played.record)
 
 
-def test_a_start_that_fails_on_our_side_voids_the_game_when_no_other_start_is_under_way() -> None:
-    async def test() -> None:
-        table = Table([last_legal, last_legal])
-        pool = Pool(table.sessions)
-        pool.broken = 0
-        with pytest.raises(RefereeError, match="no sandbox"):
-            await play_game(new_game(), cast(BotPool, pool), (0, 1))
-        assert pool.came == [1]
-        assert pool.finished == []
-        await table.close()
-
-    run(test())
+async def test_a_start_that_fails_on_our_side_voids_the_game_when_no_other_start_is_under_way() -> (
+    None
+):
+    table = Table([last_legal, last_legal])
+    pool = Pool(table.sessions)
+    pool.broken = 0
+    with pytest.raises(RefereeError, match="no sandbox"):
+        await play_game(new_game(), cast(BotPool, pool), (0, 1))
+    assert pool.came == [1]
+    assert pool.finished == []
+    await table.close()

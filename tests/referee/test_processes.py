@@ -31,9 +31,9 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
+from helpers.in_loop import run
 from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
-from helpers.peers import run
 from helpers.programs import (
     PATIENT,
     mute,

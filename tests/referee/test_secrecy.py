@@ -19,7 +19,7 @@ from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.units import CHIPS, LEVEL_OF
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.entropy import fresh_seed, fresh_token
-from helpers.peers import run
+from helpers.in_loop import run
 from helpers.streams import Decide, Table
 
 PLAYERS = 3

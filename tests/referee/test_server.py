@@ -18,58 +18,50 @@ from deepsea_referee.errors import RefereeError
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_sdk._pb import play_pb2 as pb
+from helpers.in_loop import run
 from helpers.manual_clock import ManualClock
-from helpers.peers import PLAY, TOKEN, Call, Peer, ask, run, seat
+from helpers.peers import PLAY, TOKEN, Call, Peer, ask, seat
 
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + " ", TOKEN[:-1], TOKEN.upper(), "ü" * 50])
-def test_only_the_token_opens_the_seat(tmp_path: Path, token: str) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            peer = Peer(channel)
-            await peer.hello(token)
-            assert await peer.status() == (
-                grpc.StatusCode.UNAUTHENTICATED,
-                "the token is not valid for this seat",
-            )
-            assert not it.session.connected.done()
-            # A wrong token spoils nothing for the right one.
-            rightful = Peer(channel)
-            await rightful.hello()
-            assert (await rightful.next()).HasField("welcome")
-
-    run(test())
+async def test_only_the_token_opens_the_seat(tmp_path: Path, token: str) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        peer = Peer(channel)
+        await peer.hello(token)
+        assert await peer.status() == (
+            grpc.StatusCode.UNAUTHENTICATED,
+            "the token is not valid for this seat",
+        )
+        assert not it.session.connected.done()
+        # A wrong token spoils nothing for the right one.
+        rightful = Peer(channel)
+        await rightful.hello()
+        assert (await rightful.next()).HasField("welcome")
 
 
-def test_a_token_opens_its_seat_once(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel, it.peer() as first:
-            second = Peer(channel)
-            await second.hello()
-            assert (await second.status())[0] is grpc.StatusCode.ALREADY_EXISTS
-            # The first is not touched by it ...
-            asked = ask(it.session, pb.DecisionRequest(game_id="g"), 1000)
-            await first.answer(await first.request(), "down")
-            assert (await asked).action == "down"
-            # ... and nobody takes its place when it is gone.
-            await first.call.done_writing()
-            await it.session.ended
-            third = Peer(channel)
-            await third.hello()
-            assert (await third.status())[0] is grpc.StatusCode.ALREADY_EXISTS
-
-    run(test())
+async def test_a_token_opens_its_seat_once(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel, it.peer() as first:
+        second = Peer(channel)
+        await second.hello()
+        assert (await second.status())[0] is grpc.StatusCode.ALREADY_EXISTS
+        # The first is not touched by it ...
+        asked = ask(it.session, pb.DecisionRequest(game_id="g"), 1000)
+        await first.answer(await first.request(), "down")
+        assert (await asked).action == "down"
+        # ... and nobody takes its place when it is gone.
+        await first.call.done_writing()
+        await it.session.ended
+        third = Peer(channel)
+        await third.hello()
+        assert (await third.status())[0] is grpc.StatusCode.ALREADY_EXISTS
 
 
-def test_features_are_kept_also_those_that_nobody_knows(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            peer = Peer(channel)
-            await peer.hello(features=["concurrent_games", "telepathy"])
-            assert (await peer.next()).HasField("welcome")
-            assert it.session.features == {"concurrent_games", "telepathy"}
-
-    run(test())
+async def test_features_are_kept_also_those_that_nobody_knows(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        peer = Peer(channel)
+        await peer.hello(features=["concurrent_games", "telepathy"])
+        assert (await peer.next()).HasField("welcome")
+        assert it.session.features == {"concurrent_games", "telepathy"}
 
 
 @pytest.mark.parametrize(
@@ -82,175 +74,136 @@ def test_features_are_kept_also_those_that_nobody_knows(tmp_path: Path) -> None:
     ],
     ids=["empty", "garbage", "decision first", "hello with a decision"],
 )
-def test_the_first_message_is_a_hello_and_nothing_else(tmp_path: Path, data: bytes) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            peer = Peer(channel)
-            await peer.raw(data)
-            assert (await peer.status())[0] is grpc.StatusCode.INVALID_ARGUMENT
-            assert not it.session.connected.done()
-
-    run(test())
+async def test_the_first_message_is_a_hello_and_nothing_else(tmp_path: Path, data: bytes) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        peer = Peer(channel)
+        await peer.raw(data)
+        assert (await peer.status())[0] is grpc.StatusCode.INVALID_ARGUMENT
+        assert not it.session.connected.done()
 
 
-def test_a_stream_without_a_hello_is_closed(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            peer = Peer(channel)
-            await peer.call.wait_for_connection()
-            await it.alarm_is_set()
-            it.clock.jump(10_000_000)
-            assert (await peer.status())[0] is grpc.StatusCode.DEADLINE_EXCEEDED
-
-    run(test())
+async def test_a_stream_without_a_hello_is_closed(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        peer = Peer(channel)
+        await peer.call.wait_for_connection()
+        await it.alarm_is_set()
+        it.clock.jump(10_000_000)
+        assert (await peer.status())[0] is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_a_stream_that_is_closed_before_the_hello_is_nothing(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            peer = Peer(channel)
-            await peer.call.done_writing()
-            await peer.status()
-            async with it.peer():
-                assert it.session.usable
-
-    run(test())
+async def test_a_stream_that_is_closed_before_the_hello_is_nothing(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        peer = Peer(channel)
+        await peer.call.done_writing()
+        await peer.status()
+        async with it.peer():
+            assert it.session.usable
 
 
-def test_a_gzip_bomb_is_not_even_unpacked(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            call: Call = channel.stream_stream(PLAY)(compression=grpc.Compression.Gzip)
-            await call.write(bytes(10_000_000))
-            assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
-            async with it.peer():
-                assert it.session.usable
-
-    run(test())
+async def test_a_gzip_bomb_is_not_even_unpacked(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        call: Call = channel.stream_stream(PLAY)(compression=grpc.Compression.Gzip)
+        await call.write(bytes(10_000_000))
+        assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+        async with it.peer():
+            assert it.session.usable
 
 
-def test_huge_metadata_is_refused(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            call: Call = channel.stream_stream(PLAY)(metadata=(("x", "y" * 100_000),))
-            assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            async with it.peer():
-                assert it.session.usable
-
-    run(test())
+async def test_huge_metadata_is_refused(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        call: Call = channel.stream_stream(PLAY)(metadata=(("x", "y" * 100_000),))
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        async with it.peer():
+            assert it.session.usable
 
 
-def test_unknown_methods_are_unimplemented(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            call: Call = channel.stream_stream("/deepsea.play.v1.PlayService/Win")()
-            assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
-
-    run(test())
+async def test_unknown_methods_are_unimplemented(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        call: Call = channel.stream_stream("/deepsea.play.v1.PlayService/Win")()
+        assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n", b"\0" * 1000])
-def test_garbage_on_the_socket_disturbs_nobody(tmp_path: Path, data: bytes) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it:
-            with socket.socket(socket.AF_UNIX) as stranger:
-                stranger.connect(str(tmp_path / "seat"))
-                stranger.sendall(data)
-                async with it.peer():
-                    assert it.session.usable
-
-    run(test())
+async def test_garbage_on_the_socket_disturbs_nobody(tmp_path: Path, data: bytes) -> None:
+    async with seat(tmp_path) as it:
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect(str(tmp_path / "seat"))
+            stranger.sendall(data)
+            async with it.peer():
+                assert it.session.usable
 
 
-def test_health_is_served(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            call: Call = channel.stream_stream("/grpc.health.v1.Health/Check")()
-            request = health_pb2.HealthCheckRequest(service="deepsea.play.v1.PlayService")
+async def test_health_is_served(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        call: Call = channel.stream_stream("/grpc.health.v1.Health/Check")()
+        request = health_pb2.HealthCheckRequest(service="deepsea.play.v1.PlayService")
+        await call.write(request.SerializeToString())
+        data = await call.read()
+        assert isinstance(data, bytes)
+        response = health_pb2.HealthCheckResponse.FromString(data)
+        assert response.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_reflection_names_the_services_and_gives_the_proto(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel:
+        method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+        call: Call = channel.stream_stream(method)()
+
+        async def reflect(
+            request: reflection_pb2.ServerReflectionRequest,
+        ) -> reflection_pb2.ServerReflectionResponse:
             await call.write(request.SerializeToString())
             data = await call.read()
             assert isinstance(data, bytes)
-            response = health_pb2.HealthCheckResponse.FromString(data)
-            assert response.status == health_pb2.HealthCheckResponse.SERVING
+            return reflection_pb2.ServerReflectionResponse.FromString(data)
 
-    run(test())
-
-
-def test_reflection_names_the_services_and_gives_the_proto(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel:
-            method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-            call: Call = channel.stream_stream(method)()
-
-            async def reflect(
-                request: reflection_pb2.ServerReflectionRequest,
-            ) -> reflection_pb2.ServerReflectionResponse:
-                await call.write(request.SerializeToString())
-                data = await call.read()
-                assert isinstance(data, bytes)
-                return reflection_pb2.ServerReflectionResponse.FromString(data)
-
-            request = reflection_pb2.ServerReflectionRequest
-            names = await reflect(request(list_services=""))
-            assert {service.name for service in names.list_services_response.service} == {
-                "deepsea.play.v1.PlayService",
-                "grpc.health.v1.Health",
-                "grpc.reflection.v1alpha.ServerReflection",
-            }
-            file = await reflect(request(file_containing_symbol="deepsea.play.v1.PlayService"))
-            assert b"DecisionRequest" in file.file_descriptor_response.file_descriptor_proto[0]
-
-    run(test())
+        request = reflection_pb2.ServerReflectionRequest
+        names = await reflect(request(list_services=""))
+        assert {service.name for service in names.list_services_response.service} == {
+            "deepsea.play.v1.PlayService",
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1alpha.ServerReflection",
+        }
+        file = await reflect(request(file_containing_symbol="deepsea.play.v1.PlayService"))
+        assert b"DecisionRequest" in file.file_descriptor_response.file_descriptor_proto[0]
 
 
-def test_tcp_by_option() -> None:
-    async def test() -> None:
-        clock = ManualClock()
-        session = Session(clock)
-        server = SeatServer(session, TOKEN, clock)
-        address = await server.start("127.0.0.1:0")
-        host, _, port = address.rpartition(":")
-        assert host == "127.0.0.1"
-        assert int(port) > 0
-        async with grpc.aio.insecure_channel(address) as channel:
-            peer = Peer(channel)
-            await peer.hello()
-            assert (await peer.next()).HasField("welcome")
-        await server.stop()
-
-    run(test())
+async def test_tcp_by_option() -> None:
+    clock = ManualClock()
+    session = Session(clock)
+    server = SeatServer(session, TOKEN, clock)
+    address = await server.start("127.0.0.1:0")
+    host, _, port = address.rpartition(":")
+    assert host == "127.0.0.1"
+    assert int(port) > 0
+    async with grpc.aio.insecure_channel(address) as channel:
+        peer = Peer(channel)
+        await peer.hello()
+        assert (await peer.next()).HasField("welcome")
+    await server.stop()
 
 
-def test_the_socket_goes_with_the_server(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path):
-            assert stat.S_ISSOCK((tmp_path / "seat").stat().st_mode)
-        assert list(tmp_path.iterdir()) == []
-
-    run(test())
+async def test_the_socket_goes_with_the_server(tmp_path: Path) -> None:
+    async with seat(tmp_path):
+        assert stat.S_ISSOCK((tmp_path / "seat").stat().st_mode)
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_socket_that_cannot_be_made_is_the_referees_trouble(tmp_path: Path) -> None:
-    async def test() -> None:
-        with pytest.raises(RefereeError, match="cannot listen"):
-            async with seat(tmp_path / "missing"):
-                pass
-
-    run(test())
+async def test_a_socket_that_cannot_be_made_is_the_referees_trouble(tmp_path: Path) -> None:
+    with pytest.raises(RefereeError, match="cannot listen"):
+        async with seat(tmp_path / "missing"):
+            pass
 
 
-def test_two_hundred_streams_do_not_keep_the_bot_out(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer, it.channel() as channel:
-            idle: list[Call] = [channel.stream_stream(PLAY)() for _ in range(200)]
-            asked = ask(it.session, pb.DecisionRequest(game_id="g"), 1000)
-            await peer.answer(await peer.request(), "down")
-            assert (await asked).action == "down"
-            for call in idle:
-                call.cancel()
-            await asyncio.gather(*(call.code() for call in idle))
-
-    run(test())
+async def test_two_hundred_streams_do_not_keep_the_bot_out(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer, it.channel() as channel:
+        idle: list[Call] = [channel.stream_stream(PLAY)() for _ in range(200)]
+        asked = ask(it.session, pb.DecisionRequest(game_id="g"), 1000)
+        await peer.answer(await peer.request(), "down")
+        assert (await asked).action == "down"
+        for call in idle:
+            call.cancel()
+        await asyncio.gather(*(call.code() for call in idle))
 
 
 class OneTurn:

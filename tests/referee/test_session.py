@@ -14,7 +14,7 @@ from deepsea_referee.transport.stream import MESSAGE_BYTES
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
-from helpers.peers import ask, one_pass, run, seat
+from helpers.peers import ask, one_pass, seat
 
 LIMIT_US = 100_000
 
@@ -23,203 +23,167 @@ def question(game_id: str = "g") -> pb.DecisionRequest:
     return pb.DecisionRequest(game_id=game_id, legal=["down", "back"])
 
 
-def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
+async def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        request = await peer.request()
+        it.clock.jump(1_234)
+        await peer.answer(request, "back")
+        assert await asked == TimedAnswer("back", 1_234, wall_us=1_234)
+
+
+async def test_what_is_ready_in_one_pass_goes_out_as_one_message(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(5)]
+        it.session.send(wire.void_message("old"))
+        message = await peer.next()
+        assert [request.game_id for request in message.requests] == [f"g{i}" for i in range(5)]
+        assert [over.game_id for over in message.results] == ["old"]
+        # The answers come in one message too, in any order.
+        decisions = [
+            pb.Decision(request_id=r.request_id, action=r.game_id)
+            for r in reversed(message.requests)
+        ]
+        await peer.send(pb.PlayRequest(decisions=decisions))
+        assert [(await one).action for one in asked] == [f"g{i}" for i in range(5)]
+
+
+async def test_messages_are_put_together_up_to_their_limit(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        for i in range(100):
+            ask(it.session, pb.DecisionRequest(game_id=f"{i:02000}", legal=["down"]), LIMIT_US)
+        games: list[int] = []
+        while len(games) < 100:
+            message = await peer.next()
+            games += [int(request.game_id) for request in message.requests]
+            for request in message.requests:
+                await peer.answer(request, "down")
+        assert games == list(range(100))
+        assert len(peer.seen[1:]) == 4  # after the welcome
+        assert all(len(data) <= MESSAGE_BYTES for data in peer.seen)
+
+
+async def test_request_ids_are_never_used_twice(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        ids = set()
+        for _ in range(5):
             asked = ask(it.session, question(), LIMIT_US)
             request = await peer.request()
-            it.clock.jump(1_234)
-            await peer.answer(request, "back")
-            assert await asked == TimedAnswer("back", 1_234, wall_us=1_234)
-
-    run(test())
-
-
-def test_what_is_ready_in_one_pass_goes_out_as_one_message(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(5)]
-            it.session.send(wire.void_message("old"))
-            message = await peer.next()
-            assert [request.game_id for request in message.requests] == [f"g{i}" for i in range(5)]
-            assert [over.game_id for over in message.results] == ["old"]
-            # The answers come in one message too, in any order.
-            decisions = [
-                pb.Decision(request_id=r.request_id, action=r.game_id)
-                for r in reversed(message.requests)
-            ]
-            await peer.send(pb.PlayRequest(decisions=decisions))
-            assert [(await one).action for one in asked] == [f"g{i}" for i in range(5)]
-
-    run(test())
-
-
-def test_messages_are_put_together_up_to_their_limit(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            for i in range(100):
-                ask(it.session, pb.DecisionRequest(game_id=f"{i:02000}", legal=["down"]), LIMIT_US)
-            games: list[int] = []
-            while len(games) < 100:
-                message = await peer.next()
-                games += [int(request.game_id) for request in message.requests]
-                for request in message.requests:
-                    await peer.answer(request, "down")
-            assert games == list(range(100))
-            assert len(peer.seen[1:]) == 4  # after the welcome
-            assert all(len(data) <= MESSAGE_BYTES for data in peer.seen)
-
-    run(test())
-
-
-def test_request_ids_are_never_used_twice(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            ids = set()
-            for _ in range(5):
-                asked = ask(it.session, question(), LIMIT_US)
-                request = await peer.request()
-                await peer.answer(request, "down")
-                await asked
-                ids.add(request.request_id)
-            assert len(ids) == 5
-
-    run(test())
+            await peer.answer(request, "down")
+            await asked
+            ids.add(request.request_id)
+        assert len(ids) == 5
 
 
 @pytest.mark.parametrize(("elapsed_us", "in_time"), [(LIMIT_US, True), (LIMIT_US + 1, False)])
-def test_the_whole_limit_may_be_used_and_not_a_microsecond_more(
+async def test_the_whole_limit_may_be_used_and_not_a_microsecond_more(
     tmp_path: Path, elapsed_us: int, in_time: bool
 ) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = ask(it.session, question(), LIMIT_US)
-            request = await peer.request()
-            it.clock.jump(elapsed_us)
-            assert asked.done() is not in_time
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        request = await peer.request()
+        it.clock.jump(elapsed_us)
+        assert asked.done() is not in_time
+        await peer.answer(request, "down")
+        if in_time:
+            assert await asked == TimedAnswer("down", elapsed_us, wall_us=elapsed_us)
+        else:
+            with pytest.raises(BotFault) as caught:
+                await asked
+            assert (caught.value.fault, caught.value.us) == (Fault.TIMEOUT, elapsed_us)
+
+
+async def test_what_is_asked_while_a_bot_thinks_waits_and_its_clock_too(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        first = ask(it.session, question("first"), LIMIT_US)
+        request = await peer.request()
+        others = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(2)]
+        await one_pass()
+        it.clock.jump(LIMIT_US)
+        await peer.answer(request, "down")
+        assert await first == TimedAnswer("down", LIMIT_US, wall_us=LIMIT_US)
+        requests = (await peer.next()).requests
+        assert [request.game_id for request in requests] == ["g0", "g1"]
+        it.clock.jump(20)
+        for request in requests:
             await peer.answer(request, "down")
-            if in_time:
-                assert await asked == TimedAnswer("down", elapsed_us, wall_us=elapsed_us)
-            else:
-                with pytest.raises(BotFault) as caught:
-                    await asked
-                assert (caught.value.fault, caught.value.us) == (Fault.TIMEOUT, elapsed_us)
-
-    run(test())
+        assert [await other for other in others] == [TimedAnswer("down", 10, wall_us=20)] * 2
 
 
-def test_what_is_asked_while_a_bot_thinks_waits_and_its_clock_too(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            first = ask(it.session, question("first"), LIMIT_US)
-            request = await peer.request()
-            others = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(2)]
-            await one_pass()
-            it.clock.jump(LIMIT_US)
-            await peer.answer(request, "down")
-            assert await first == TimedAnswer("down", LIMIT_US, wall_us=LIMIT_US)
-            requests = (await peer.next()).requests
-            assert [request.game_id for request in requests] == ["g0", "g1"]
-            it.clock.jump(20)
-            for request in requests:
-                await peer.answer(request, "down")
-            assert [await other for other in others] == [TimedAnswer("down", 10, wall_us=20)] * 2
-
-    run(test())
+async def test_after_a_timeout_the_next_question_is_asked(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        first = ask(it.session, question("first"), LIMIT_US)
+        await peer.request()
+        other = ask(it.session, question("other"), LIMIT_US)
+        await it.alarm_is_set()
+        it.clock.jump(LIMIT_US + 1)
+        assert isinstance(first.exception(), BotFault)
+        request = await peer.request()
+        await peer.answer(request, "down")
+        assert await other == TimedAnswer("down", 0)
 
 
-def test_after_a_timeout_the_next_question_is_asked(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            first = ask(it.session, question("first"), LIMIT_US)
-            await peer.request()
-            other = ask(it.session, question("other"), LIMIT_US)
-            await it.alarm_is_set()
-            it.clock.jump(LIMIT_US + 1)
-            assert isinstance(first.exception(), BotFault)
-            request = await peer.request()
-            await peer.answer(request, "down")
-            assert await other == TimedAnswer("down", 0)
-
-    run(test())
+async def test_a_message_with_n_questions_has_n_times_the_budget(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(4)]
+        message = await peer.next()
+        it.clock.jump(4 * LIMIT_US)
+        assert not any(one.done() for one in asked)
+        decisions = [pb.Decision(request_id=r.request_id, action="down") for r in message.requests]
+        await peer.send(pb.PlayRequest(decisions=decisions))
+        assert [(await one).us for one in asked] == [LIMIT_US] * 4
 
 
-def test_a_message_with_n_questions_has_n_times_the_budget(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(4)]
-            message = await peer.next()
-            it.clock.jump(4 * LIMIT_US)
-            assert not any(one.done() for one in asked)
-            decisions = [
-                pb.Decision(request_id=r.request_id, action="down") for r in message.requests
-            ]
-            await peer.send(pb.PlayRequest(decisions=decisions))
-            assert [(await one).us for one in asked] == [LIMIT_US] * 4
-
-    run(test())
-
-
-def test_one_of_n_questions_that_takes_all_the_time_is_a_timeout_of_all(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(4)]
-            await peer.next()
-            await it.alarm_is_set()
-            it.clock.jump(4 * LIMIT_US + 4)
-            for one in asked:
-                fault = one.exception()
-                assert isinstance(fault, BotFault)
-                assert (fault.fault, fault.us) == (Fault.TIMEOUT, LIMIT_US + 1)
-
-    run(test())
-
-
-def test_answers_one_by_one_are_charged_what_has_passed_and_no_more(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(2)]
-            first, second = (await peer.next()).requests
-            it.clock.jump(1_000)
-            await peer.answer(first, "down")
-            assert (await asked[0]).us == 500
-            it.clock.jump(1_000)
-            await peer.answer(second, "down")
-            assert (await asked[1]).us == 1_500
-
-    run(test())
-
-
-def test_a_late_answer_is_passed_over_and_never_taken_for_the_next_question(
+async def test_one_of_n_questions_that_takes_all_the_time_is_a_timeout_of_all(
     tmp_path: Path,
 ) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            first = ask(it.session, question(), LIMIT_US)
-            late = await peer.request()
-            it.clock.jump(LIMIT_US + 1)
-            assert isinstance(first.exception(), BotFault)
-            second = ask(it.session, question(), LIMIT_US)
-            request = await peer.request()
-            await peer.answer(late, "back")
-            await peer.answer(request, "down")
-            assert (await second).action == "down"
-
-    run(test())
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(4)]
+        await peer.next()
+        await it.alarm_is_set()
+        it.clock.jump(4 * LIMIT_US + 4)
+        for one in asked:
+            fault = one.exception()
+            assert isinstance(fault, BotFault)
+            assert (fault.fault, fault.us) == (Fault.TIMEOUT, LIMIT_US + 1)
 
 
-def test_an_answer_for_a_game_that_was_broken_off_is_passed_over(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            broken_off = ask(it.session, question("void"), LIMIT_US)
-            request = await peer.request()
-            broken_off.cancel()
-            other = ask(it.session, question("other"), LIMIT_US)
-            await peer.answer(request, "down")
-            await peer.answer(await peer.request(), "back")
-            assert (await other).action == "back"
+async def test_answers_one_by_one_are_charged_what_has_passed_and_no_more(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(2)]
+        first, second = (await peer.next()).requests
+        it.clock.jump(1_000)
+        await peer.answer(first, "down")
+        assert (await asked[0]).us == 500
+        it.clock.jump(1_000)
+        await peer.answer(second, "down")
+        assert (await asked[1]).us == 1_500
 
-    run(test())
+
+async def test_a_late_answer_is_passed_over_and_never_taken_for_the_next_question(
+    tmp_path: Path,
+) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        first = ask(it.session, question(), LIMIT_US)
+        late = await peer.request()
+        it.clock.jump(LIMIT_US + 1)
+        assert isinstance(first.exception(), BotFault)
+        second = ask(it.session, question(), LIMIT_US)
+        request = await peer.request()
+        await peer.answer(late, "back")
+        await peer.answer(request, "down")
+        assert (await second).action == "down"
+
+
+async def test_an_answer_for_a_game_that_was_broken_off_is_passed_over(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        broken_off = ask(it.session, question("void"), LIMIT_US)
+        request = await peer.request()
+        broken_off.cancel()
+        other = ask(it.session, question("other"), LIMIT_US)
+        await peer.answer(request, "down")
+        await peer.answer(await peer.request(), "back")
+        assert (await other).action == "back"
 
 
 def answered_twice(request: pb.DecisionRequest) -> list[bytes]:
@@ -252,179 +216,146 @@ def decision(request_id: int) -> bytes:
         pytest.param(b"\x7b" * 200, "no PlayRequest", id="deep nesting"),
     ],
 )
-def test_the_first_word_that_nobody_asked_for_ends_the_stream(
+async def test_the_first_word_that_nobody_asked_for_ends_the_stream(
     tmp_path: Path, data: bytes, why: str
 ) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = ask(it.session, question(), LIMIT_US)
-            await peer.request()
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        await peer.request()
+        await peer.raw(data)
+        with pytest.raises(BotFault, match=why) as caught:
+            await asked
+        assert caught.value.fault is Fault.PROTOCOL_ERROR
+        code, details = await peer.status()
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert why in details
+        # It is not asked again: whatever is asked meets the same fault.
+        with pytest.raises(BotFault, match=why):
+            await ask(it.session, question(), LIMIT_US)
+        assert not it.session.usable
+
+
+async def test_what_comes_before_something_senseless_in_a_message_counts(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        await peer.raw(b"".join(answered_twice(await peer.request())))
+        assert (await asked).action == "down"
+        code, _ = await peer.status()
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_second_answer_to_one_question_ends_the_stream(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        for data in answered_twice(await peer.request()):
             await peer.raw(data)
-            with pytest.raises(BotFault, match=why) as caught:
-                await asked
-            assert caught.value.fault is Fault.PROTOCOL_ERROR
-            code, details = await peer.status()
-            assert code is grpc.StatusCode.INVALID_ARGUMENT
-            assert why in details
-            # It is not asked again: whatever is asked meets the same fault.
-            with pytest.raises(BotFault, match=why):
-                await ask(it.session, question(), LIMIT_US)
-            assert not it.session.usable
-
-    run(test())
+        assert (await asked).action == "down"  # the first one counts
+        code, _ = await peer.status()
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        await it.session.ended
 
 
-def test_what_comes_before_something_senseless_in_a_message_counts(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = ask(it.session, question(), LIMIT_US)
-            await peer.raw(b"".join(answered_twice(await peer.request())))
-            assert (await asked).action == "down"
-            code, _ = await peer.status()
-            assert code is grpc.StatusCode.INVALID_ARGUMENT
-
-    run(test())
+async def test_a_question_that_was_not_sent_yet_cannot_be_answered(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        await peer.raw(decision(1))  # a guess of the first id
+        await it.session.ended
+        with pytest.raises(BotFault):
+            await ask(it.session, question(), LIMIT_US)
 
 
-def test_a_second_answer_to_one_question_ends_the_stream(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = ask(it.session, question(), LIMIT_US)
-            for data in answered_twice(await peer.request()):
-                await peer.raw(data)
-            assert (await asked).action == "down"  # the first one counts
-            code, _ = await peer.status()
-            assert code is grpc.StatusCode.INVALID_ARGUMENT
-            await it.session.ended
+async def test_a_flood_is_cut_at_its_first_message(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
 
-    run(test())
+        async def flood() -> None:
+            while True:
+                await peer.raw(decision(1))
 
-
-def test_a_question_that_was_not_sent_yet_cannot_be_answered(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            await peer.raw(decision(1))  # a guess of the first id
-            await it.session.ended
-            with pytest.raises(BotFault):
-                await ask(it.session, question(), LIMIT_US)
-
-    run(test())
-
-
-def test_a_flood_is_cut_at_its_first_message(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-
-            async def flood() -> None:
-                while True:
-                    await peer.raw(decision(1))
-
-            with pytest.raises((grpc.aio.AioRpcError, asyncio.InvalidStateError)):
-                await flood()
-            assert (await peer.status())[0] is not grpc.StatusCode.OK
-            with pytest.raises(BotFault, match="request 1, which is not open"):
-                await ask(it.session, question(), LIMIT_US)
-
-    run(test())
+        with pytest.raises((grpc.aio.AioRpcError, asyncio.InvalidStateError)):
+            await flood()
+        assert (await peer.status())[0] is not grpc.StatusCode.OK
+        with pytest.raises(BotFault, match="request 1, which is not open"):
+            await ask(it.session, question(), LIMIT_US)
 
 
 @pytest.mark.parametrize("how", ["half-close", "cancel", "close"])
-def test_a_stream_that_ends_is_a_crash_at_once(tmp_path: Path, how: str) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.channel() as channel, it.peer() as peer:
-            asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(3)]
-            await peer.next()
-            it.clock.jump(50)
-            if how == "half-close":
-                await peer.call.done_writing()
-            elif how == "cancel":
-                peer.call.cancel()
-            else:
-                await channel.close()
-                peer.call.cancel()
-            for one in asked:
-                with pytest.raises(BotFault) as caught:
-                    await one
-                assert (caught.value.fault, caught.value.us) == (Fault.CRASH, 17)  # a third of 50
-
-    run(test())
-
-
-def test_a_message_beyond_the_limit_is_refused(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = ask(it.session, question(), LIMIT_US)
-            request = await peer.request()
-            await peer.answer(request, "x" * MESSAGE_BYTES)
+async def test_a_stream_that_ends_is_a_crash_at_once(tmp_path: Path, how: str) -> None:
+    async with seat(tmp_path) as it, it.channel() as channel, it.peer() as peer:
+        asked = [ask(it.session, question(f"g{i}"), LIMIT_US) for i in range(3)]
+        await peer.next()
+        it.clock.jump(50)
+        if how == "half-close":
+            await peer.call.done_writing()
+        elif how == "cancel":
+            peer.call.cancel()
+        else:
+            await channel.close()
+            peer.call.cancel()
+        for one in asked:
             with pytest.raises(BotFault) as caught:
-                await asked
-            assert caught.value.fault is Fault.CRASH
-            assert (await peer.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
-
-    run(test())
+                await one
+            assert (caught.value.fault, caught.value.us) == (Fault.CRASH, 17)  # a third of 50
 
 
-def test_whoever_does_not_read_is_ended_after_the_write_limit(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path, write_limit_us=1_000) as it, it.peer():
-            big = wire.void_message("x" * 60_000)
-            waiting = ask(it.session, question(), 10**9)
-            while it.session._outbox or it.session._write_by_us is None:
-                it.session.send(big)  # until flow control holds the writer
-                await one_pass()
-                if len(it.session._outbox) > 200:
-                    break
-            it.clock.jump(1_001)
-            with pytest.raises(BotFault, match="does not read"):
-                await waiting
-
-    run(test())
+async def test_a_message_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        request = await peer.request()
+        await peer.answer(request, "x" * MESSAGE_BYTES)
+        with pytest.raises(BotFault) as caught:
+            await asked
+        assert caught.value.fault is Fault.CRASH
+        assert (await peer.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_goodbye_comes_last_and_ends_the_stream(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            it.session.send(wire.void_message("g"))
-            it.session.close("the match is over")
-            assert not it.session.usable
-            message = await peer.next()
-            assert message.results[0].game_id == "g"
-            assert message.goodbye.reason == "the match is over"
-            assert await peer.status() == (grpc.StatusCode.OK, "")
-            await it.session.ended
-
-    run(test())
-
-
-def test_the_loops_own_stall_is_not_charged(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = ask(it.session, question(), LIMIT_US)
-            request = await peer.request()
-            # The alarm that was due at the limit rings half a second late.
-            alarm = it.clock._alarms[0]
-            it.clock._alarms.clear()
-            it.clock.jump(LIMIT_US + 500_000)
-            alarm.ring()
-            assert not asked.done()
-            await peer.answer(request, "back")
-            answer = await asked
-            assert answer.action == "back"
-            assert answer.us <= LIMIT_US
-
-    run(test())
+async def test_whoever_does_not_read_is_ended_after_the_write_limit(tmp_path: Path) -> None:
+    async with seat(tmp_path, write_limit_us=1_000) as it, it.peer():
+        big = wire.void_message("x" * 60_000)
+        waiting = ask(it.session, question(), 10**9)
+        while it.session._outbox or it.session._write_by_us is None:
+            it.session.send(big)  # until flow control holds the writer
+            await one_pass()
+            if len(it.session._outbox) > 200:
+                break
+        it.clock.jump(1_001)
+        with pytest.raises(BotFault, match="does not read"):
+            await waiting
 
 
-def test_a_stall_gives_no_second_reprieve(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with seat(tmp_path) as it, it.peer() as peer:
-            asked = ask(it.session, question(), LIMIT_US)
-            await peer.request()
-            alarm = it.clock._alarms[0]
-            it.clock._alarms.clear()
-            it.clock.jump(LIMIT_US + 500_000)
-            alarm.ring()
-            it.clock.jump(100_000)
-            assert isinstance(asked.exception(), BotFault)
+async def test_goodbye_comes_last_and_ends_the_stream(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        it.session.send(wire.void_message("g"))
+        it.session.close("the match is over")
+        assert not it.session.usable
+        message = await peer.next()
+        assert message.results[0].game_id == "g"
+        assert message.goodbye.reason == "the match is over"
+        assert await peer.status() == (grpc.StatusCode.OK, "")
+        await it.session.ended
 
-    run(test())
+
+async def test_the_loops_own_stall_is_not_charged(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        request = await peer.request()
+        # The alarm that was due at the limit rings half a second late.
+        alarm = it.clock._alarms[0]
+        it.clock._alarms.clear()
+        it.clock.jump(LIMIT_US + 500_000)
+        alarm.ring()
+        assert not asked.done()
+        await peer.answer(request, "back")
+        answer = await asked
+        assert answer.action == "back"
+        assert answer.us <= LIMIT_US
+
+
+async def test_a_stall_gives_no_second_reprieve(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = ask(it.session, question(), LIMIT_US)
+        await peer.request()
+        alarm = it.clock._alarms[0]
+        it.clock._alarms.clear()
+        it.clock.jump(LIMIT_US + 500_000)
+        alarm.ring()
+        it.clock.jump(100_000)
+        assert isinstance(asked.exception(), BotFault)

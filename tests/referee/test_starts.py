@@ -19,7 +19,6 @@ from deepsea_referee.timing.host_load import Gauge, Reading, Usage
 from deepsea_rules.faults import Fault
 from deepsea_sdk.clock import TimeLeft
 from helpers.manual_clock import ManualClock
-from helpers.peers import run
 from helpers.programs import never_ready
 
 LIMIT_US = 10_000_000
@@ -100,78 +99,70 @@ async def asked(pool: BotPool, *, suspect: bool = False) -> BotFault:
     return outcome
 
 
-def test_a_start_that_takes_too_long_on_a_quiet_host_is_the_bots_fault(tmp_path: Path) -> None:
-    async def test() -> None:
-        clock = ManualClock()
-        async with never_ready_bot(tmp_path, clock, Load(clock, outside=0.1)) as pool:
-            starting = asyncio.create_task(asked(pool))
-            await after(clock, LIMIT_US + 2_000_000, starting)
-            assert (await starting).fault is Fault.START_TIMEOUT
-
-    run(test())
-
-
-def test_time_without_a_cpu_is_not_counted_for_a_start(tmp_path: Path) -> None:
-    async def test() -> None:
-        clock = ManualClock()
-        load = Load(clock, cpu=0.1, denied=0.7, outside=1.8)
-        async with never_ready_bot(tmp_path, clock, load) as pool:
-            starting = asyncio.create_task(asked(pool))
-            await after(clock, 3 * LIMIT_US, starting)
-            assert not starting.done()
-            await after(clock, 2 * LIMIT_US + 5_000_000, starting)
-            assert (await starting).fault is Fault.START_TIMEOUT
-
-    run(test())
+async def test_a_start_that_takes_too_long_on_a_quiet_host_is_the_bots_fault(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    async with never_ready_bot(tmp_path, clock, Load(clock, outside=0.1)) as pool:
+        starting = asyncio.create_task(asked(pool))
+        await after(clock, LIMIT_US + 2_000_000, starting)
+        assert (await starting).fault is Fault.START_TIMEOUT
 
 
-def test_a_start_that_the_host_makes_impossible_is_repeated_and_then_voids(tmp_path: Path) -> None:
-    async def test() -> None:
-        clock = ManualClock()
-        load = Load(clock, denied=1.0, outside=2.0)
-        async with never_ready_bot(tmp_path, clock, load) as pool:
-            starting = asyncio.create_task(asked(pool))
-            await after(clock, STARTS_UNDER_LOAD * START_PATIENCE * LIMIT_US, starting)
-            assert not starting.done()
-            await after(clock, STARTS_UNDER_LOAD * 2 * LIMIT_US, starting)
-            with pytest.raises(HostTooBusy, match=r"too busy .* to start"):
-                await starting
-            # The next game starts it again; of a suspect it is a start timeout now.
-            starting = asyncio.create_task(asked(pool, suspect=True))
-            await after(clock, STARTS_UNDER_LOAD * (START_PATIENCE + 2) * LIMIT_US, starting)
-            assert (await starting).fault is Fault.START_TIMEOUT
+async def test_time_without_a_cpu_is_not_counted_for_a_start(tmp_path: Path) -> None:
+    clock = ManualClock()
+    load = Load(clock, cpu=0.1, denied=0.7, outside=1.8)
+    async with never_ready_bot(tmp_path, clock, load) as pool:
+        starting = asyncio.create_task(asked(pool))
+        await after(clock, 3 * LIMIT_US, starting)
+        assert not starting.done()
+        await after(clock, 2 * LIMIT_US + 5_000_000, starting)
+        assert (await starting).fault is Fault.START_TIMEOUT
 
-    run(test())
+
+async def test_a_start_that_the_host_makes_impossible_is_repeated_and_then_voids(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    load = Load(clock, denied=1.0, outside=2.0)
+    async with never_ready_bot(tmp_path, clock, load) as pool:
+        starting = asyncio.create_task(asked(pool))
+        await after(clock, STARTS_UNDER_LOAD * START_PATIENCE * LIMIT_US, starting)
+        assert not starting.done()
+        await after(clock, STARTS_UNDER_LOAD * 2 * LIMIT_US, starting)
+        with pytest.raises(HostTooBusy, match=r"too busy .* to start"):
+            await starting
+        # The next game starts it again; of a suspect it is a start timeout now.
+        starting = asyncio.create_task(asked(pool, suspect=True))
+        await after(clock, STARTS_UNDER_LOAD * (START_PATIENCE + 2) * LIMIT_US, starting)
+        assert (await starting).fault is Fault.START_TIMEOUT
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_no_more_bots_start_at_once_than_there_are_cpus(tmp_path: Path, together: bool) -> None:
-    async def test() -> None:
-        clock = ManualClock()
-        isolation = Counted()
-        hosting = Hosting(
-            isolation, start_limit_us=LIMIT_US, starts_at_once=2, gauge=None, grace_us=0
-        )
-        bot = never_ready(tmp_path)
-        if together:
-            pools = [BotPool([bot] * 3, hosting, clock)] * 3
-        else:
-            starts = asyncio.Semaphore(hosting.starts_at_once)
-            pools = [BotPool([bot], hosting, clock, starts=starts) for _ in range(3)]
-        starting = asyncio.gather(
-            *(pool.ready(number if together else 0) for number, pool in enumerate(pools))
-        )
-        await until(lambda: clock.alarms == 2)
-        assert isolation.spawned == 2
-        clock.jump(LIMIT_US + 1)
-        await until(lambda: clock.alarms == 1)
-        assert isolation.spawned == 3
-        clock.jump(LIMIT_US + 1)
-        assert all(process.missed_start for process in await starting)
-        for pool in dict.fromkeys(pools):
-            await pool.__aexit__(None, None, None)
-
-    run(test())
+async def test_no_more_bots_start_at_once_than_there_are_cpus(
+    tmp_path: Path, together: bool
+) -> None:
+    clock = ManualClock()
+    isolation = Counted()
+    hosting = Hosting(isolation, start_limit_us=LIMIT_US, starts_at_once=2, gauge=None, grace_us=0)
+    bot = never_ready(tmp_path)
+    if together:
+        pools = [BotPool([bot] * 3, hosting, clock)] * 3
+    else:
+        starts = asyncio.Semaphore(hosting.starts_at_once)
+        pools = [BotPool([bot], hosting, clock, starts=starts) for _ in range(3)]
+    starting = asyncio.gather(
+        *(pool.ready(number if together else 0) for number, pool in enumerate(pools))
+    )
+    await until(lambda: clock.alarms == 2)
+    assert isolation.spawned == 2
+    clock.jump(LIMIT_US + 1)
+    await until(lambda: clock.alarms == 1)
+    assert isolation.spawned == 3
+    clock.jump(LIMIT_US + 1)
+    assert all(process.missed_start for process in await starting)
+    for pool in dict.fromkeys(pools):
+        await pool.__aexit__(None, None, None)
 
 
 @pytest.mark.parametrize(("workers", "starts"), [(1, 4), (2, 2), (3, 1), (9, 1)])

@@ -13,9 +13,9 @@ from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.tables import FEWEST, GAMES, MOST, QUICK_US, Tables
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.refereed_game import PlayedGame
+from helpers.in_loop import run
 from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
-from helpers.peers import run
 from helpers.programs import PATIENT, program
 from helpers.results import FAULT, record
 

@@ -34,6 +34,7 @@ from deepsea_sdk.bot import NewBot
 from deepsea_sdk.client import Player, features_of, play
 from deepsea_sdk.wire.games import fault_to_wire
 from deepsea_sdk.wire.questions import decision_from_wire
+from helpers.in_loop import run
 from helpers.scripted import (
     TOKEN,
     Ended,
@@ -42,7 +43,6 @@ from helpers.scripted import (
     play_with_itself,
     referee,
     request_of,
-    run,
     start_bot,
     start_of,
     without_referee,
@@ -121,7 +121,7 @@ class Apart(Bot):
         pytest.param(partial(Apart), [], id="a function may make any bot"),
     ],
 )
-def test_a_bot_says_what_it_can_do_and_what_it_does_not_need(
+async def test_a_bot_says_what_it_can_do_and_what_it_does_not_need(
     tmp_path: Path, bot: NewBot, features: list[str]
 ) -> None:
     async def script(peer: Peer) -> None:
@@ -129,11 +129,8 @@ def test_a_bot_says_what_it_can_do_and_what_it_does_not_need(
         assert list(peer.hello.features) == features
         await peer.goodbye()
 
-    async def playing() -> None:
-        async with referee(tmp_path, script) as address:
-            await play(bot, address, TOKEN, features_of(bot))
-
-    run(playing())
+    async with referee(tmp_path, script) as address:
+        await play(bot, address, TOKEN, features_of(bot))
 
 
 def test_the_stream_has_no_deadline(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
 from deepsea_sdk import Bot, Clock, GameInfo, View
 from deepsea_sdk.table import play
+from helpers.in_loop import run
 from helpers.positions import ALL, at
 from helpers.scripted import (
     TOKEN,
@@ -32,7 +33,6 @@ from helpers.scripted import (
     Peer,
     play_with_itself,
     referee,
-    run,
     start_bot,
     without_referee,
 )

@@ -1,0 +1,19 @@
+"""Runs what a test does in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run(test: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine; one that hangs fails."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(60):
+            return await test
+
+    return asyncio.run(bounded())
