@@ -6,7 +6,6 @@ Schedulers and workers are threads of this process here; `test_dask_killed` has 
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import sys
@@ -42,7 +41,7 @@ from deepsea_sdk import __version__
 from helpers import deeds, ladder
 from helpers.commands import Run, one_line
 from helpers.matches import Listener, without_times
-from helpers.programs import PATIENT, open_descriptors, soon, workers
+from helpers.programs import PATIENT, has_ended, open_descriptors, soon, workers
 
 LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
@@ -182,14 +181,6 @@ def hanging(pool: DaskWorkers, folder: Path) -> tuple[Any, int]:
     """Start a task that hangs; a descriptor of the process that runs it."""
     (task,) = start(pool, "hang")
     return task, os.pidfd_open(int((folder / "hangs").read_text()))
-
-
-def has_ended(process: int) -> bool:
-    """Wait until it has; closes the descriptor."""
-    try:
-        return bool(select.select([process], [], [], LONG)[0])
-    finally:
-        os.close(process)
 
 
 def test_a_task_that_is_killed_is_ended_and_its_place_is_free(

@@ -151,6 +151,14 @@ def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
     return condition()
 
 
+def has_ended(process: int) -> bool:
+    """Wait until a process has ended, by its descriptor, which is closed."""
+    try:
+        return bool(select.select([process], [], [], 60)[0])
+    finally:
+        os.close(process)
+
+
 def open_descriptors() -> int:
     """How many descriptors this process has."""
     return len(list(Path("/proc/self/fd").iterdir()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.system.cpu_shares import core_of, cpus_of, equal_shares
 from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task
 from helpers import deeds
-from helpers.programs import open_descriptors, soon, workers
+from helpers.programs import has_ended, open_descriptors, soon, workers
 
 LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
@@ -54,14 +53,6 @@ def result_of(pool: LocalWorkers, task: Task) -> object:
     event = event_of(pool, task)
     assert isinstance(event, Done), event
     return event.result
-
-
-def has_ended(process: int) -> bool:
-    """Wait until a process has ended, by its descriptor, which is closed."""
-    try:
-        return bool(select.select([process], [], [], LONG)[0])
-    finally:
-        os.close(process)
 
 
 def test_each_worker_is_a_process_that_runs_one_task_after_another(tmp_path: Path) -> None:

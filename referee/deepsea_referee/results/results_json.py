@@ -73,11 +73,7 @@ class ResultsJson:
 
     def add(self, result: GameResult) -> None:
         """Keep a game that counts."""
-        row = _fields(result) | {
-            "record": record_name(result.game),
-            "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
-            "faults": [_fields(report) for report in result.faults],
-        }
+        row = game_fields(result) | {"record": record_name(result.game)}
         self._games.put(result.game, _line(row))
 
     def add_void(self, void: VoidGame) -> None:
@@ -111,6 +107,14 @@ class ResultsJson:
                 gap = ","
             yield "\n ],\n" if gap else "],\n"
         yield f' "logs": {_indented(log_names(match.logs))}\n}}\n'
+
+
+def game_fields(result: GameResult) -> dict[str, Any]:
+    """A game as JSON has it."""
+    return _fields(result) | {
+        "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
+        "faults": [_fields(report) for report in result.faults],
+    }
 
 
 def log_names(logs: Iterable[BotLog]) -> list[str]:

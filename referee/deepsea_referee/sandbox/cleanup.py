@@ -13,26 +13,19 @@ import hashlib
 import itertools
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from deepsea_referee.sandbox import cleanup_process, leftovers, process_tree
-from deepsea_referee.sandbox.cleanup_entries import STOP_MS, CleanupProcess, Kind, of_this_process
+from deepsea_referee.sandbox import cleanup_process, leftovers
+from deepsea_referee.sandbox.cleanup_entries import CleanupProcess, Kind, of_this_process
 
 _number = itertools.count()
 _COMMAND = (sys.executable, "-I", "-S", "-B", cleanup_process.__file__)
 
 
 def _mine() -> CleanupProcess:
-    return of_this_process(
-        lambda: CleanupProcess((*_COMMAND, str(os.getpid())), environment={}, has_ended=_has_ended)
-    )
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    return process_tree.wait_for_end(process.pid, STOP_MS)
+    return of_this_process(lambda: CleanupProcess((*_COMMAND, str(os.getpid())), environment={}))
 
 
 def new_mark() -> str:

@@ -17,14 +17,7 @@ from typing import Literal
 
 Kind = Literal["mark", "session", "group", "folder"]
 
-STOP_MS = 3_000
-
-
-def _wait(process: subprocess.Popen[bytes]) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(STOP_MS / 1_000)
-        return True
-    return False
+STOP_S = 3.0
 
 
 class CleanupProcess:
@@ -34,7 +27,6 @@ class CleanupProcess:
     first        what it reads before the entries
     environment  all that it gets; None: that of this process
     flags        how it is kept apart from this process where there are no sessions
-    has_ended    waits for its exit, for STOP_MS at most
     """
 
     def __init__(
@@ -44,13 +36,11 @@ class CleanupProcess:
         first: bytes = b"",
         environment: Mapping[str, str] | None = None,
         flags: int = 0,
-        has_ended: Callable[[subprocess.Popen[bytes]], bool] = _wait,
     ) -> None:
         self._command = tuple(command)
         self._first = first
         self._environment = environment
         self._flags = flags
-        self._has_ended = has_ended
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._entries: dict[tuple[Kind, str], int] = {}
@@ -72,17 +62,16 @@ class CleanupProcess:
                 self._send("-", kind, value, 0)
 
     def stop(self) -> None:
-        """Let the process clean up what is still registered, and exit."""
+        """Let the process clean up what is still registered, for STOP_S at most, and end it."""
         if self._process is None or self._owner != os.getpid():
             return
         assert self._process.stdin is not None
         self._process.stdin.close()
-        if not self._entries:
-            self._process.kill()  # nothing is left for it to do
-        if self._process.poll() is None:
-            if not self._has_ended(self._process):
-                self._process.kill()
-            self._process.wait()
+        if self._entries:  # else nothing is left for it to do
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_S)
+        self._process.kill()
+        self._process.wait()
 
     def _send(self, sign: str, kind: Kind, value: str, extra: int) -> bool:
         assert self._process is not None

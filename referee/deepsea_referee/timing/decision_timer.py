@@ -134,10 +134,9 @@ class DecisionTimer:
             self._close(request_id, now_us)
         return taken
 
-    def _close(self, request_id: int, now_us: int) -> float:
-        """Remove a decision; returns the shared time."""
+    def _close(self, request_id: int, now_us: int) -> None:
         del self._open[request_id]
-        return self._shared.close(now_us)
+        self._shared.close(now_us)
 
     def _look_by(self, when_us: int) -> None:
         when_us += 1  # exactly the limit is in time
@@ -217,7 +216,7 @@ class _OpenDecision:
     ) -> Ended | Undecided:
         """The outcome if there is no answer by now."""
         wall_us = self._wall_us(share_us)
-        hopeless = host_load.host_is_hopeless(wall_us, self.limit_us, patience)
+        hopeless = wall_us > host_load.longest_wait_us(self.limit_us, patience)
         if gauge is None or reading is None:
             us = max(0, wall_us - self.credit_us)
         else:

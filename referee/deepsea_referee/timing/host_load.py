@@ -133,11 +133,6 @@ def busiest_us(before: Mapping[int, int], after: Mapping[int, int]) -> int:
     return max(used, default=0)
 
 
-def host_is_hopeless(wall_us: int, limit_us: int, patience: int = PATIENCE) -> bool:
-    """Whether a decision has been delayed for so long that it is given up."""
-    return wall_us > longest_wait_us(limit_us, patience)
-
-
 def longest_wait_us(limit_us: int, patience: int = PATIENCE) -> int:
     """The wall time after which a decision is given up."""
     return max(patience * limit_us, limit_us + PATIENCE_US)

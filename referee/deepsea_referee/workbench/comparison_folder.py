@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.folder import refuse_match_folder
+from deepsea_referee.results.results_json import game_fields
 from deepsea_referee.results.summary import GameResult, record_name
 from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_rules.faults import Fault, FaultReport
@@ -115,7 +116,7 @@ class ComparisonFolder:
     ) -> None:
         for result, record in games:
             write_atomically(self._folder / record_name(result.game), record.to_json())
-        line = {"block": number, **notes, "games": [_to_json(result) for result, _ in games]}
+        line = {"block": number, **notes, "games": [game_fields(result) for result, _ in games]}
         self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -140,17 +141,6 @@ def _refuse_another(folder: Path, kept: Mapping[str, Any], asked: Mapping[str, A
                 f"the folder {str(folder)!r} holds another comparison: {what} "
                 f"was {was!r} and is {now!r} now; name another folder, or ask for the same"
             )
-
-
-def _to_json(result: GameResult) -> dict[str, Any]:
-    fields = {name: getattr(result, name) for name in GameResult.__slots__}
-    return fields | {
-        "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
-        "faults": [
-            {name: getattr(fault, name) for name in FaultReport.__slots__}
-            for fault in result.faults
-        ],
-    }
 
 
 def _block(line: bytes) -> KeptBlock:
