@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from attacks import guard
-from deepsea_referee.sandbox import cleanup_process, run_once
+from deepsea_referee.sandbox import cleanup_process, process_tree, run_once
 from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_referee.sandbox.interface import MIB, IsolatedProcess, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.sandbox_start import Sandbox
@@ -95,7 +95,7 @@ class Arena:
         with self.started(
             program, *arguments, limits=limits, socket=socket, environment=environment
         ) as running:
-            ended = run_once.wait_for(running.contained, milliseconds)
+            ended = process_tree.wait_for_end(running.contained.pid, milliseconds)
             returncode = running.contained.poll()
             outcome = run_once.RunOutcome(
                 ended,

@@ -24,7 +24,7 @@ from attacks import guard
 from attacks.harness import SMALL, Arena, Result, readable
 from deepsea_referee.bots.bot_output import KEPT_BYTES
 from deepsea_referee.bots.output_capture import OutputCapture
-from deepsea_referee.sandbox import run_once
+from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.root_staging import is_root
 
@@ -319,7 +319,7 @@ def test_s23_to_s27_whatever_it_does_it_is_gone_when_it_is_closed(
     with bounded_arena.started("s23_hard_to_end", how) as running:
         running.read_report()
         running.contained.kill()
-        assert run_once.wait_for(running.contained, 5_000)
+        assert process_tree.wait_for_end(running.contained.pid, 5_000)
         running.contained.close()
         # Every process that had the pipe is gone: it is at its end.
         assert readable(running.stdout, 0)
@@ -329,7 +329,7 @@ def test_s23_to_s27_whatever_it_does_it_is_gone_when_it_is_closed(
 def test_s23_s24_a_daemon_that_holds_the_output_goes_with_the_bot(bounded_arena: Arena) -> None:
     with bounded_arena.started("s23_hard_to_end", "daemon") as running:
         running.read_report()
-        assert run_once.wait_for(running.contained, 10_000)
+        assert process_tree.wait_for_end(running.contained.pid, 10_000)
         assert running.contained.poll() == 7
         # Nobody killed anything yet: the sandbox ends with the bot's first process.
         assert readable(running.stdout, 5_000)

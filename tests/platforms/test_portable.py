@@ -22,7 +22,7 @@ from deepsea_referee.system import guardian, worker_socket
 from deepsea_referee.system.interface import System
 from deepsea_referee.system.portable import PortableSystem
 from deepsea_referee.system.pulse import BEAT_S, LATE_US, Pulse
-from deepsea_referee.system.threads import ThreadExitSignal
+from deepsea_referee.system.threads import exit_signal
 from deepsea_referee.system.wall_gauge import WallGauge
 from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, TimedOut
 from deepsea_referee.timing.host_load import AGAIN_US
@@ -152,7 +152,7 @@ async def test_a_flood_waits() -> None:
 
 def test_the_exit_of_a_process_is_a_signal() -> None:
     process = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
-    signal = ThreadExitSignal(process)
+    signal = exit_signal(process)
     assert first_ready([signal], 0) == []
     process.communicate(b"\n")
     assert first_ready([signal], 60) == [signal]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cgroup, cleanup_process, probe, run_once
+from deepsea_referee.sandbox import cgroup, cleanup_process, probe, process_tree, run_once
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import (
     MIB,
@@ -180,7 +180,7 @@ def test_cpu_time_never_decreases_and_outlives_the_bot(isolation: Isolation) -> 
         used = contained.cpu_us()
         assert used > 0
         contained.kill()
-        assert run_once.wait_for(contained, 5_000)
+        assert process_tree.wait_for_end(contained.pid, 5_000)
         contained.poll()
         assert contained.cpu_us() >= used
         contained.close()
@@ -215,7 +215,7 @@ def test_a_killed_bot_is_not_frozen_again(isolation: Isolation) -> None:
     with running(isolation, SPIN) as contained:
         contained.kill()
         contained.freeze()
-        assert run_once.wait_for(contained, 5_000)
+        assert process_tree.wait_for_end(contained.pid, 5_000)
 
 
 def test_a_frozen_bot_can_be_ended(isolation: Isolation) -> None:
@@ -223,7 +223,7 @@ def test_a_frozen_bot_can_be_ended(isolation: Isolation) -> None:
         contained.freeze()
         contained.kill()
         contained.kill()
-        assert run_once.wait_for(contained, 5_000)
+        assert process_tree.wait_for_end(contained.pid, 5_000)
         assert contained.poll() in (-9, 128 + 9)
         assert contained.setup_error() is None
 
@@ -272,7 +272,7 @@ def test_nothing_is_left_open(isolation: Isolation) -> None:
 def test_too_much_memory_is_named(isolation: Isolation) -> None:
     program = "import time\nprint('on', flush=True)\nheld = b'x' * (128 << 20)\ntime.sleep(60)"
     with running(isolation, program, ResourceLimits(memory_bytes=64 * MIB)) as contained:
-        assert run_once.wait_for(contained, 20_000)
+        assert process_tree.wait_for_end(contained.pid, 20_000)
         contained.poll()
         assert contained.over_limit() == "memory: more than 64 MiB"
 
@@ -286,7 +286,7 @@ def test_memory_that_children_share_counts_once(isolation: Isolation) -> None:
     )
     # The sum of what the six have in memory is more than the limit, what they hold is less.
     with running(isolation, program, ResourceLimits(memory_bytes=100 * MIB)) as contained:
-        assert not run_once.wait_for(contained, 500)
+        assert not process_tree.wait_for_end(contained.pid, 500)
         assert contained.over_limit() is None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Self
 
 from deepsea_referee.bots.bot_output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
@@ -86,24 +86,21 @@ class BotSummary:
     """CPU seconds per second outside of its turns; None if that was not measured."""
 
 
-_T = TypeVar("_T")
-
-
-class Earliest(Generic[_T]):
-    """A count of items, and the items of the first games."""
+class VoidGames:
+    """The number of void games, and the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._kept: list[tuple[int, int, _T]] = []
+        self._first: list[VoidGame] = []
 
-    def add(self, game: int, thing: _T) -> None:
-        """Count an item; items of one game come in order, games in any order."""
+    def add(self, void: VoidGame) -> None:
+        """Count a game; they come in any order."""
         self.count += 1
-        insort(self._kept, (game, self.count, thing), key=lambda kept: kept[:2])
-        del self._kept[EXPLAINED:]
+        insort(self._first, void, key=lambda void: void.game)
+        del self._first[EXPLAINED:]
 
-    def __iter__(self) -> Iterator[_T]:
-        return (thing for _, _, thing in self._kept)
+    def __iter__(self) -> Iterator[VoidGame]:
+        return iter(self._first)
 
 
 class _Tally:
@@ -135,7 +132,7 @@ class MatchResult:
     first_game: GameResult | None = None
     """The game that counts with the lowest number."""
     faults: FaultKinds = field(default_factory=FaultKinds)
-    voids: Earliest[VoidGame] = field(default_factory=Earliest)
+    voids: VoidGames = field(default_factory=VoidGames)
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
     interrupted: bool = False
@@ -174,7 +171,7 @@ class MatchResult:
 
     def add_void(self, void: VoidGame) -> None:
         """Add a void game."""
-        self.voids.add(void.game, void)
+        self.voids.add(void)
 
     def fault_lines(self) -> list[str]:
         """The kinds of faults, each in one line, for people."""

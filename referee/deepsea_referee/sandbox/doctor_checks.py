@@ -11,7 +11,7 @@ import sys
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
-from deepsea_referee.sandbox import bot_users, cgroup, root_staging, run_once
+from deepsea_referee.sandbox import bot_users, cgroup, process_tree, root_staging, run_once
 from deepsea_referee.sandbox.bot_group import Group
 from deepsea_referee.sandbox.interface import MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.probe import FOR_DEVELOPERS, Check, confinement, last_words
@@ -112,7 +112,7 @@ def _whole_tree_ends() -> Check:
             )
         finally:
             os.close(out_end)
-        run_once.wait_for(contained, 10_000)
+        process_tree.wait_for_end(contained.pid, 10_000)
         contained.close()
         try:
             gone = os.read(out, 1) == b""

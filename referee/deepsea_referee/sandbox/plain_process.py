@@ -38,13 +38,8 @@ from deepsea_referee.sandbox.trusted_process import TrustedProcess, environment_
 class PlainProcess:
     """Starts bots as plain processes."""
 
-    @property
-    def name(self) -> str:
-        return "process"
-
-    @property
-    def counts_every_process(self) -> bool:
-        return False
+    name = "process"
+    counts_every_process = False
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `interface.Isolation`."""

@@ -30,11 +30,6 @@ class RunOutcome(NamedTuple):
     setup_error: str | None
 
 
-def wait_for(contained: IsolatedProcess, milliseconds: int) -> bool:
-    """Wait for the program to exit; False after a timeout."""
-    return process_tree.wait_for_end(contained.pid, milliseconds)
-
-
 class ProgramRun:
     """A running program. Call `outcome` if you need it, and `close` in any case."""
 
@@ -74,7 +69,7 @@ class ProgramRun:
         """Wait for its exit until the timeout, kill it, and return the outcome."""
         contained = self._contained
         assert contained is not None
-        ended = wait_for(contained, milliseconds)
+        ended = process_tree.wait_for_end(contained.pid, milliseconds)
         returncode = contained.poll()
         setup_error = contained.setup_error()
         over_limit = contained.over_limit()

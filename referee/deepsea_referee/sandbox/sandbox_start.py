@@ -41,13 +41,11 @@ ENVIRONMENT = {
 class Sandbox:
     """Starts bots in bubblewrap. `places`: the control groups to use, by default all found."""
 
+    name = "sandbox"
+
     def __init__(self, places: cgroup.Hierarchies | None = None) -> None:
         self._places = cgroup.hierarchies() if places is None else places
         self._warned: set[tuple[Path, ...]] = set()
-
-    @property
-    def name(self) -> str:
-        return "sandbox"
 
     @property
     def counts_every_process(self) -> bool:

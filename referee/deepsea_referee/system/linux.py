@@ -111,7 +111,7 @@ class LinuxSystem:
         os.nice(19)
 
     def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
-        return _ProcessHandle(process.pid)
+        return os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0)
 
     def interrupt_main(self) -> None:
         main = threading.main_thread().ident
@@ -126,17 +126,6 @@ class LinuxSystem:
     async def read_stdin(self, reader: asyncio.StreamReader) -> None:
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-
-
-class _ProcessHandle:
-    def __init__(self, pid: int) -> None:
-        self._handle = os.pidfd_open(pid)
-
-    def fileno(self) -> int:
-        return self._handle
-
-    def close(self) -> None:
-        os.close(self._handle)
 
 
 class _LoopReader:

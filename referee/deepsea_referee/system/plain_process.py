@@ -56,13 +56,8 @@ _watchdog = Watchdog(LOOK_S)
 class PlainProcess:
     """Starts bots as plain processes."""
 
-    @property
-    def name(self) -> str:
-        return "process"
-
-    @property
-    def counts_every_process(self) -> bool:
-        return False
+    name = "process"
+    counts_every_process = False
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `interface.Isolation`."""

@@ -30,7 +30,7 @@ from deepsea_referee.system.interface import ExitSignal, PipeReader
 from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
 from deepsea_referee.system.plain_process import PlainProcess
 from deepsea_referee.system.pulse import Pulse
-from deepsea_referee.system.threads import ThreadExitSignal, ThreadReader
+from deepsea_referee.system.threads import ThreadReader, exit_signal
 from deepsea_referee.system.wall_gauge import WallGauge
 from deepsea_referee.system.worker_socket import BEFORE_MAIN, accept, listen
 from deepsea_referee.timing.host_load import Gauge
@@ -107,7 +107,7 @@ class PortableSystem:
             os.nice(19)
 
     def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
-        return ThreadExitSignal(process)
+        return exit_signal(process)
 
     def interrupt_main(self) -> None:
         import _thread

@@ -26,22 +26,16 @@ _SETTLE_S: Final = 0.25
 """How long what an ended process wrote is waited for: a child may hold the pipe open."""
 
 
-class ThreadExitSignal:
+def exit_signal(process: subprocess.Popen[bytes]) -> WakePipe:
     """Rings when a process has exited; see `interface.ExitSignal`."""
+    wake = WakePipe()
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._wake = WakePipe()
-        threading.Thread(target=self._wait, args=(process,), name="exit", daemon=True).start()
-
-    def fileno(self) -> int:
-        return self._wake.fileno()
-
-    def close(self) -> None:
-        self._wake.close()
-
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+    def wait() -> None:
         process.wait()
-        self._wake.ring()
+        wake.ring()
+
+    threading.Thread(target=wait, name="exit", daemon=True).start()
+    return wake
 
 
 def on_exit(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Callable[[], object]:

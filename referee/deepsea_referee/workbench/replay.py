@@ -16,7 +16,7 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import Bot, GameEnd, GameInfo
+from deepsea_sdk.bot import Bot
 from deepsea_sdk.clock import Clock, TimeLeft, monotonic
 from deepsea_sdk.errors import IllegalAnswer
 from deepsea_sdk.refereed_game import RefereedGame
@@ -75,21 +75,13 @@ class Replay:
             yield ReplayedDecision(number, view, events, time_left, decision, bank_us)
         self._last_events = self.game.events_for(self.seat, mark)
 
-    def info(self) -> GameInfo:
-        """The start of the game, as the seat received it."""
-        return self._whole.info(self.seat)
-
-    def end(self) -> GameEnd:
-        """The end of the game, as the seat received it."""
-        return self._whole.end(self.seat)
-
     def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str]]:
         """Replay the seat to a bot: each decision with the bot's action now.
 
         It is called as in the game, but its answers change nothing. What it raises comes out, but
         for an answer that is not legal. The clock that it can ask is a real one.
         """
-        bot.on_game_start(self.info())
+        bot.on_game_start(self._whole.info(self.seat))
         for moment in self.moments():
             bot.clock = Clock.of(moment.time_left, now=monotonic, arrived=monotonic())
             for event in moment.events:
@@ -101,7 +93,7 @@ class Replay:
             yield moment, action
         for event in self._last_events:
             bot.on_event(event)
-        bot.on_game_end(self.end())
+        bot.on_game_end(self._whole.end(self.seat))
 
 
 def control_of(record: GameRecord) -> TimeControl | None:
