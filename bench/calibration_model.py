@@ -157,12 +157,11 @@ def _watch(
     ladders: Sequence[Ladder],
     see: Callable[[GameOutcome, list[Rating]], None],
 ) -> None:
-    """Show every game that counts with the ratings before it."""
+    """Show every game with the ratings before it."""
     for games in ladders:
         fold = Fold(parameters)
         for game in games:
-            if not game.void:
-                see(game, [fold.rating(player) for player in game.players])
+            see(game, [fold.rating(player) for player in game.players])
             fold.add(game)
 
 

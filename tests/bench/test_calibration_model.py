@@ -57,11 +57,6 @@ def test_ladders_do_not_know_of_each_other() -> None:
     assert pair_loss(PARAMETERS, [games, games]) == pytest.approx(pair_loss(PARAMETERS, [games]))
 
 
-def test_void_games_are_not_predicted() -> None:
-    games = [GameOutcome(1, (1, 2), (1, 2)), GameOutcome(2, (1, 2), (2, 1), void=True)]
-    assert calibrate(PARAMETERS, [games]) == calibrate(PARAMETERS, [games[:1]])
-
-
 def test_both_measures_agree() -> None:
     ladder = made_ladder(PARAMETERS, 40, "agree")
     report = calibrate(PARAMETERS, [ladder])

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from deepsea_bundle.reader import BotBundle
-from deepsea_ladder.model import BotVersion, Job, StoredSeason
+from deepsea_ladder.model import AuditEntry, AuditKind, BotVersion, Job, StoredSeason
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.strikes import StrikeRules
@@ -129,3 +129,8 @@ def a_cup(store: Store, name: str = "cup", embargo_until: int | None = None) -> 
     store.jobs.add(season, rotations([b, c], 2))
     play_all(store, season)
     return season
+
+
+def audited(store: Store, kind: AuditKind) -> list[AuditEntry]:
+    """The newest entries of a kind in the audit log, newest first."""
+    return [entry for entry in store.audit.latest() if entry.kind is kind]

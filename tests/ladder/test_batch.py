@@ -220,11 +220,6 @@ def test_no_games_are_no_ratings() -> None:
     assert (batch.ratings, batch.ties, batch.sweeps, batch.settled) == ({}, {}, 0, True)
 
 
-def test_void_games_say_nothing() -> None:
-    void = GameOutcome(1, (1, 2), (1, 2), void=True)
-    assert batch_ratings(PARAMETERS, [void]).ratings == {}
-
-
 @pytest.mark.parametrize(
     ("game", "complaint"),
     [

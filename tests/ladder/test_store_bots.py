@@ -185,7 +185,7 @@ def test_taking_out_and_bringing_back_says_why(store: Store) -> None:
         AuditKind.DISABLED,
         AuditKind.SUBMITTED,
     ]
-    (disabled,) = store.audit.latest(kind=AuditKind.DISABLED)
+    (disabled,) = ladder.audited(store, AuditKind.DISABLED)
     assert (disabled.subject, disabled.note) == ("greedy", "it\\x1b snores")
 
 

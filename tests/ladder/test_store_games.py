@@ -76,7 +76,7 @@ def test_a_result_is_stored_with_what_follows_from_it(
         tally = tallies[seat.version.id]
         assert (tally.games, tally.placements, tally.last_seq) == (1, seat.result.placement, 1)
         assert tally.rating == seat.rating
-        assert store.ratings.course(season, seat.version.id) == [(1, seat.rating)]
+        assert store.ratings.thinned(season, seat.version.id, 9) == [(1, 1, seat.rating)]
     best = min(game.seats, key=lambda seat: seat.result.placement)
     assert best.rating.mu > season.season.rating.mu
     assert store.ratings.differences(season, records=True) == []
@@ -90,7 +90,7 @@ def test_delivering_again_changes_nothing(store: Store, season: StoredSeason, jo
         assert store.games.report(job, record) == Receipt(ReceiptStatus.DUPLICATE, seq=1)
     assert store.ratings.entries(season) == before
     assert store.ratings.last_seq() == 1
-    assert store.audit.latest(kind=AuditKind.REFUSED) == []
+    assert ladder.audited(store, AuditKind.REFUSED) == []
 
 
 def test_a_zombies_result_counts_if_it_is_the_first(store: Store, season: StoredSeason) -> None:
@@ -175,7 +175,7 @@ def test_what_is_no_result_of_the_job_is_refused_and_noted(
     receipt = store.games.report(job, forge(ladder.play(job)))
     assert receipt.verdict is ReceiptStatus.REFUSED
     assert receipt.reason is not None
-    (entry,) = store.audit.latest(kind=AuditKind.REFUSED)
+    (entry,) = ladder.audited(store, AuditKind.REFUSED)
     assert entry.subject == "s1-1"
     assert entry.note.startswith("ann, lease 1: ")
     with pytest.raises(AssertionError, match=words):

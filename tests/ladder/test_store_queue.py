@@ -23,28 +23,6 @@ FEW, MANY = 600, 4800
 """Rotations that were played before; the pairing looks back on 500."""
 
 
-def test_the_queued_games_of_a_bot_are_those_of_all_its_versions(store: Store) -> None:
-    season = ladder.stocked(store, bots=6)
-    former = ladder.ids(store)
-    store.jobs.add(season, ladder.rotations(former[:4], 2))
-    store.jobs.add(season, ladder.rotations(former[2:], 1))
-    ladder.submit(store, "cleo", "better")
-    store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 1))
-    job = ladder.claim(store, season)
-    store.games.report(job, ladder.play(job))
-    store.jobs.claim(season, "worker", 60, [job.rotation])
-
-    found = store.queue.of_bot("Cleo")
-    assert [(one.game_id, one.status) for one in found] == [
-        ("s1-2", JobStatus.LEASED),
-        ("s1-3", JobStatus.TODO),
-        ("s1-4", JobStatus.TODO),
-    ]
-    assert found[2].lineup == ("anna v1", "ben v1", "cleo v2", "dan v1")
-    assert [one.game_id for one in store.queue.of_bot("eve")] == ["s1-3"]
-    assert store.queue.of_bot("nobody") == []
-
-
 def test_who_holds_leases_is_listed_once(store: Store) -> None:
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
@@ -129,8 +107,6 @@ def _pair(store: Store, season: StoredSeason) -> None:
         lambda store, _: store.jobs.hand_back("gone"),
         lambda store, season: store.queue.leased(season),
         lambda store, season: store.queue.listed(season, JobStatus.LEASED),
-        lambda store, season: store.queue.waiting(season),
-        lambda store, _: store.queue.of_bot("anna"),
         lambda store, _: store.bots.withdraw("anna"),
         lambda store, season: store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4)),
     ],
@@ -141,8 +117,6 @@ def _pair(store: Store, season: StoredSeason) -> None:
         "hand back",
         "leased",
         "listed",
-        "waiting",
-        "of bot",
         "out",
         "add",
     ],

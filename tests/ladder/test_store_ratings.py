@@ -171,12 +171,12 @@ def test_a_new_version_starts_as_a_newcomer_and_the_former_keeps_its_rating(
 
 def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeason) -> None:
     anna = ladder.ids(store)[0]
-    course = store.ratings.course(season, anna)
-    assert [seq for seq, _ in course] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert course[-1][1] == store.ratings.refold(season)[anna].rating
+    course = store.ratings.thinned(season, anna, 99)
+    assert [seq for _, seq, _ in course] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert course[-1][2] == store.ratings.refold(season)[anna].rating
     recent = store.ratings.recent(season, 3)
-    assert recent[anna] == [rating.mu for _, rating in course[-3:]]
-    assert store.ratings.recent(season, 99)[anna] == [rating.mu for _, rating in course]
+    assert recent[anna] == [rating.mu for _, _, rating in course[-3:]]
+    assert store.ratings.recent(season, 99)[anna] == [rating.mu for _, _, rating in course]
     assert set(recent) == set(ladder.ids(store))
     assert store.ratings.recent(season, 3, anna) == {anna: recent[anna]}
 
@@ -188,9 +188,9 @@ def test_a_thinned_course_has_its_first_and_its_last_point(
     store: Store, season: StoredSeason, points: int, games: list[int]
 ) -> None:
     anna = ladder.ids(store)[0]
-    course = store.ratings.course(season, anna)
+    course = store.ratings.thinned(season, anna, 99)
     thinned = store.ratings.thinned(season, anna, points)
-    assert thinned == [(number, *course[number - 1]) for number in games]
+    assert thinned == [course[number - 1] for number in games]
     assert store.ratings.thinned(season, 999, points) == []
 
 
@@ -202,8 +202,8 @@ def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
     ladder.play_all(store, other)
     assert store.ratings.entries(season) == before
     anna = ladder.ids(store)[0]
-    assert [seq for seq, _ in store.ratings.course(other, anna)] == [13, 14]
-    assert len(store.ratings.course(season, anna)) == 8
+    assert [seq for _, seq, _ in store.ratings.thinned(other, anna, 99)] == [13, 14]
+    assert len(store.ratings.thinned(season, anna, 99)) == 8
     assert store.ratings.differences(season) == store.ratings.differences(other) == []
 
 

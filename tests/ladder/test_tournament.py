@@ -88,12 +88,9 @@ def test_the_challenger_meets_everybody(seats: int, more: int, meetings: int, se
 # Elimination
 
 
-@given(seat_counts, st.integers(1, 40), st.data())
-def test_an_elimination_ends_with_one_champion(
-    seats: int, entrants: int, data: st.DataObject
-) -> None:
-    advance = data.draw(st.integers(1, seats // 2))
-    elimination = Elimination(tuple(range(entrants)), seats, advance)
+@given(seat_counts, st.integers(1, 40))
+def test_an_elimination_ends_with_one_champion(seats: int, entrants: int) -> None:
+    elimination = Elimination(tuple(range(entrants)), seats)
     rounds = 0
     while elimination.champion is None:
         rounds += 1
@@ -139,13 +136,6 @@ def test_equals_go_by_their_seeds() -> None:
     assert after.entrants == (30, 10)
 
 
-def test_two_may_go_on_but_one_wins_the_last_table() -> None:
-    elimination = Elimination(tuple(range(8)), 4, advance=2)
-    elimination = elimination.after([score(bot, 1.0 - bot / 8) for bot in range(8)])
-    assert elimination.entrants == (0, 1, 2, 3)
-    assert elimination.after([score(bot, bot / 8) for bot in range(4)]).champion == 3
-
-
 def test_a_missing_result_is_refused() -> None:
     with pytest.raises(PairingError, match="bot 3 has no result"):
         Elimination((1, 2, 3, 4), 4).after([score(bot, 0.5) for bot in (1, 2, 4)])
@@ -167,20 +157,16 @@ def test_schedules_that_cannot_be(bots: tuple[int, ...], seats: int, complaint: 
 
 
 @pytest.mark.parametrize(
-    ("entrants", "seats", "advance", "complaint"),
+    ("entrants", "seats", "complaint"),
     [
-        ((), 2, 1, "there are 0"),
-        ((1, 1), 2, 1, "once"),
-        ((1, 2), 1, 1, "two seats or more"),
-        ((1, 2, 3), 3, 2, "at most half of a table of 3"),
-        ((1, 2, 3), 4, 0, "at most half"),
+        ((), 2, "there are 0"),
+        ((1, 1), 2, "once"),
+        ((1, 2), 1, "two seats or more"),
     ],
 )
-def test_eliminations_that_cannot_be(
-    entrants: tuple[int, ...], seats: int, advance: int, complaint: str
-) -> None:
+def test_eliminations_that_cannot_be(entrants: tuple[int, ...], seats: int, complaint: str) -> None:
     with pytest.raises(PairingError, match=complaint):
-        Elimination(entrants, seats, advance)
+        Elimination(entrants, seats)
 
 
 # Scores

@@ -14,7 +14,7 @@ import pytest
 
 from deepsea_arena.plot_data import BotFigures, Place, PlotData
 from deepsea_referee.workbench.lead import Lead, LeadPoint
-from deepsea_web.charts import charts_of, html_text, svg_text
+from deepsea_web.charts import charts_html, charts_of, charts_svg
 from deepsea_web.charts.svg import short, wrapped
 
 HOSTILE = {
@@ -52,6 +52,14 @@ def data(*names: str, lead: bool = False) -> PlotData:
         budget_us=100_000,
         lead=Lead(names[0], names[1], 0.05, 0.05, points) if lead else None,
     )
+
+
+def svg_text(shown: PlotData) -> str:
+    return charts_svg(shown.title, shown.facts, charts_of(shown))
+
+
+def html_text(shown: PlotData) -> str:
+    return charts_html(shown.title, shown.facts, charts_of(shown))
 
 
 def texts(svg: str) -> list[str]:

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from deepsea_arena.plot_data import PlotData, PlotSums
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.lead import Lead, LeadPoint
-from deepsea_web.charts import html_text
+from deepsea_web.charts import charts_html, charts_of
 from deepsea_web.live.serve import GRACE_US
 from helpers import chromium as browsers
 from helpers.chromium import SCHEMES, WIDTHS, Scheme, keep_screenshot, without_violations
@@ -184,7 +184,8 @@ def plot_page(folder: Path) -> str:
     lead = Lead("greedy", "cautious", 0.05, 0.05, points)
     path = folder / "plots.html"
     data = PlotData("greedy against cautious", "100 blocks", sums.bots, 100_000, lead)
-    path.write_text(html_text(data), encoding="utf-8")
+    page = charts_html(data.title, data.facts, charts_of(data))
+    path.write_text(page, encoding="utf-8")
     return path.as_uri()
 
 

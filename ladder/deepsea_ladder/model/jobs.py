@@ -145,8 +145,3 @@ class QueueCounts:
     cancelled: int
     oldest_wait_ms: int
     """How long the oldest waiting job has waited."""
-
-    @property
-    def open(self) -> int:
-        """Jobs that will still be played."""
-        return self.todo + self.leased + self.expired

@@ -2,8 +2,7 @@
 
 Invariants: pure; the same model as the fold, without drift (tau is not used), so that games have no
 order: the result is where messages no longer change, and games are taken in an order that follows
-from what they are, so other orders give the same bits; void games say nothing; only the arithmetic
-of `gaussian.py`.
+from what they are, so other orders give the same bits; only the arithmetic of `gaussian.py`.
 
 The fold keeps of each game what it said in view of the games before it. Here each game is taken out
 of the ratings, says again what it says in view of all others, and is put back; some sweeps over all
@@ -119,8 +118,6 @@ def _prepared(games: Iterable[GameOutcome]) -> list[_Game]:
     """The games that count, in an order of their own."""
     found = []
     for game in games:
-        if game.void:
-            continue
         game.check_players()
         if not 2 <= len(game.players) == len(game.placements):
             raise RatingError(

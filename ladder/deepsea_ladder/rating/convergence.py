@@ -51,14 +51,11 @@ def order(
     parameters: RatingParameters,
     ratings: Mapping[int, Rating],
     confidence: float = CONFIDENCE,
-    tolerance: float = TOLERANCE,
 ) -> OrderConfidence:
     """Judge the order of these bots; leave out bots without games."""
     if not 0.5 < confidence <= 0.9999:
         raise RatingError(f"a confidence lies above 0.5 and up to 0.9999, not {confidence}")
-    if not 0.0 < tolerance < 0.5:
-        raise RatingError(f"a tolerance lies between 0 and 0.5, not {tolerance}")
-    level = level_difference(parameters, tolerance)
+    level = level_difference(parameters, TOLERANCE)
     ranked = sorted(ratings, key=lambda bot: (-ratings[bot].conservative, bot))
     found = []
     doubt = 0.0

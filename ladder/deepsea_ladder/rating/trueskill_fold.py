@@ -1,14 +1,13 @@
 """TrueSkill ratings as a fold over games. The only module that uses the package `trueskill`.
 
 Invariants: games are applied in sequence order, with the same bits on every run, system and
-Python version; void games change nothing; shared placements are draws; the placements already rank
+Python version; shared placements are draws; the placements already rank
 forfeits last. `rate` is ten times faster than the package, which remains the reference: `audit`
 compares both folds.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -153,7 +152,6 @@ class GameOutcome(NamedTuple):
     sequence: int
     players: tuple[int, ...]
     placements: tuple[int, ...]
-    void: bool = False
 
     def check_players(self) -> None:
         """Raise `RatingError` if one bot has two seats."""
@@ -168,12 +166,11 @@ class Fold:
         self,
         parameters: RatingParameters,
         ratings: Mapping[int, Rating] | None = None,
-        sequence: int = 0,
     ) -> None:
         self.parameters = parameters
         self.ratings = dict(ratings or {})
         """By player; a player without games has none yet."""
-        self.sequence = sequence
+        self.sequence = 0
         """The number of the last game; the next one must be greater, with gaps or without."""
 
     def rating(self, player: int) -> Rating:
@@ -192,19 +189,10 @@ class Fold:
             )
         game.check_players()
         before = [self.rating(player) for player in game.players]
-        after = before if game.void else rate(self.parameters, before, game.placements)
-        if not game.void:
-            self.ratings.update(zip(game.players, after, strict=True))
+        after = rate(self.parameters, before, game.placements)
+        self.ratings.update(zip(game.players, after, strict=True))
         self.sequence = game.sequence
         return after
-
-    def digest(self) -> str:
-        """SHA-256 over all ratings, to the last bit; equal digests are equal ratings."""
-        text = "".join(
-            f"{player} {' '.join(self.ratings[player].to_hex())}\n"
-            for player in sorted(self.ratings)
-        )
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 # The package, as reference
@@ -258,8 +246,6 @@ def audit(parameters: RatingParameters, games: Iterable[GameOutcome]) -> Audit:
     for game in games:
         after = ours.add(game)
         found = found._replace(games=found.games + 1)
-        if game.void:
-            continue
         before = [theirs.rating(player) for player in game.players]
         try:
             package = rate_by_package(parameters, before, game.placements)

@@ -55,7 +55,7 @@ def gauntlet(
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """A tournament in which the best of each table advance, until one is left.
+    """A tournament in which the best of each table advances, until one is left.
 
     elimination = Elimination(entrants, seats=4)
     while elimination.champion is None:
@@ -66,17 +66,11 @@ class Elimination:
     """The bots that are still in it, the first seed first."""
     seats: int
     """The most bots at a table."""
-    advance: int = 1
-    """How many of a table advance; from the last table one."""
 
     def __post_init__(self) -> None:
         _check(self.entrants, 1)
         if self.seats < 2:
             raise PairingError(f"a table has two seats or more, not {self.seats}")
-        if not 1 <= self.advance <= self.seats // 2:
-            raise PairingError(
-                f"at most half of a table of {self.seats} may advance, not {self.advance}"
-            )
 
     @property
     def champion(self) -> int | None:
@@ -111,15 +105,12 @@ class Elimination:
         """The next round, from the scores of this one's games; equal scores go by seed."""
         scored = {score.bot: score for score in results}
         seeds = {bot: seed for seed, bot in enumerate(self.entrants)}
-        tables = self.tables()
-        advance = self.advance if len(tables) > 1 else 1
         going = set(self.entrants[: self._byes()])
-        for table in tables:
+        for table in self.tables():
             for bot in table.bots:
                 if bot not in scored:
                     raise PairingError(f"bot {bot} has no result in this round")
-            best = sorted(table.bots, key=lambda bot: (scored[bot].standing, seeds[bot]))
-            going.update(best[:advance])
+            going.add(min(table.bots, key=lambda bot: (scored[bot].standing, seeds[bot])))
         return replace(self, entrants=tuple(bot for bot in self.entrants if bot in going))
 
 

@@ -77,14 +77,10 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def latest(
-        self, limit: int = 100, kind: AuditKind | None = None, author_id: int | None = None
-    ) -> list[AuditEntry]:
+    def latest(self, limit: int = 100, author_id: int | None = None) -> list[AuditEntry]:
         """The newest entries, newest first; of an author, what it did and what is about it."""
         table = schema.audit
         query = _entries().order_by(desc(table.c.id)).limit(limit)
-        if kind is not None:
-            query = query.where(table.c.kind == kind)
         if author_id is not None:
             query = query.where(or_(table.c.author_id == author_id, table.c.actor_id == author_id))
         with self._database.read() as connection:

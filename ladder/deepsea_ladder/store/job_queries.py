@@ -1,7 +1,7 @@
 """Queries of the job queue.
 
-Invariants: read-only; the queries of a run (`owners`, `leased`, `waiting`, `for_pairing`) do not
-read the jobs that are done.
+Invariants: read-only; the queries of a run (`owners`, `leased`, `for_pairing`) do not read the
+jobs that are done.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from deepsea_bundle import names
 from deepsea_ladder.model import (
     AttemptEnd,
     BotState,
@@ -29,7 +28,7 @@ from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.embargo import visible
 from deepsea_ladder.store.history import PORTION
 from deepsea_ladder.store.jobs import last_number, last_rotation
-from deepsea_ladder.store.lineups import lineups_of, seats_one_of
+from deepsea_ladder.store.lineups import lineups_of
 from deepsea_ladder.store.versions import versions_by_id
 
 QUEUED: Final = (JobStatus.TODO, JobStatus.LEASED)
@@ -119,14 +118,6 @@ class Queue:
             oldest_wait_ms=0 if oldest is None else max(0, at - oldest),
         )
 
-    def waiting(self, season: StoredSeason) -> int:
-        """The number of jobs that are not played yet; quick however many were played."""
-        query = select(func.count()).where(
-            _jobs.c.status == JobStatus.TODO, _jobs.c.season_id == season.id
-        )
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
-
     def leased(self, season: StoredSeason) -> int:
         """The number of jobs that are being played, by this or other runners."""
         query = select(func.count()).where(
@@ -181,18 +172,6 @@ class Queue:
         """The season's jobs with one of these statuses, in their order."""
         return self._infos(_jobs.c.season_id == season.id, _jobs.c.status.in_(statuses))
 
-    def of_bot(self, bot: str) -> list[JobInfo]:
-        """The games of any version of a bot that wait or are being played, in their order."""
-        versions, bots = schema.bot_versions, schema.bots
-        query = (
-            select(versions.c.id)
-            .join(bots, bots.c.id == versions.c.bot_id)
-            .where(bots.c.name_key == names.key(bot))
-        )
-        with self._database.read() as connection:
-            ours = connection.execute(query).scalars().all()
-        return self._infos(_jobs.c.status.in_(QUEUED), seats_one_of(ours))
-
     def lost_counts(self, season: StoredSeason) -> dict[AttemptEnd, int]:
         """How many of the season's attempts ended without a result, by how they ended."""
         table = schema.attempts
@@ -204,12 +183,9 @@ class Queue:
         with self._database.read() as connection:
             return {AttemptEnd(ended): count for ended, count in connection.execute(query)}
 
-    def lost(self, season: StoredSeason, *, after: int = 0) -> Iterator[LostAttempt]:
-        """The season's attempts that ended without a result, in their order.
-
-        after  only those with a greater place
-        """
-        table = schema.attempts
+    def lost(self, season: StoredSeason) -> Iterator[LostAttempt]:
+        """The season's attempts that ended without a result, in their order."""
+        table, after = schema.attempts, 0
         while True:
             query = (
                 select(table, _jobs.c.game_id)

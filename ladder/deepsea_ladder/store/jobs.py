@@ -239,11 +239,9 @@ class Jobs:
                 raise NotOnLadder(f"game {game_id!r} {found}; only quarantined ones are requeued")
             return _requeue(connection, row, now(connection), by)
 
-    def requeue_all(self, season: StoredSeason | None = None, by: Actor = NOBODY) -> int:
-        """Retry all quarantined jobs, of one season or of all; returns how many wait again."""
+    def requeue_all(self, by: Actor = NOBODY) -> int:
+        """Retry all quarantined jobs; returns how many wait again."""
         query = select(_jobs).where(_jobs.c.status == JobStatus.QUARANTINED)
-        if season is not None:
-            query = query.where(_jobs.c.season_id == season.id)
         with self._database.write() as connection:
             at = now(connection)
             found = [_requeue(connection, row, at, by) for row in connection.execute(query).all()]

@@ -84,18 +84,6 @@ class Ratings:
         with self._database.read() as connection:
             return last_seq(connection)
 
-    def course(self, season: StoredSeason, version_id: int) -> list[tuple[int, Rating]]:
-        """The sequence numbers of a version's games in the season, and its rating after each."""
-        table = schema.game_seats
-        query = (
-            select(table.c.seq, table.c.mu, table.c.sigma)
-            .where(table.c.version_id == version_id, table.c.season_id == season.id)
-            .order_by(table.c.seq)
-        )
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
-        return [(row.seq, Rating.from_hex(row.mu, row.sigma)) for row in rows]
-
     def thinned(
         self, season: StoredSeason, version_id: int, points: int
     ) -> list[tuple[int, int, Rating]]:

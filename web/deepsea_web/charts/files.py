@@ -33,16 +33,6 @@ def charts_of(data: PlotData) -> list[Chart]:
     return [*first, placements(data), dives(data), times(data)]
 
 
-def svg_text(data: PlotData) -> str:
-    """Draw all charts in one SVG file, one below the other."""
-    return charts_svg(data.title, data.facts, charts_of(data))
-
-
-def html_text(data: PlotData) -> str:
-    """Draw all charts on one page, each with its numbers as a table."""
-    return charts_html(data.title, data.facts, charts_of(data))
-
-
 def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
     """These charts in one SVG file, one below the other; all have the width WIDTH."""
     parts, y = Drawing(), 0.0
