@@ -23,7 +23,10 @@ from deepsea_arena.runs import RunRequest, local_workers, run
 from deepsea_arena.settled import OrderReport
 from deepsea_arena.shutdown import Stop
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.model import AnalysisState, Job, Receipt, SubmissionState
+from deepsea_ladder.model.analyses import AnalysisState
+from deepsea_ladder.model.games import Receipt
+from deepsea_ladder.model.jobs import Job
+from deepsea_ladder.model.submissions import SubmissionState
 from deepsea_ladder.season import Isolation, Season
 from deepsea_ladder.store import Store
 

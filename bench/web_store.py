@@ -15,7 +15,9 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, insert, update
 
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.model import AttemptEnd, BotVersion, JobStatus, StoredSeason
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.jobs import AttemptEnd, JobStatus
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season

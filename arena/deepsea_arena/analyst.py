@@ -19,7 +19,7 @@ from deepsea_arena.ladder_analyses import settings_from
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.wire.reading import DocumentError
 from deepsea_ladder.errors import AnalysisError
-from deepsea_ladder.model import AnalysisLease, AnalysisState
+from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_referee.errors import UserError

@@ -30,13 +30,9 @@ from deepsea_arena.games import GameLine, game_line
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.standings import StandingLine
 from deepsea_arena.wire.json import utc_time
-from deepsea_ladder.model import (
-    BotState,
-    BotVersion,
-    RatedVersion,
-    StoredGame,
-    StoredSeason,
-)
+from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
+from deepsea_ladder.model.games import StoredGame
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import SeatLine
 from deepsea_rules.record import GameRecord

@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING
 from deepsea_arena.standings import StandingLine, listed, standing_lines
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
-from deepsea_ladder.model import (
-    BotVersion,
-    RatedVersion,
-    SeatLog,
-    StoredGame,
-    StoredSeason,
-)
+from deepsea_ladder.model.bots import BotVersion, RatedVersion
+from deepsea_ladder.model.games import SeatLog, StoredGame
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import HeadToHead
 from deepsea_rules.record import GameRecord

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from deepsea_arena.games import GameLine, game_line
 from deepsea_arena.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.seasons import SeasonInfo, season_info
-from deepsea_ladder.model import StoredGame
+from deepsea_ladder.model.games import StoredGame
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 

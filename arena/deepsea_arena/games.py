@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from deepsea_arena.wire import csv
 from deepsea_arena.wire.json import Int64, to_object, utc_time
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.model import GameFilter, StoredGame, StoredSeat
+from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeat
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 

@@ -19,9 +19,9 @@ from deepsea_arena.analysis_reading import analysis_of, parsed, policy_of, setti
 from deepsea_arena.frame_types import Frames, Viewer
 from deepsea_arena.frames import frames
 from deepsea_arena.wire.json import Int64, utc_time
-from deepsea_ladder import model
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model import AnalysisPlan, AnalysisState
+from deepsea_ladder.model import analyses
+from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.racing import Effort
 from deepsea_sdk.steady import VERSION
@@ -116,7 +116,7 @@ def found_of(store: Store, game_id: str) -> AnalysisFound:
     return AnalysisFound(done=there.done, last=there.last, document=text)
 
 
-def shown(found: model.Analysis) -> LadderAnalysis:
+def shown(found: analyses.Analysis) -> LadderAnalysis:
     """An analysis for people and programs."""
     return LadderAnalysis(
         id=Int64(found.id),

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.standings import StandingLine, listed, standing_lines
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.standings import HeadToHead
 from deepsea_ladder.store import Store
 

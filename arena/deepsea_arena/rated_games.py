@@ -22,7 +22,9 @@ from deepsea_arena.worker_protocol import FinishedGame, Outcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.bot_limits import BotLimits
-from deepsea_ladder.model import BotVersion, Job, SeatLog
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model.jobs import Job
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting

@@ -14,7 +14,7 @@ from deepsea_arena.proving import prove_with
 from deepsea_arena.seasons import find_season
 from deepsea_arena.standings import listed
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Audit, RatingParameters
 from deepsea_ladder.soundness import season_differences

@@ -24,7 +24,9 @@ from deepsea_arena.worker_protocol import (
     WorkerPool,
 )
 from deepsea_ladder.errors import LadderError, PairingError, SeasonClosed, StoreUnavailable
-from deepsea_ladder.model import Job, Receipt, ReceiptStatus, Rotation, SeatLog, StoredSeason
+from deepsea_ladder.model.games import Receipt, ReceiptStatus, SeatLog
+from deepsea_ladder.model.jobs import Job, Rotation
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.store import Store
 
 _T = TypeVar("_T")

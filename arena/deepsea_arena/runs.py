@@ -24,7 +24,7 @@ from deepsea_arena.worker_protocol import WorkerPool
 from deepsea_arena.workers import dask_workers
 from deepsea_arena.workers.jobs import JobWorkers
 from deepsea_ladder.errors import SeasonClosed
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.season import Season

@@ -13,7 +13,8 @@ from typing import Literal
 
 from deepsea_arena.seasons import find_season
 from deepsea_arena.standings import Standings
-from deepsea_ladder.model import RatedVersion, StoredSeason
+from deepsea_ladder.model.bots import RatedVersion
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.batch import BatchRatings, batch_ratings
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.rating.forecast import odds

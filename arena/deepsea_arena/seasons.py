@@ -15,7 +15,7 @@ from deepsea_arena.lease_owner import take_back
 from deepsea_arena.wire.json import milliseconds, utc_time
 from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import Isolation, Season

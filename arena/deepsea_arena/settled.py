@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from deepsea_arena.standings import is_provisional
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE, order
 from deepsea_ladder.store import Store
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.wire.json import Json, to_object, utc_time
-from deepsea_ladder.model import BotState, RatedVersion, StoredSeason
+from deepsea_ladder.model.bots import BotState, RatedVersion
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.standings import RECENT_GAMES, Standing, StandingRow, standings
 
 if TYPE_CHECKING:

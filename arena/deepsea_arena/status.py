@@ -10,19 +10,12 @@ from typing import Final
 from deepsea_arena.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_arena.wire.json import Int64, utc_time
-from deepsea_ladder.model import (
-    AttemptEnd,
-    AuditEntry,
-    AuditKind,
-    BotConduct,
-    BotState,
-    JobInfo,
-    JobStatus,
-    StoredGame,
-    StoredSeason,
-    Submission,
-    SubmissionState,
-)
+from deepsea_ladder.model.bots import BotConduct, BotState
+from deepsea_ladder.model.games import StoredGame
+from deepsea_ladder.model.jobs import AttemptEnd, JobInfo, JobStatus
+from deepsea_ladder.model.people import AuditEntry, AuditKind
+from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.submissions import Submission, SubmissionState
 from deepsea_ladder.store import Store
 
 RATE_GAMES: Final = 100

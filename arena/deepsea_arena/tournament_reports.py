@@ -15,7 +15,8 @@ from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_arena.tournament_scores import Kind, ScoreLine, no_show, score_line
 from deepsea_arena.wire.json import utc_time
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model import BotVersion, StoredSeason
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.tournament import Elimination, scores
 from deepsea_ladder.store import Store

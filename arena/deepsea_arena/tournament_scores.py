@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from deepsea_ladder.model import BotVersion
+from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.rating.batch import batch_ratings
 from deepsea_ladder.rating.joint import Joint
 from deepsea_ladder.rating.rank_ranges import rank_ranges

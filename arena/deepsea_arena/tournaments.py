@@ -21,7 +21,9 @@ from deepsea_arena.shutdown import Stop
 from deepsea_arena.tournament_scores import Kind, ScoreLine, no_show, rank_sets, score_line
 from deepsea_arena.wire.json import milliseconds
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.model import BotState, StoredGame, StoredSeason
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.games import StoredGame
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
 from deepsea_ladder.store import Store

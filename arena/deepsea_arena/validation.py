@@ -27,7 +27,7 @@ from deepsea_arena.submit import check_packages, seasons_to_fit
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model import SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.model.submissions import SubmissionLease, SubmissionRefusal, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.submissions import Submissions

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from deepsea_arena.shutdown import Stop
-from deepsea_ladder.model import Job, SeatLog
+from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from deepsea_ladder.errors import ChainBroken, NotAChain, StoreDamaged
-from deepsea_ladder.model import BotVersion, LostAttempt, StoredGame, StoredSeason
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.games import StoredGame
+from deepsea_ladder.model.jobs import LostAttempt
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
 
 Line = dict[str, Any]

@@ -13,7 +13,7 @@ from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.chain import follow
 from deepsea_ladder.errors import ChainBroken, LadderError
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.proof import Prove, prove
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.damage import UNREADABLE, damages

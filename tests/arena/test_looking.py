@@ -15,7 +15,9 @@ from deepsea_arena.standings import show_standings
 from deepsea_arena.status import ladder_status
 from deepsea_arena.wire.json import Int64, to_json
 from deepsea_ladder.errors import RatingError, StoreError
-from deepsea_ladder.model import AttemptEnd, BotState, GameFilter
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.games import GameFilter
+from deepsea_ladder.model.jobs import AttemptEnd
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder

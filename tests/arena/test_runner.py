@@ -16,14 +16,9 @@ from deepsea_arena.worker_protocol import (
     VoidOutcome,
 )
 from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
-from deepsea_ladder.model import (
-    AttemptEnd,
-    Job,
-    JobStatus,
-    Receipt,
-    SeatLog,
-    StoredSeason,
-)
+from deepsea_ladder.model.games import Receipt, SeatLog
+from deepsea_ladder.model.jobs import AttemptEnd, Job, JobStatus
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder

@@ -19,7 +19,11 @@ from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_
 from deepsea_arena.wire.json import milliseconds, to_json
 from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
-from deepsea_ladder.model import AnalysisState, Job, Receipt, StoredSeason, SubmissionState
+from deepsea_ladder.model.analyses import AnalysisState
+from deepsea_ladder.model.games import Receipt
+from deepsea_ladder.model.jobs import Job
+from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.submissions import SubmissionState
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from helpers import ladder

@@ -17,7 +17,7 @@ from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService
 from deepsea_ladder.accounts import Role, Scope
-from deepsea_ladder.model import AnalysisState
+from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.racing import Effort

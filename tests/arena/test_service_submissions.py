@@ -25,7 +25,9 @@ from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.submissions import Submission, begin_upload
 from deepsea_arena.service.upload import Uploads
 from deepsea_ladder.accounts import Role, Scope
-from deepsea_ladder.model import BotState, SeatLog, SubmissionRefusal
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model.submissions import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from helpers import ladder

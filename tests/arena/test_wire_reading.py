@@ -14,7 +14,7 @@ from deepsea_arena.standings import Standings, show_standings
 from deepsea_arena.wire import messages
 from deepsea_arena.wire.json import Int64, to_json, to_object
 from deepsea_arena.wire.reading import DocumentError, from_json
-from deepsea_ladder.model import BotState
+from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.store import Store
 
 

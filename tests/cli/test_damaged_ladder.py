@@ -15,7 +15,7 @@ from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.analysis_worker import AnalyseGame, analyse
 from deepsea_cli.ladder import options
 from deepsea_ladder.accounts import MACHINE, Scope
-from deepsea_ladder.model import SeatLog
+from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.account_rows import NewToken
 from deepsea_rules.randomness import seed_from_text

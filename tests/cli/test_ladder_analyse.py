@@ -18,7 +18,7 @@ from deepsea_arena.analysis_worker import AnalyseGame, analyse
 from deepsea_arena.ladder_analyses import plan
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
-from deepsea_ladder.model import AnalysisState
+from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema

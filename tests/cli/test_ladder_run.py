@@ -26,7 +26,8 @@ from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_cli.ladder.run_output import RunOutput
-from deepsea_ladder.model import BotState, Job, JobStatus
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.jobs import Job, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox import probe

@@ -32,7 +32,9 @@ from deepsea_cli.remote.address import read_address
 from deepsea_cli.remote.client import Client
 from deepsea_cli.remote.routes import ROUTES
 from deepsea_cli.remote.source import RemoteSource
-from deepsea_ladder.model import AnalysisPlan, GameFilter, SeatLog, SubmissionRefusal
+from deepsea_ladder.model.analyses import AnalysisPlan
+from deepsea_ladder.model.games import GameFilter, SeatLog
+from deepsea_ladder.model.submissions import SubmissionRefusal
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.timing.clock import SystemClock
@@ -337,7 +339,7 @@ def test_a_submission_is_followed_to_its_verdict(
     run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runner's side is played by a thread that refuses what it finds."""
-    from deepsea_ladder.model import SubmissionRefusal
+    from deepsea_ladder.model.submissions import SubmissionRefusal
 
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("zoe"))
     ended = threading.Event()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.worker_protocol import Outcome, VoidOutcome
-from deepsea_ladder.model import Job
+from deepsea_ladder.model.jobs import Job
 from deepsea_rules.printable import one_line
 
 

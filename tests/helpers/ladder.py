@@ -7,7 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from deepsea_bundle.reader import BotBundle
-from deepsea_ladder.model import AuditEntry, AuditKind, BotVersion, Job, StoredSeason
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.jobs import Job
+from deepsea_ladder.model.people import AuditEntry, AuditKind
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.strikes import StrikeRules

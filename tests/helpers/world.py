@@ -13,7 +13,7 @@ from sqlalchemy import text as sql
 
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.upload import Uploads
-from deepsea_ladder.model import SeatLog
+from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store
 from deepsea_web.site.access import Access
 from deepsea_web.site.app import Site

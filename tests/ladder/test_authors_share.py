@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from deepsea_ladder.model import BotState, BotVersion, PairingQueue, RatedVersion, StoredSeason
+from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
+from deepsea_ladder.model.jobs import PairingQueue
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.forecast import LEARNT
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating

@@ -6,7 +6,8 @@ import pickle
 import subprocess
 import sys
 
-from deepsea_ladder.model import BotVersion, Job
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.jobs import Job
 from helpers import ladder
 
 

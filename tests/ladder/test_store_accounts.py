@@ -14,7 +14,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_ladder import backup
 from deepsea_ladder.accounts import MACHINE, NOBODY, Actor, AuthorState, Role, Scope
 from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder
-from deepsea_ladder.model import AuditKind, Credential
+from deepsea_ladder.model.people import AuditKind, Credential
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.account_rows import KEPT_MS, NewToken
 from deepsea_rules.randomness import seed_from_text

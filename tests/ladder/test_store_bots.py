@@ -10,7 +10,10 @@ from sqlalchemy import select, update
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreDamaged, StoreError, SubmissionError
-from deepsea_ladder.model import AuditKind, BotState, JobStatus, ReceiptStatus
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.games import ReceiptStatus
+from deepsea_ladder.model.jobs import JobStatus
+from deepsea_ladder.model.people import AuditKind
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.upload_limits import UploadLimits

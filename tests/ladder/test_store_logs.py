@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model import SeatLog, StoredSeason
+from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store, logs
 from helpers import ladder
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from deepsea_ladder.model import BotState, JobStatus, Receipt, VoidReceipt
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.games import Receipt
+from deepsea_ladder.model.jobs import JobStatus, VoidReceipt
 from deepsea_ladder.store import Store
 from helpers import ladder
 

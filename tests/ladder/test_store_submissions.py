@@ -16,7 +16,8 @@ from deepsea_ladder.errors import (
     StoreError,
     SubmissionError,
 )
-from deepsea_ladder.model import BotState, SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.submissions import SubmissionLease, SubmissionRefusal, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.submission_limits import HOUR_MS

@@ -16,7 +16,7 @@ from deepsea_arena.analysis_worker import AnalyseGame, analyse
 from deepsea_arena.frames import frames
 from deepsea_arena.ladder_analyses import plan
 from deepsea_arena.service.caller import MACHINE
-from deepsea_ladder.model import AnalysisPlan, AnalysisState
+from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord

@@ -14,7 +14,7 @@ from deepsea_arena import ladder_analyses
 from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.analyst import analysing, eager_analyst
 from deepsea_arena.shutdown import Stop
-from deepsea_ladder.model import AnalysisState
+from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_sdk.coach.racing import Effort
 from helpers.chromium import WIDTHS, keep_screenshot, visited
 from helpers.site_server import serving

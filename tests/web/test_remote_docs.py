@@ -19,7 +19,7 @@ from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.upload import Uploads
 from deepsea_ladder.accounts import Role
-from deepsea_ladder.model import SubmissionRefusal
+from deepsea_ladder.model.submissions import SubmissionRefusal
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed

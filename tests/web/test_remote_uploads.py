@@ -24,7 +24,7 @@ from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.upload import Upload, Uploads
 from deepsea_arena.wire import messages
-from deepsea_ladder.model import SubmissionLease
+from deepsea_ladder.model.submissions import SubmissionLease
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock

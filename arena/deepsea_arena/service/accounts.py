@@ -27,7 +27,7 @@ from deepsea_ladder.accounts import (
     token_digest,
 )
 from deepsea_ladder.errors import CodeRefused
-from deepsea_ladder.model import AuditEntry, Credential, StoredToken
+from deepsea_ladder.model.people import AuditEntry, Credential, StoredToken
 from deepsea_ladder.store.account_rows import NewToken
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted

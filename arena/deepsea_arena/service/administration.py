@@ -18,7 +18,9 @@ from deepsea_arena.service.submissions import BotPlace, bot_place
 from deepsea_arena.service.table import Method
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.accounts import Role, Scope, code_digest, new_code
-from deepsea_ladder.model import BotState, JobStatus, StoredAuthor, StoredCode
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.jobs import JobStatus
+from deepsea_ladder.model.people import StoredAuthor, StoredCode
 from deepsea_referee.errors import UserError
 
 CODE_DAYS: Final = 14

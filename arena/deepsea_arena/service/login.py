@@ -13,7 +13,7 @@ from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
 from deepsea_arena.service.service import LadderService
 from deepsea_ladder.accounts import address_prefix, new_session, session_digest, token_digest
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.model import Credential
+from deepsea_ladder.model.people import Credential
 
 INVALID: Final = (
     "this token is not valid: it was mistyped, has ended, or its author is blocked; "

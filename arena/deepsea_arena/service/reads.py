@@ -21,7 +21,7 @@ from deepsea_arena.service.table import Flow, Method
 from deepsea_arena.standings import Standings, show_standings
 from deepsea_arena.wire.json import json_text
 from deepsea_ladder.accounts import Role, Scope
-from deepsea_ladder.model import GameFilter
+from deepsea_ladder.model.games import GameFilter
 from deepsea_referee.errors import UserError
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.record import GameRecord

@@ -18,10 +18,11 @@ from deepsea_arena.service.table import Flow, Method
 from deepsea_arena.service.upload import Upload
 from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_bundle import names
-from deepsea_ladder import model
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model import BotState, LadderBot, NewSubmission, SubmissionState
+from deepsea_ladder.model import submissions
+from deepsea_ladder.model.bots import BotState, LadderBot
+from deepsea_ladder.model.submissions import NewSubmission, SubmissionState
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
@@ -151,7 +152,7 @@ def watch_submission(
     return _steps(service.store, service.store.submissions.get(id, caller.author_id))
 
 
-def _steps(store: Store, found: model.Submission) -> Iterator[SubmissionStep | None]:
+def _steps(store: Store, found: submissions.Submission) -> Iterator[SubmissionStep | None]:
     yield SubmissionStep(submission_view(found))
     while not found.state.is_final:
         before, found = found, store.submissions.get(found.id)
@@ -225,7 +226,7 @@ def get_log(service: LadderService, caller: Caller, *, game_id: str = "") -> Gam
     )
 
 
-def submission_view(found: model.Submission) -> Submission:
+def submission_view(found: submissions.Submission) -> Submission:
     """A submission for people and programs."""
     return Submission(
         id=Int64(found.id),

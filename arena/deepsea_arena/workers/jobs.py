@@ -12,7 +12,7 @@ from typing import cast
 from deepsea_arena.outcomes import outcome_of
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.worker_protocol import HostTrouble, Outcome, VoidOutcome
-from deepsea_ladder.model import Job
+from deepsea_ladder.model.jobs import Job
 from deepsea_referee.workers import Died, Done, Event, Failed, Task, Workers
 
 

@@ -15,7 +15,7 @@ from deepsea_cli.output import echo, print_error, print_json
 
 if TYPE_CHECKING:
     from deepsea_arena.ladder_analyses import AnalysisFound, LadderAnalysis
-    from deepsea_ladder.model import AnalysisState
+    from deepsea_ladder.model.analyses import AnalysisState
     from deepsea_ladder.store import Store
 
 

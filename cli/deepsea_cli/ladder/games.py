@@ -47,7 +47,7 @@ def games(
 ) -> None:
     """List the newest games, newest first, with placements and points."""
     from deepsea_arena.wire.json import to_json
-    from deepsea_ladder.model import GameFilter
+    from deepsea_ladder.model.games import GameFilter
 
     wanted = GameFilter(bot=bot, against=against, faults=faults, lost=lost)
     with place.opened() as ladder:

@@ -10,7 +10,7 @@ from deepsea_arena.games import BotLogLine, GamesPage, game_logs, newest_games
 from deepsea_arena.standings import Standings, show_standings
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model import GameFilter
+    from deepsea_ladder.model.games import GameFilter
     from deepsea_ladder.store import Store
 
 

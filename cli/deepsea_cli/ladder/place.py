@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deepsea_arena.games import BotLogLine, GamesPage
     from deepsea_arena.standings import Standings
     from deepsea_cli.remote.logins import Target
-    from deepsea_ladder.model import GameFilter
+    from deepsea_ladder.model.games import GameFilter
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -13,7 +13,10 @@ from deepsea_cli.progress import Progress
 if TYPE_CHECKING:
     from deepsea_arena.runs import RunReport
     from deepsea_arena.settled import OrderReport
-    from deepsea_ladder.model import AnalysisState, Job, Receipt, SubmissionState
+    from deepsea_ladder.model.analyses import AnalysisState
+    from deepsea_ladder.model.games import Receipt
+    from deepsea_ladder.model.jobs import Job
+    from deepsea_ladder.model.submissions import SubmissionState
 
 
 class RunOutput:
@@ -52,7 +55,7 @@ class RunOutput:
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """Report a result that was stored or refused."""
-        from deepsea_ladder.model import ReceiptStatus
+        from deepsea_ladder.model.games import ReceiptStatus
 
         if receipt.verdict is ReceiptStatus.REFUSED:
             print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")

@@ -24,7 +24,7 @@ from deepsea_rules.errors import RulesError
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model import GameFilter
+    from deepsea_ladder.model.games import GameFilter
 
 PAGE: Final = 500
 """Games that a ladder gives at a time, at most."""

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Final, Protocol
 
-from deepsea_ladder.model import PairingQueue, RatedVersion, Rotation, StoredSeason
+from deepsea_ladder.model.bots import RatedVersion
+from deepsea_ladder.model.jobs import PairingQueue, Rotation
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.scheduling.pairing import Candidate, choose
 
 _LATELY: Final = 500

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.accounts import Actor, AuthorState, Role, Scope, scopes_of, scopes_text
 from deepsea_ladder.errors import AccountError
-from deepsea_ladder.model import AuditKind, Credential, StoredCode, StoredToken
+from deepsea_ladder.model.people import AuditKind, Credential, StoredCode, StoredToken
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import added, ensure_author, role_of

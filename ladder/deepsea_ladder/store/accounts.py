@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, func, select, update
 from deepsea_bundle import names
 from deepsea_ladder.accounts import FIRST_ADMIN, MACHINE, Actor, AuthorState, Role
 from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder, StoreUnavailable
-from deepsea_ladder.model import AuditKind, Credential, StoredCode, StoredToken
+from deepsea_ladder.model.people import AuditKind, Credential, StoredCode, StoredToken
 from deepsea_ladder.store.account_rows import (
     DAY_MS,
     NewToken,

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, Select, func, insert, or_, select, updat
 
 from deepsea_ladder.analysis_limits import check_author, check_queue
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
-from deepsea_ladder.model import (
+from deepsea_ladder.model.analyses import (
     Analysis,
     AnalysisLease,
     AnalysisPlan,

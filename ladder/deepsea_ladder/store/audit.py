@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, case, desc, func, insert, or_, select, update
 
 from deepsea_ladder.accounts import NOBODY, Actor
-from deepsea_ladder.model import AuditEntry, AuditKind
+from deepsea_ladder.model.people import AuditEntry, AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_rules.printable import printable

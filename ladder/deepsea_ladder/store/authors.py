@@ -15,7 +15,7 @@ from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.accounts import ANONYMOUS, MACHINE, RESERVED, Actor, AuthorState, Role
 from deepsea_ladder.errors import AccountError, NotOnLadder
-from deepsea_ladder.model import AuditKind, StoredAuthor
+from deepsea_ladder.model.people import AuditKind, StoredAuthor
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
 from deepsea_ladder.store.database import Database, now

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Row, Select, insert, select, update
 from deepsea_bundle import names
 from deepsea_ladder.accounts import NOBODY, Actor, AuthorState
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
-from deepsea_ladder.model import AuditKind, BotState, BotVersion, LadderBot
+from deepsea_ladder.model.bots import BotState, BotVersion, LadderBot
+from deepsea_ladder.model.people import AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import added, ensure_author

@@ -29,7 +29,10 @@ from sqlalchemy.exc import StatementError
 
 from deepsea_ladder.accounts import AuthorState, Role
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.model import AnalysisState, AttemptEnd, AuditKind, BotState, JobStatus
+from deepsea_ladder.model.analyses import AnalysisState
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.jobs import AttemptEnd, JobStatus
+from deepsea_ladder.model.people import AuditKind
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database

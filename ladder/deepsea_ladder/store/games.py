@@ -15,18 +15,11 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from deepsea_ladder.chain import game_line
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model import (
-    AttemptEnd,
-    AuditKind,
-    BotVersion,
-    Job,
-    JobStatus,
-    Receipt,
-    ReceiptStatus,
-    StoredGame,
-    StoredSeason,
-    StoredSeat,
-)
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.games import Receipt, ReceiptStatus, StoredGame, StoredSeat
+from deepsea_ladder.model.jobs import AttemptEnd, Job, JobStatus
+from deepsea_ladder.model.people import AuditKind
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema

@@ -14,7 +14,9 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
-from deepsea_ladder.model import BotVersion, GameFilter, StoredGame, StoredSeason, StoredSeat
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeat
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema

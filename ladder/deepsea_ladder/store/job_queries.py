@@ -12,17 +12,17 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from deepsea_ladder.model import (
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.jobs import (
     AttemptEnd,
-    BotState,
     JobInfo,
     JobStatus,
     LostAttempt,
     PairingQueue,
     QueueCounts,
     QueuedJob,
-    StoredSeason,
 )
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.embargo import visible

@@ -11,7 +11,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, bindparam, select, update
 
 from deepsea_ladder.chain import lost_line
-from deepsea_ladder.model import AttemptEnd, AuditKind, BotState, JobStatus, LostAttempt
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.jobs import AttemptEnd, JobStatus, LostAttempt
+from deepsea_ladder.model.people import AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.lineups import lineup_of, seats_one_of

@@ -15,17 +15,10 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from deepsea_ladder.accounts import NOBODY, Actor
 from deepsea_ladder.errors import NotOnLadder, SeasonClosed, StoreError
-from deepsea_ladder.model import (
-    AttemptEnd,
-    AuditKind,
-    BotState,
-    Job,
-    JobStatus,
-    Rotation,
-    Seating,
-    StoredSeason,
-    VoidReceipt,
-)
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.jobs import AttemptEnd, Job, JobStatus, Rotation, Seating, VoidReceipt
+from deepsea_ladder.model.people import AuditKind
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note

@@ -15,7 +15,7 @@ from typing import Final
 from sqlalchemy import delete, insert, select
 
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model import SeatLog
+from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.embargo import visible

@@ -15,13 +15,9 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, Row, String, cast, delete, func, or_, select, update
 
 from deepsea_ladder.accounts import MACHINE
-from deepsea_ladder.model import (
-    AuditKind,
-    BotVersion,
-    LadderBot,
-    RatedVersion,
-    StoredSeason,
-)
+from deepsea_ladder.model.bots import BotVersion, LadderBot, RatedVersion
+from deepsea_ladder.model.people import AuditKind
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.proof import Prove, RecordedGame, prove
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game
 from deepsea_ladder.rating.trueskill_fold import (

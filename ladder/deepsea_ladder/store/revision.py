@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import func, select
 
-from deepsea_ladder.model import AuditKind
+from deepsea_ladder.model.people import AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.embargo import visible

@@ -15,7 +15,9 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import NotOnLadder, SeasonError, StoreDamaged, StoreError
-from deepsea_ladder.model import AttemptEnd, AuditKind, ClosedSeason, JobStatus, StoredSeason
+from deepsea_ladder.model.jobs import AttemptEnd, JobStatus
+from deepsea_ladder.model.people import AuditKind
+from deepsea_ladder.model.seasons import ClosedSeason, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema

@@ -10,7 +10,7 @@ from sqlalchemy import and_, insert, select
 
 from deepsea_ladder.accounts import Actor
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model import AuditKind, Credential, StoredSession
+from deepsea_ladder.model.people import AuditKind, Credential, StoredSession
 from deepsea_ladder.store.account_rows import (
     DAY_MS,
     by_session,

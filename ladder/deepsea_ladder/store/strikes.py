@@ -11,7 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, or_, select
 
-from deepsea_ladder.model import AttemptEnd, BotConduct, BotState, StoredSeason
+from deepsea_ladder.model.bots import BotConduct, BotState
+from deepsea_ladder.model.jobs import AttemptEnd
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.bots import take_out

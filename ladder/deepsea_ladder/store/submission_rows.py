@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged, SubmissionError
-from deepsea_ladder.model import BotState, LadderBot, NewSubmission, Submission, SubmissionState
+from deepsea_ladder.model.bots import BotState, LadderBot
+from deepsea_ladder.model.submissions import NewSubmission, Submission, SubmissionState
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema

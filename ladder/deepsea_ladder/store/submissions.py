@@ -19,8 +19,8 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import Actor
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model import (
-    BotState,
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.submissions import (
     NewSubmission,
     Submission,
     SubmissionLease,

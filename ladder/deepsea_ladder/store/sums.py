@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, and_, case, func, literal, select
 
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema

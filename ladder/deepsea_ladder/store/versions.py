@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model import BotVersion
+from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.store import schema
 
 _versions = schema.bot_versions

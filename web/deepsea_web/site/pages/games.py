@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from deepsea_arena.games import GamesPage, newest_games
 from deepsea_arena.wire.json import to_object
-from deepsea_ladder.model import GameFilter
+from deepsea_ladder.model.games import GameFilter
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_web.site.page import Page, Query
