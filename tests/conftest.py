@@ -50,8 +50,10 @@ settings.register_profile(
 settings.register_profile("ci", parent=settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-# A shell ignores Ctrl-C for what it runs in the background; programs that tests start inherit that.
+# A shell ignores Ctrl-C for what it runs in the background, and nohup a closed terminal; programs
+# that tests start inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
