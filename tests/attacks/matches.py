@@ -126,12 +126,14 @@ def attack(
     write_limit_us: int | None = None,
     freeze: bool = False,
     pause_s: float = 0,
+    pauses: int = sys.maxsize,
 ) -> Played:
     """Play games with a hostile bot and make the five checks.
 
     reports         so many lines it prints are waited for before it is ended
     freeze          whether bots are stopped outside of their turns
     pause_s         how long the honest ones think
+    pauses          in so many of their first decisions
     """
     _warm_up()
     bot = hostile(arena, program, *arguments)
@@ -152,7 +154,8 @@ def attack(
     )
     played = Played()
     try:
-        token = run(_play(played, bot, hosting, control, games, reports, write_limit_us, pause_s))
+        honest = [_Honest(bot, pause_s, pauses) for bot in (Greedy(), Cautious())]
+        token = run(_play(played, bot, hosting, control, games, reports, write_limit_us, honest))
     finally:
         logging.getLogger().removeHandler(listener)
     _check(played)
@@ -180,7 +183,7 @@ async def _play(
     games: int,
     reports: int,
     write_limit_us: int | None,
-    pause_s: float,
+    honest: list[_Honest],
 ) -> str:
     """Play the games; returns the token that the bot was given."""
     clock = SystemClock()
@@ -188,7 +191,6 @@ async def _play(
     process = BotProcess(bot, hosting, clock, BotOutput(), (), Freezer(clock))
     if write_limit_us is not None:
         process.session._write_limit_us = write_limit_us
-    honest = [_Honest(Greedy(), pause_s), _Honest(Cautious(), pause_s)]
     sessions = [Session(clock) for _ in honest]
     serving = [
         asyncio.create_task(session.serve(cast(Stream, stream)))
@@ -281,9 +283,10 @@ def _left_of(folder: Path, before: dict[str, object]) -> list[object]:
 class _Honest:
     """A stream to a bot in memory that answers at once."""
 
-    def __init__(self, bot: Bot, pause_s: float) -> None:
+    def __init__(self, bot: Bot, pause_s: float, pauses: int) -> None:
         self._player = Player(lambda: bot)
         self._pause_s = pause_s
+        self._pauses = pauses
         self._answers: asyncio.Queue[object] = asyncio.Queue()
 
     async def write(self, data: bytes) -> None:
@@ -293,7 +296,8 @@ class _Honest:
 
     async def read(self) -> object:
         answer = await self._answers.get()
-        if self._pause_s:
+        if self._pause_s and self._pauses > 0:
+            self._pauses -= 1
             await asyncio.sleep(self._pause_s)
         return answer
 

@@ -7,12 +7,14 @@ sandbox and frozen outside of their turns.
 from __future__ import annotations
 
 import statistics
+from itertools import product
 
 import pytest
 
 from attacks.duels import HONEST, HOSTILE, Duel, burner, duel, honest, hosting_in
 from attacks.harness import Arena
 from deepsea_rules.faults import Fault, FaultReport
+from helpers.tiers import daily
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -26,8 +28,14 @@ def game(arena: Arena, kind: str, how: str, number: int) -> Duel:
     return duel(bots, hosting_in(arena), number)
 
 
-@pytest.mark.parametrize("how", ["turns", "forfeit"])
-@pytest.mark.parametrize("kind", ["child process", "80 % of its budget"])
+# In every run each kind and each way: nothing else goes on meanwhile.
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    daily(
+        product(("child process", "80 % of its budget"), ("turns", "forfeit")),
+        [("child process", "forfeit"), ("80 % of its budget", "turns")],
+    ),
+)
 def test_t16_who_thinks_has_no_fault_beside_a_burner(arena: Arena, kind: str, how: str) -> None:
     found: list[list[FaultReport]] = []
     for attempt in range(ATTEMPTS):

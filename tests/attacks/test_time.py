@@ -113,5 +113,5 @@ def test_t05_thinking_on_others_turns_is_measured_and_prevented_by_freezing(aren
 def test_t12_a_frozen_bot_is_on_the_clock_only_from_its_thaw(arena: Arena) -> None:
     # Two others think before it is its turn again: that is more than its own budget.
     control = TimeControl(500_000)
-    played = attack(arena, "p00_no_attack", freeze=True, pause_s=0.26, control=control)
+    played = attack(arena, "p00_no_attack", freeze=True, pause_s=0.26, pauses=8, control=control)
     assert played.kinds() == []
