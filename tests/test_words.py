@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,12 +58,19 @@ FORMER = [
 ]
 
 
+@cache
 def files() -> list[str]:
     """What is in the repository."""
     listed = subprocess.run(
         ("git", "ls-files"), cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     return [path for path in listed if not NOT_OURS.search(path) and (ROOT / path).is_file()]
+
+
+@cache
+def lines(path: str) -> list[str]:
+    """The lines of a file."""
+    return (ROOT / path).read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("former", FORMER, ids=lambda former: former.pattern)
@@ -72,7 +80,7 @@ def test_a_former_word_is_gone(former: Former) -> None:
         f"{path}:{number}: {line.strip()[:100]}"
         for path in files()
         if where.search(path)
-        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1)
+        for number, line in enumerate(lines(path), 1)
         if pattern.search(line) and not unless.search(line)
     ]
     assert found == [], f"write: {former.meant}"

@@ -148,6 +148,8 @@ def test_a_worker_that_is_killed_changes_nothing_but_the_time(run: Run, cluster:
     check_whole(run, 6)
 
 
+# Its games go the way of those above; who pairs them is tested in tests/arena/test_runs.py.
+@pytest.mark.release
 def test_a_tournament_on_a_cluster_goes_on_after_a_worker_is_killed(
     run: Run, cluster: Cluster
 ) -> None:

@@ -196,7 +196,10 @@ def test_a_runner_that_is_killed_leaves_one_result_in_the_end(run: Run, living: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# Ctrl-C goes the same way: tests/cli/test_ladder_run.py has it in every run.
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.release)]
+)
 def test_a_request_to_stop_ends_an_analysis_at_once(living: Store, number: int) -> None:
     asked = ask(living, 1, GOES_ON)
     with nothing_left_behind():

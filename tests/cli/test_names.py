@@ -1,4 +1,8 @@
-"""One rule for names: what looks odd or like another name is refused wherever a name is given."""
+"""One rule for names: what looks odd or like another name is refused wherever a name is given.
+
+The rule meets every odd name in every run, and each command some of them; the others before a
+release, as a bot is read for each.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import pytest
 from sqlalchemy import String
 
 from deepsea_bundle import names
+from deepsea_bundle.errors import BundleError
 from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
@@ -59,7 +64,26 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+SOME = [
+    *("nothing", "spaces inside", "zero width", "Cyrillic", "new line", "escape", "not UTF-8"),
+    *("40 letters that fold to 80", "too long", "path", "option"),
+]
+
+
 @pytest.mark.parametrize("name", ODD.values(), ids=ODD)
+def test_the_rule_refuses_it(name: str) -> None:
+    with pytest.raises(BundleError) as refused:
+        names.checked("name", name)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, id=what, marks=() if what in SOME else pytest.mark.release)
+        for what, name in ODD.items()
+    ],
+)
 def test_an_odd_name_is_refused_in_one_line(
     run: Run, place: Path, tmp_path: Path, name: str
 ) -> None:

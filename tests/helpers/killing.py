@@ -12,6 +12,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, event
 
 from deepsea_ladder.store import Store
@@ -26,6 +27,8 @@ context.set_forkserver_preload(
 )
 
 NEVER = 1_000_000
+EVERYWHERE = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.release), 3])
+"""At every third statement; before a release at every one."""
 
 
 def killed_at(number: int, action: Callable[..., object], target: str, *words: Any) -> int | None:

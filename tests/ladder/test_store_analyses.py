@@ -14,7 +14,7 @@ from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.submission_limits import DAY_MS
 from helpers import ladder
-from helpers.killing import NEVER, killed_at
+from helpers.killing import EVERYWHERE, NEVER, killed_at
 from helpers.submissions import an_author
 
 QUEUED, RUNNING, DONE, FAILED = AnalysisState
@@ -322,12 +322,15 @@ def ask_and_do(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_between_any_two_statements_leaves_one_result(store: Store, target: str) -> None:
+@EVERYWHERE
+def test_a_kill_between_any_two_statements_leaves_one_result(
+    store: Store, target: str, step: int
+) -> None:
     statements = killed_at(NEVER, ask_and_do, target)
     assert statements is not None
     before = number_of_rows(store)
     assert before == 1
-    for number in range(1, statements + 1):
+    for number in range(statements, 0, -step):
         with store.database.write() as connection:
             connection.execute(schema.analyses.delete())
         assert killed_at(number, ask_and_do, target) is None

@@ -22,13 +22,10 @@ from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder
 from helpers.inline import InlineWorker
-from helpers.killing import NEVER, context, killed_at
+from helpers.killing import EVERYWHERE, NEVER, context, killed_at
 from helpers.postgres import Postgres
 
 PATIENT = RetryPolicy(failures=10_000, strikes=ladder.NO_STRIKES)
-
-EVERYWHERE = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.release), 3])
-"""At every third statement; before a release at every one."""
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.submission_limits import HOUR_MS
 from helpers import ladder
-from helpers.killing import NEVER, killed_at
+from helpers.killing import EVERYWHERE, NEVER, killed_at
 from helpers.submissions import LIMITS, add, an_author, new, zipped
 
 QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
@@ -379,12 +379,13 @@ def check_one(store: Store) -> None:
 
 
 @pytest.mark.slow
+@EVERYWHERE
 def test_a_front_killed_at_any_moment_leaves_a_whole_submission_or_none(
-    store: Store, target: str
+    store: Store, target: str, step: int
 ) -> None:
     ada, number = an_author(store, "Ada"), 0
     while True:
-        number += 1
+        number += step
         ended = killed_at(number, submit_one, target)
         assert rows(store) in ((0, 0), (1, 2))
         if rows(store) == (1, 2):
@@ -396,14 +397,15 @@ def test_a_front_killed_at_any_moment_leaves_a_whole_submission_or_none(
 
 
 @pytest.mark.slow
+@EVERYWHERE
 def test_a_runner_killed_at_any_moment_leaves_one_version_or_none(
-    store: Store, target: str
+    store: Store, target: str, step: int
 ) -> None:
     submit_one(store)
     steps = killed_at(NEVER, check_one, target)
     assert steps is not None
     assert len(store.bots.versions("mine")) == 1
-    for number in range(1, steps + 1):
+    for number in range(steps, 0, -step):
         text = f"text {number}"
         before = len(store.bots.versions("mine"))
         added = add(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.commands import one_line
+from helpers.commands import Run, one_line
 from helpers.tiers import daily
 from platforms.desk import FORMS, WINDOWS, Desk, without_times
 
@@ -42,12 +42,12 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     indirect=["desk"],
 )
 def test_a_match_has_the_same_records_as_on_linux(desk: Desk, workers: int) -> None:
-    words = ("match", *BOTS, "--games", 4, "--seed", "desk", "--workers", workers)
+    words = ("match", *BOTS, "--games", 2, "--seed", "desk", "--workers", workers)
     done = desk.run(*words, "--out", "there")
     assert done.status == 0, done.err
     assert "process, wall clock" in done.out
     assert Desk("linux", desk.folder).run(*words, "--out", "here").status == 0
-    for name in (f"game-{number:04}.json" for number in range(1, 5)):
+    for name in (f"game-{number:04}.json" for number in range(1, 3)):
         there, here = desk.folder / "there" / name, desk.folder / "here" / name
         assert without_times(there) == without_times(here)
     for file in (desk.folder / "there").iterdir():
@@ -86,6 +86,7 @@ def test_the_workbench(desk: Desk) -> None:
     assert "mine is ready" in done.out
 
 
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_a_comparison_in_processes_and_in_this_one(desk: Desk) -> None:
     words = ("compare", "greedy", "cautious", "--blocks", 2, "--seed", "desk", "--json")
     there, here = desk.run(*words), desk.run(*words, "--in-process")
@@ -110,17 +111,23 @@ def test_a_comparison_in_processes_and_in_this_one(desk: Desk) -> None:
     ],
     ids=lambda words: " ".join(words[:1]),
 )
-def test_commands_that_read(played: Desk, words: tuple[str, ...]) -> None:
+def test_commands_that_read(
+    played: Desk, words: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = played.run(*words)
     assert (done.status, done.err) == (0, "")
     assert done.out
     assert "\r" not in done.out
-    assert done.out == Desk("linux", played.folder).run(*words).out
+    monkeypatch.chdir(played.folder)
+    assert done.out == run(*words).out
 
 
-def test_a_page_of_games_is_the_same_file(played: Desk) -> None:
+def test_a_page_of_games_is_the_same_file(
+    played: Desk, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert played.run("show", "runs", "--html", "there.html").status == 0
-    assert Desk("linux", played.folder).run("show", "runs", "--html", "here.html").status == 0
+    monkeypatch.chdir(played.folder)
+    assert run("show", "runs", "--html", "here.html").status == 0
     assert (played.folder / "there.html").read_bytes() == (played.folder / "here.html").read_bytes()
 
 
@@ -149,12 +156,14 @@ def test_a_bot_in_a_zip_is_unpacked_and_played(desk: Desk) -> None:
     ],
     ids=" ".join,
 )
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_what_needs_linux_says_so_in_a_line(desk: Desk, words: tuple[str, ...]) -> None:
     done = desk.run(*words)
     assert done.status == 2
     assert "Linux" in one_line(done.err)
 
 
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_the_page_of_a_match(desk: Desk) -> None:
     match = desk.start("match", "greedy", "cautious", "--games", 3, "--browser")
     assert match.stderr is not None

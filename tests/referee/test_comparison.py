@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 
@@ -184,11 +185,15 @@ def _swapped(game: GameResult, copies: int) -> GameResult:
 
 
 @pytest.mark.parametrize(
-    ("pool", "runs", "blocks"),
-    [(150, 60, 80), pytest.param(150, 300, 300, marks=pytest.mark.release)],
+    ("seats", "alpha", "pool", "runs", "blocks"),
+    [
+        *((*case, 150, 60, 80) for case in ((2, 0.05), (3, 0.2), (4, 0.05))),
+        *(
+            pytest.param(*case, 150, 300, 300, marks=pytest.mark.release)
+            for case in product((2, 3, 4), (0.05, 0.2))
+        ),
+    ],
 )
-@pytest.mark.parametrize("seats", [2, 3, 4])
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_identical_bots_are_called_different_in_no_more_than_the_stated_share_of_runs(
     seats: int, alpha: float, pool: int, runs: int, blocks: int
 ) -> None:

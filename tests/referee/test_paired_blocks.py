@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.commands import played, record_of
 from helpers.programs import PATIENT, program, workers
+from helpers.tiers import daily
 
 SEED = seed_from_text("blocks")
 Blocks = list[tuple[int, list[GameResult]]]
@@ -103,7 +105,10 @@ def collected(
     return play_blocks(what, on_block, workers=workers, in_process=in_process), found
 
 
-@pytest.mark.parametrize(("workers", "in_process"), [(2, True), (1, False), (2, False)])
+@pytest.mark.parametrize(
+    ("workers", "in_process"),
+    daily([(2, True), (1, False), (2, False)], [(2, True), (2, False)]),
+)
 def test_the_same_blocks_come_in_the_same_order_however_they_are_played(
     workers: int, in_process: bool
 ) -> None:
@@ -113,7 +118,10 @@ def test_the_same_blocks_come_in_the_same_order_however_they_are_played(
     assert collected(what, 3, workers, in_process) == expected
 
 
-@pytest.mark.parametrize(("workers", "in_process"), [(1, True), (2, True), (1, False), (2, False)])
+@pytest.mark.parametrize(
+    ("workers", "in_process"),
+    daily(product((1, 2), (True, False)), [(1, True), (2, False)]),
+)
 def test_blocks_that_were_played_earlier_are_left_out(workers: int, in_process: bool) -> None:
     what = settings("greedy", "random", 2, 5)
     expected = collected(what, 99)[1][2:]

@@ -118,8 +118,8 @@ def texts(bots: Sequence[BotSpec], **changes: object) -> list[str]:
 
 def test_the_same_seed_gives_the_same_records_at_any_number_of_tables() -> None:
     bots = [resolve("random"), resolve("greedy"), resolve("random")]
-    runs = [texts(bots, tables=tables) for tables in (1, 1, 4)]
-    assert runs[0] == runs[1] == runs[2]
+    runs = [texts(bots, tables=tables) for tables in (1, 4)]
+    assert runs[0] == runs[1]
     other = texts(bots, seed=seed_from_text("other"))
     assert not set(other) & set(runs[0])
 

@@ -216,9 +216,9 @@ def test_a_bot_that_does_not_declare_it_has_one_game_at_a_time(
     tmp_path: Path, tables: int | None
 ) -> None:
     bot = program(tmp_path, "remembers", "Tester.asked += 1; self.asked = Tester.asked")
-    result = match([bot, resolve("random")], 20, tables).result
+    result = match([bot, resolve("random")], 10, tables).result
     assert result.tables == 1
-    assert match([declared(bot), resolve("random")], 20, tables).result.tables > 1
+    assert match([declared(bot), resolve("random")], 10, tables).result.tables > 1
 
 
 def declared(bot: BotSpec) -> BotSpec:

@@ -8,9 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).parents[2] / "bench" / "memory.py"
 
 
+# As that is when benchmarks are run.
+@pytest.mark.release
 def test_it_tells_the_peaks_of_each_way() -> None:
     words = ["--few", "2", "--many", "4", "--way", "json", "--way", "workers"]
     paths = os.pathsep.join(filter(None, sys.path))

@@ -367,7 +367,9 @@ def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store, way: 
     assert rows(played) == 1
 
 
+# What is stored is the same by gRPC: before a release.
 @pytest.mark.slow
+@pytest.mark.parametrize("way", ["http", pytest.param("grpc", marks=pytest.mark.release)])
 def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(
     played: Store, way: str
 ) -> None:
@@ -412,11 +414,12 @@ def peak_kib(pid: int) -> int:
 
 
 @pytest.mark.slow
-def test_twenty_large_uploads_at_once_take_little_memory(played: Store, way: str) -> None:
+@pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.release)])
+def test_large_uploads_at_once_take_little_memory(played: Store, way: str, count: int) -> None:
     place = played.database.path
     assert place is not None
     service = LadderService(played, played, METHODS, entropy=fresh_seed)
-    tokens = [a_token(service, f"author-{number}") for number in range(20)]
+    tokens = [a_token(service, f"author-{number}") for number in range(count)]
     content = bytes(range(256)) * (1 << 16)  # 16 MiB
     codes: list[str] = []
     with program(place) as (process, http, rpc):
@@ -432,15 +435,15 @@ def test_twenty_large_uploads_at_once_take_little_memory(played: Store, way: str
         assert there.submit(tokens[0], header_of(small), [small], most=1).code == OK
         Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="ascii")
         before = peak_kib(process.pid)
-        threads = [threading.Thread(target=submit, args=(number,)) for number in range(20)]
+        threads = [threading.Thread(target=submit, args=(number,)) for number in range(count)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         grown = peak_kib(process.pid) - before
-    assert codes == [OK] * 20
-    assert rows(played) == 21
-    assert grown < 64 * 1024
+    assert codes == [OK] * count
+    assert rows(played) == count + 1
+    assert grown < 64 * 1024 < count * len(content) // 1024
 
 
 @pytest.mark.parametrize("given_up", ["before", "while it begins", "after"])
