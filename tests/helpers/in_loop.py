@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def run(test: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine; one that hangs fails."""
+    """Run a coroutine; one that hangs fails, on the busiest machine too."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(600):
             return await test
 
     return asyncio.run(bounded())

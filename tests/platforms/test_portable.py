@@ -27,7 +27,6 @@ from deepsea_referee.system.wall_gauge import WallGauge
 from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, TimedOut
 from deepsea_referee.timing.host_load import AGAIN_US
 from deepsea_sdk.clock import TimeLeft
-from helpers.in_loop import run
 
 PORTABLE: System = PortableSystem()
 
@@ -114,27 +113,20 @@ def test_an_answer_that_is_late_itself_is_not() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 5, 16_384, 60_000])
-def test_all_of_what_an_ended_program_wrote_is_read(size: int) -> None:
-    async def test() -> int:
-        capture = OutputCapture(kept_bytes=100_000, system=PORTABLE)
-        os.write(capture.writing, b"x" * size)
-        capture.close_writing()
-        capture.finish()
-        return len(capture.text())
-
-    assert run(test()) == size
+async def test_all_of_what_an_ended_program_wrote_is_read(size: int) -> None:
+    capture = OutputCapture(kept_bytes=100_000, system=PORTABLE)
+    os.write(capture.writing, b"x" * size)
+    capture.close_writing()
+    capture.finish()
+    assert len(capture.text()) == size
 
 
-def test_what_a_program_prints_comes_while_it_runs() -> None:
-    async def test() -> bytes:
-        come: asyncio.Queue[bytes] = asyncio.Queue()
-        capture = OutputCapture(come.put_nowait, system=PORTABLE)
-        os.write(capture.writing, b"hello")
-        first = await come.get()
-        capture.finish()
-        return first
-
-    assert run(test()) == b"hello"
+async def test_what_a_program_prints_comes_while_it_runs() -> None:
+    come: asyncio.Queue[bytes] = asyncio.Queue()
+    capture = OutputCapture(come.put_nowait, system=PORTABLE)
+    os.write(capture.writing, b"hello")
+    assert await come.get() == b"hello"
+    capture.finish()
 
 
 async def test_a_flood_waits() -> None:

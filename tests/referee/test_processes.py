@@ -21,7 +21,7 @@ from deepsea_referee.bots.bot_output import OutputPlan
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match, run_match
-from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.errors import SandboxUnavailable
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
@@ -235,25 +235,22 @@ def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
     assert "the end" in log.text
 
 
-def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) -> None:
-    async def test() -> MatchResult:
-        clock = ManualClock()
-        with reports(tmp_path / "pipe") as report:
-            bots = [mute(tmp_path, tmp_path / "pipe", answers=4), resolve("greedy")]
-            # No grace: a bot that is never to end is not waited for by a clock that stands.
-            hosting = replace(PATIENT, gauge=None, grace_us=0)
-            match = asyncio.create_task(
-                play_match(
-                    settings(bots, hosting=hosting, time_control=TimeControl(1_000, 5_000)),
-                    clock=clock,
-                )
+async def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with reports(tmp_path / "pipe") as report:
+        bots = [mute(tmp_path, tmp_path / "pipe", answers=4), resolve("greedy")]
+        # No grace: a bot that is never to end is not waited for by a clock that stands.
+        hosting = replace(PATIENT, gauge=None, grace_us=0)
+        match = asyncio.create_task(
+            play_match(
+                settings(bots, hosting=hosting, time_control=TimeControl(1_000, 5_000)),
+                clock=clock,
             )
-            for us in (6_001, 1_001, 1_001):
-                await report()
-                clock.jump(us)
-            return await match
-
-    game = run(test()).first_game
+        )
+        for us in (6_001, 1_001, 1_001):
+            await report()
+            clock.jump(us)
+        game = (await match).first_game
     assert game is not None
     reported = [(fault.fault, fault.us, fault.forfeit) for fault in game.faults]
     assert reported == [
@@ -265,22 +262,18 @@ def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) 
     assert game.placements == (2, 1)
 
 
-def test_a_bot_that_never_says_hello_forfeits_and_the_others_play(tmp_path: Path) -> None:
+async def test_a_bot_that_never_says_hello_forfeits_and_the_others_play(tmp_path: Path) -> None:
     listener = Listener()
-
-    async def test() -> MatchResult:
-        clock = ManualClock()
-        with reports(tmp_path / "pipe") as report:
-            bots = [punctual(tmp_path, tmp_path / "pipe"), never_ready(tmp_path)]
-            hosting = replace(PATIENT, gauge=None, start_limit_us=1_000, grace_us=0)
-            match = asyncio.create_task(
-                play_match(settings(bots, hosting=hosting, games=2), listener.on_game, clock=clock)
-            )
-            await report()
-            clock.jump(1_001)
-            return await match
-
-    result, games, _ = listener.played(run(test()))
+    clock = ManualClock()
+    with reports(tmp_path / "pipe") as report:
+        bots = [punctual(tmp_path, tmp_path / "pipe"), never_ready(tmp_path)]
+        hosting = replace(PATIENT, gauge=None, start_limit_us=1_000, grace_us=0)
+        match = asyncio.create_task(
+            play_match(settings(bots, hosting=hosting, games=2), listener.on_game, clock=clock)
+        )
+        await report()
+        clock.jump(1_001)
+        result, games, _ = listener.played(await match)
     assert len(games) == 2
     for game in games:
         (fault,) = game.faults
@@ -385,18 +378,15 @@ def test_bots_play_in_the_sandbox_where_there_is_one(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in games[0].faults[0].came
 
 
-def test_an_interrupted_match_ends_cleanly_with_what_is_complete() -> None:
-    async def test() -> MatchResult:
-        interrupt = asyncio.Event()
+async def test_an_interrupted_match_ends_cleanly_with_what_is_complete() -> None:
+    interrupt = asyncio.Event()
 
-        def on_game(result: GameResult, record: GameRecord) -> None:
-            if result.game == 2:
-                interrupt.set()
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        if result.game == 2:
+            interrupt.set()
 
-        bots = [resolve("greedy"), resolve("random")]
-        return await play_match(settings(bots, games=10_000), on_game, interrupt=interrupt)
-
-    result = run(test())
+    bots = [resolve("greedy"), resolve("random")]
+    result = await play_match(settings(bots, games=10_000), on_game, interrupt=interrupt)
     assert result.interrupted
     assert 2 <= result.games < 10_000
 
@@ -413,17 +403,14 @@ def test_ctrl_c_ends_a_match_in_the_same_way() -> None:
     assert signal.getsignal(signal.SIGINT) is usual
 
 
-def test_a_match_can_be_interrupted_while_its_bots_start(tmp_path: Path) -> None:
-    async def test() -> MatchResult:
-        interrupt = asyncio.Event()
-        with reports(tmp_path / "pipe") as report:
-            bots = [punctual(tmp_path, tmp_path / "pipe"), never_ready(tmp_path)]
-            match = asyncio.create_task(play_match(settings(bots), interrupt=interrupt))
-            await report()
-            interrupt.set()
-            return await match
-
-    result = run(test())
+async def test_a_match_can_be_interrupted_while_its_bots_start(tmp_path: Path) -> None:
+    interrupt = asyncio.Event()
+    with reports(tmp_path / "pipe") as report:
+        bots = [punctual(tmp_path, tmp_path / "pipe"), never_ready(tmp_path)]
+        match = asyncio.create_task(play_match(settings(bots), interrupt=interrupt))
+        await report()
+        interrupt.set()
+        result = await match
     assert result.interrupted
     assert result.games == 0
 

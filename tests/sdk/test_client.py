@@ -616,28 +616,25 @@ def test_a_program_that_no_referee_started_says_so_in_one_line(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_program_that_is_stopped_is_quiet(tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_program_that_is_stopped_is_quiet(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "a_bot.py"
     file.write_text(WAITING, encoding="utf-8")
 
-    async def test() -> Ended:
-        processes: list[Process] = []
+    processes: list[Process] = []
 
-        async def script(peer: Peer) -> None:
-            await peer.welcome()
-            processes[0].send_signal(number)
-            assert await peer.answers() == []
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        processes[0].send_signal(number)
+        assert await peer.answers() == []
 
-        async with referee(tmp_path, script) as address:
-            process = await create_subprocess_exec(
-                sys.executable,
-                str(file),
-                stdout=PIPE,
-                stderr=PIPE,
-                env={**without_referee(), "DEEPSEA_ADDRESS": address, "DEEPSEA_TOKEN": TOKEN},
-            )
-            processes.append(process)
-            stdout, stderr = await process.communicate()
-        return Ended(process.returncode or 0, stdout.decode(), stderr.decode())
-
-    assert run(test()) == (-number, "", "")
+    async with referee(tmp_path, script) as address:
+        process = await create_subprocess_exec(
+            sys.executable,
+            str(file),
+            stdout=PIPE,
+            stderr=PIPE,
+            env={**without_referee(), "DEEPSEA_ADDRESS": address, "DEEPSEA_TOKEN": TOKEN},
+        )
+        processes.append(process)
+        stdout, stderr = await process.communicate()
+    assert (process.returncode, stdout, stderr) == (-number, b"", b"")

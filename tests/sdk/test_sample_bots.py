@@ -241,21 +241,17 @@ def test_a_program_plays_like_the_class(sample: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_samples_run_as_modules_too(sample: str) -> None:
-    async def test() -> tuple[int | None, bytes, bytes]:
-        # Beside the samples' files, where a name like random would be found first.
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"deepsea_bots.{sample}"),
-            cwd=FOLDER,
-            env={**without_referee(), "PYTHONPATH": ":".join(map(os.path.abspath, sys.path))},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        stdout, stderr = await process.communicate()
-        return process.returncode, stdout, stderr
-
-    status, stdout, stderr = run(test())
-    assert (status, stdout, len(stderr.splitlines())) == (2, b"", 1)
+async def test_samples_run_as_modules_too(sample: str) -> None:
+    # Beside the samples' files, where a name like random would be found first.
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", f"deepsea_bots.{sample}"),
+        cwd=FOLDER,
+        env={**without_referee(), "PYTHONPATH": ":".join(map(os.path.abspath, sys.path))},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    stdout, stderr = await process.communicate()
+    assert (process.returncode, stdout, len(stderr.splitlines())) == (2, b"", 1)
     assert b"deepsea-referee match" in stderr
 
 

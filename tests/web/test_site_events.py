@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -161,13 +161,6 @@ async def watching(store: Store) -> AsyncIterator[tuple[Watched, Watch]]:
         watched.site.close()
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await test()
-
-    asyncio.run(main())
-
-
 def play(store: Store, games: int = 1) -> None:
     """Play some of the games that wait."""
     season = store.seasons.get("s1")
@@ -176,178 +169,151 @@ def play(store: Store, games: int = 1) -> None:
         store.games.report(job, ladder.play(job))
 
 
-def test_results_come_to_everybody_who_lacks_them(store: Store) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            new, knowing = watch(after=4), watch(after=2)
+async def test_results_come_to_everybody_who_lacks_them(store: Store) -> None:
+    async with watching(store) as (site, watch):
+        new, knowing = watch(after=4), watch(after=2)
+        await site.settled()
+        assert (new.games, knowing.games) == ([], ["s1-3", "s1-4"])
+        play(store, 2)
+        await site.poll()
+        assert (new.games, knowing.games[2:]) == (["s1-5", "s1-6"], ["s1-5", "s1-6"])
+        (line,) = [data[0] for kind, data in new.events if kind == "games"]
+        assert line["url"] == "/games/s1-5"
+        assert line["words"].startswith("1. ")
+        assert new.text.count("id: 6\n") == 1
+
+
+async def test_everybody_sees_the_same_turn(store: Store) -> None:
+    async with watching(store) as (site, watch):
+        first = watch()
+        await site.settled()
+        (show,) = first.shows
+        assert (show["elapsed"], show["starts"][0]) == (0, 0)
+        assert show["starts"] == sorted(show["starts"])
+        assert "1. " not in show["words"]  # who wins is seen at the end
+        await site.poll(5)
+        second = watch()
+        await site.settled()
+        (later,) = second.shows
+        assert (later["id"], later["elapsed"]) == (show["id"], 5 * POLL_US // 1000)
+        assert len(first.shows) == 1
+
+
+async def test_another_game_follows_and_those_that_were_shown_come_last(store: Store) -> None:
+    async with watching(store) as (site, watch):
+        reader = watch()
+        await site.settled()
+        for _ in range(4):
+            show = reader.shows[-1]
+            site.clock.jump(1000 * (show["starts"][-1] + END_MS))
             await site.settled()
-            assert (new.games, knowing.games) == ([], ["s1-3", "s1-4"])
-            play(store, 2)
+        shown = [show["id"] for show in reader.shows]
+        assert sorted(shown[:4]) == ["s1-1", "s1-2", "s1-3", "s1-4"]
+        assert len(shown) == 5
+
+
+async def test_nobody_watches_and_nothing_is_asked(store: Store) -> None:
+    async with watching(store) as (site, watch):
+        assert site.clock.alarms == 0
+        reader = watch()
+        await site.settled()
+        assert (site.site.broadcast.readers, site.clock.alarms) == (1, 1)
+        reader.left.set()
+        await reader.task
+        assert (site.site.broadcast.readers, site.clock.alarms) == (0, 0)
+        again = watch(after=4)
+        await site.settled()
+        assert len(again.shows) == 1
+
+
+async def test_a_slow_reader_delays_nobody_and_gets_the_newest_state(store: Store) -> None:
+    async with watching(store) as (site, watch):
+        slow, other = watch(after=4), watch(after=4)
+        await site.settled()
+        slow.free.clear()
+        sends = slow.sends
+        for _ in range(3):
+            play(store)
             await site.poll()
-            assert (new.games, knowing.games[2:]) == (["s1-5", "s1-6"], ["s1-5", "s1-6"])
-            (line,) = [data[0] for kind, data in new.events if kind == "games"]
-            assert line["url"] == "/games/s1-5"
-            assert line["words"].startswith("1. ")
-            assert new.text.count("id: 6\n") == 1
-
-    run(test)
-
-
-def test_everybody_sees_the_same_turn(store: Store) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            first = watch()
-            await site.settled()
-            (show,) = first.shows
-            assert (show["elapsed"], show["starts"][0]) == (0, 0)
-            assert show["starts"] == sorted(show["starts"])
-            assert "1. " not in show["words"]  # who wins is seen at the end
-            await site.poll(5)
-            second = watch()
-            await site.settled()
-            (later,) = second.shows
-            assert (later["id"], later["elapsed"]) == (show["id"], 5 * POLL_US // 1000)
-            assert len(first.shows) == 1
-
-    run(test)
+        assert other.games == ["s1-5", "s1-6", "s1-7"]
+        assert slow.sends == sends
+        slow.free.set()
+        await site.settled()
+        # One event that waited, and one with everything since then.
+        assert slow.games == other.games
+        assert slow.sends == sends + 2
 
 
-def test_another_game_follows_and_those_that_were_shown_come_last(store: Store) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            reader = watch()
-            await site.settled()
-            for _ in range(4):
-                show = reader.shows[-1]
-                site.clock.jump(1000 * (show["starts"][-1] + END_MS))
-                await site.settled()
-            shown = [show["id"] for show in reader.shows]
-            assert sorted(shown[:4]) == ["s1-1", "s1-2", "s1-3", "s1-4"]
-            assert len(shown) == 5
-
-    run(test)
+async def test_quiet_streams_are_kept_alive(store: Store) -> None:
+    async with watching(store) as (site, watch):
+        reader = watch(after=4)
+        await site.settled()
+        sends = reader.sends
+        await site.poll(BEAT - 1)
+        assert reader.sends == sends
+        await site.poll(1)
+        assert reader.text.endswith(": still here\n\n")
 
 
-def test_nobody_watches_and_nothing_is_asked(store: Store) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            assert site.clock.alarms == 0
-            reader = watch()
-            await site.settled()
-            assert (site.site.broadcast.readers, site.clock.alarms) == (1, 1)
-            reader.left.set()
-            await reader.task
-            assert (site.site.broadcast.readers, site.clock.alarms) == (0, 0)
-            again = watch(after=4)
-            await site.settled()
-            assert len(again.shows) == 1
-
-    run(test)
-
-
-def test_a_slow_reader_delays_nobody_and_gets_the_newest_state(store: Store) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            slow, other = watch(after=4), watch(after=4)
-            await site.settled()
-            slow.free.clear()
-            sends = slow.sends
-            for _ in range(3):
-                play(store)
-                await site.poll()
-            assert other.games == ["s1-5", "s1-6", "s1-7"]
-            assert slow.sends == sends
-            slow.free.set()
-            await site.settled()
-            # One event that waited, and one with everything since then.
-            assert slow.games == other.games
-            assert slow.sends == sends + 2
-
-    run(test)
-
-
-def test_quiet_streams_are_kept_alive(store: Store) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            reader = watch(after=4)
-            await site.settled()
-            sends = reader.sends
-            await site.poll(BEAT - 1)
-            assert reader.sends == sends
-            await site.poll(1)
-            assert reader.text.endswith(": still here\n\n")
-
-    run(test)
-
-
-def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
+async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            asked: list[int] = []
-            revision = store.revision
+    async with watching(store) as (site, watch):
+        asked: list[int] = []
+        revision = store.revision
 
-            def counted() -> Revision:
-                asked.append(1)
-                return revision()
+        def counted() -> Revision:
+            asked.append(1)
+            return revision()
 
-            monkeypatch.setattr(store, "revision", counted)
-            readers = [watch(after=4) for _ in range(20)]
-            woken: list[int] = []
-            with ExitStack() as crowd:
-                for number in range(USUAL_LIMITS.streams - len(readers)):
-                    wake = partial(woken.append, number)
-                    crowd.enter_context(site.site.broadcast.watching(wake))
-                await site.settled()
-                assert site.site.broadcast.readers == USUAL_LIMITS.streams
-                refused = await ask(site.site, "/events")
-                assert (refused.status, refused.headers["retry-after"]) == (429, "30")
-                asked.clear()
-                woken.clear()
-                play(store)
-                await site.poll()
-                assert asked == []  # a crowd that just got news waits a little for more
-                site.clock.jump(REST_US * USUAL_LIMITS.streams)
-                await site.settled()
-                assert (len(asked), len(woken)) == (1, USUAL_LIMITS.streams - len(readers))
-                assert all(reader.games == ["s1-5"] for reader in readers)
-
-    run(test)
-
-
-def test_one_address_elsewhere_has_some_streams_and_not_all(store: Store) -> None:
-    async def test() -> None:
-        watched = Watched(store)
-        broadcast = watched.site.broadcast
-        wakes = [lambda one=one: one for one in range(USUAL_LIMITS.streams_of_address)]
-        held = [broadcast.watching(wake, "192.0.2.1") for wake in wakes]
-        for one in held:
-            one.__enter__()
-        with pytest.raises(Exception, match="too many streams"):
-            broadcast.check_room("192.0.2.1", near=False)
-        broadcast.check_room("192.0.2.2", near=False)
-        broadcast.check_room("192.0.2.1", near=True)
-        held.pop().__exit__(None, None, None)
-        broadcast.check_room("192.0.2.1", near=False)
-        for one in held:
-            one.__exit__(None, None, None)
-        watched.site.close()
-
-    run(test)
-
-
-def test_streams_end_with_the_server(store: Store) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            readers = [watch() for _ in range(50)]
+        monkeypatch.setattr(store, "revision", counted)
+        readers = [watch(after=4) for _ in range(20)]
+        woken: list[int] = []
+        with ExitStack() as crowd:
+            for number in range(USUAL_LIMITS.streams - len(readers)):
+                wake = partial(woken.append, number)
+                crowd.enter_context(site.site.broadcast.watching(wake))
             await site.settled()
-            site.site.closing.set()
-            await asyncio.gather(*(reader.task for reader in readers))
-            assert {reader.status for reader in readers} == {200}
-            assert site.site.broadcast.readers == 0
+            assert site.site.broadcast.readers == USUAL_LIMITS.streams
+            refused = await ask(site.site, "/events")
+            assert (refused.status, refused.headers["retry-after"]) == (429, "30")
+            asked.clear()
+            woken.clear()
+            play(store)
+            await site.poll()
+            assert asked == []  # a crowd that just got news waits a little for more
+            site.clock.jump(REST_US * USUAL_LIMITS.streams)
+            await site.settled()
+            assert (len(asked), len(woken)) == (1, USUAL_LIMITS.streams - len(readers))
+            assert all(reader.games == ["s1-5"] for reader in readers)
 
-    run(test)
+
+async def test_one_address_elsewhere_has_some_streams_and_not_all(store: Store) -> None:
+    watched = Watched(store)
+    broadcast = watched.site.broadcast
+    wakes = [lambda one=one: one for one in range(USUAL_LIMITS.streams_of_address)]
+    held = [broadcast.watching(wake, "192.0.2.1") for wake in wakes]
+    for one in held:
+        one.__enter__()
+    with pytest.raises(Exception, match="too many streams"):
+        broadcast.check_room("192.0.2.1", near=False)
+    broadcast.check_room("192.0.2.2", near=False)
+    broadcast.check_room("192.0.2.1", near=True)
+    held.pop().__exit__(None, None, None)
+    broadcast.check_room("192.0.2.1", near=False)
+    for one in held:
+        one.__exit__(None, None, None)
+    watched.site.close()
+
+
+async def test_streams_end_with_the_server(store: Store) -> None:
+    async with watching(store) as (site, watch):
+        readers = [watch() for _ in range(50)]
+        await site.settled()
+        site.site.closing.set()
+        await asyncio.gather(*(reader.task for reader in readers))
+        assert {reader.status for reader in readers} == {200}
+        assert site.site.broadcast.readers == 0
 
 
 def test_a_server_ends_at_once_whoever_watches(store: Store) -> None:
@@ -364,39 +330,33 @@ def test_a_server_ends_at_once_whoever_watches(store: Store) -> None:
     # Only when every stream had ended did the server.
 
 
-def test_a_ladder_that_cannot_be_read_ends_no_stream(
+async def test_a_ladder_that_cannot_be_read_ends_no_stream(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            reader = watch(after=4)
-            await site.settled()
+    async with watching(store) as (site, watch):
+        reader = watch(after=4)
+        await site.settled()
 
-            def busy() -> None:
-                raise StoreUnavailable("busy")
+        def busy() -> None:
+            raise StoreUnavailable("busy")
 
-            with monkeypatch.context() as patch:
-                patch.setattr(store, "revision", busy)
-                await site.poll(3)
-            play(store)
-            await site.poll()
-            assert reader.games == ["s1-5"]
-
-    run(test)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "revision", busy)
+            await site.poll(3)
+        play(store)
+        await site.poll()
+        assert reader.games == ["s1-5"]
     assert [record.message for record in caplog.records] == ["who watches has to wait: busy"]
 
 
 @pytest.mark.parametrize("after", ["", "x", "-1", "1e9", "9" * 99, "\u0664"])
-def test_what_a_reader_says_it_has_is_a_number_or_nothing(store: Store, after: str) -> None:
-    async def test() -> None:
-        async with watching(store) as (site, watch):
-            reader = watch(client="127.0.0.1")
-            reader.scope["query_string"] = f"after={after}".encode()
-            await site.settled()
-            assert reader.status == 200
-            assert reader.games == ["s1-1", "s1-2", "s1-3", "s1-4"]
-
-    run(test)
+async def test_what_a_reader_says_it_has_is_a_number_or_nothing(store: Store, after: str) -> None:
+    async with watching(store) as (site, watch):
+        reader = watch(client="127.0.0.1")
+        reader.scope["query_string"] = f"after={after}".encode()
+        await site.settled()
+        assert reader.status == 200
+        assert reader.games == ["s1-1", "s1-2", "s1-3", "s1-4"]
 
 
 def test_nothing_waits_for_the_reader_s_word_on_what_came_before() -> None:
