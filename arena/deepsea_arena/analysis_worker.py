@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from deepsea_arena.analysis import Analysis, AnalysisSettings
 from deepsea_arena.ladder_analyses import game_document, record_file
+from deepsea_arena.worker_protocol import Sender
 from deepsea_referee.system import SYSTEM
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
@@ -41,13 +42,6 @@ class Analysed(NamedTuple):
     document: str
     """JSON; "" if the record makes no sense."""
     problem: str = ""
-
-
-class Sender(Protocol):
-    """The interface of a connection for progress; `deepsea_referee.worker.Link` has it."""
-
-    def send(self, message: object) -> None:
-        """Send a message of the present task."""
 
 
 Perform = Callable[[AnalyseGame], Analysed]

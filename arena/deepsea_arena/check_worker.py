@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from deepsea_arena.admission import AdmissionRefusal, play_admission
+from deepsea_arena.worker_protocol import Sender
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.season import Season
@@ -59,13 +60,6 @@ class AdmissionPlayed(NamedTuple):
     """The end of the admission games."""
 
     refusal: AdmissionRefusal | None
-
-
-class Sender(Protocol):
-    """What a check needs of its connection; `deepsea_referee.worker.Link` has it."""
-
-    def send(self, message: object) -> None:
-        """Send a message of the present task."""
 
 
 Perform = Callable[[ReadArchive | PlayAdmission], ArchiveRead | AdmissionPlayed]

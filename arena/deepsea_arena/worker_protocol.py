@@ -43,6 +43,13 @@ class HostTrouble:
 Outcome = FinishedGame | VoidOutcome | HostTrouble
 
 
+class Sender(Protocol):
+    """What a worker needs of its connection for progress; `deepsea_referee.worker.Link` has it."""
+
+    def send(self, message: object) -> None:
+        """Send a message of the present task."""
+
+
 class WorkerPool(Protocol):
     """A pool of workers. Methods raise `WorkerError` once there are none and none will come."""
 

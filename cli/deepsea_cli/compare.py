@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,13 +36,13 @@ from deepsea_rules.randomness import seed_from_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from deepsea_cli.compare_report import Run
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.summary import GameResult
     from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_referee.workbench.comparison import Comparison
-    from deepsea_referee.workbench.paired_blocks import BlockSettings, PlayedBlock
+    from deepsea_referee.workbench.paired_blocks import PlayedBlock
     from deepsea_rules.record import GameRecord
-    from deepsea_web.live.news import Standing
 
 BLOCKS = 100
 BLOCKS_UNTIL_DECIDED = 2000
@@ -138,7 +139,7 @@ def command(
     """
     rules = load_rules(rules_text)
     drawn = PlotFile(plot) if plot else None
-    from deepsea_cli.compare_report import document, facts, live_standing, report
+    from deepsea_cli.compare_report import Run, document, facts, live_standing, report
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve, split_list, with_unique_names
     from deepsea_referee.system import SYSTEM
@@ -176,29 +177,20 @@ def command(
 
         block_luck = BlockLuck(line_ups, ours, theirs)
     if drawn is not None:
-        # A, B, and the bots that are copies of neither.
-        field_bots = [i for i in range(len(bots)) if i not in {*ours, *theirs}]
-        named = [*pair, *(bots[i] for i in field_bots)]
-        places = {**dict.fromkeys(ours, 0), **dict.fromkeys(theirs, 1)}
-        places |= {bot: place for place, bot in enumerate(field_bots, 2)}
-        drawn.begin(named, [places[i] for i in range(len(bots))])
+        drawn.begin_pair(bots, pair, ours, theirs)
+    run = Run(comparison, settings, names, seed_text, margin, alpha)
     interrupted = False
     with ExitStack() as opened:
         folder = None
         if out is not None:
-            asked = _asked(settings, pair, others, seed_text, margin, alpha)
-            asked["luck_adjusted"] = block_luck.version if block_luck is not None else "no"
-            folder = opened.enter_context(ComparisonFolder(out, asked))
+            luck_by = "no" if block_luck is None else block_luck.version
+            folder = opened.enter_context(ComparisonFolder(out, _asked(run, pair, others, luck_by)))
             for _, games, notes in folder.blocks:
                 comparison.add(games, notes.get("luck"))
                 if drawn is not None:
                     drawn.add_block(comparison, [(game, _kept_record(out, game)) for game in games])
             settings = replace(settings, done=folder.next_block)
-
-        def standing() -> Standing:
-            return live_standing(comparison, settings, names, seed_text)
-
-        page = None
+        page, standing = None, partial(live_standing, run)
         if browser:
             from deepsea_cli.live_page import LiveCommand
 
@@ -223,12 +215,11 @@ def command(
                     settings, on_block, workers=workers, in_process=in_process
                 )
     if drawn is not None and comparison.blocks:
-        head = facts(comparison, settings, seed_text)
-        drawn.write(head, settings.time_control, margin=margin, alpha=alpha)
+        drawn.write(facts(run), settings.time_control, margin=margin, alpha=alpha)
     if as_json:
-        print_json(document(comparison, settings, names, seed_text, alpha, margin))
+        print_json(document(run))
     elif comparison.blocks:
-        report(comparison, settings, names, seed_text, alpha, margin, sequential=until_decided)
+        report(run, sequential=until_decided)
         if drawn is not None:
             echo(f"plots: {plot}")
     if page is not None:
@@ -248,15 +239,10 @@ def _kept_record(folder: Path, game: GameResult) -> GameRecord:
 
 
 def _asked(
-    settings: BlockSettings,
-    pair: Sequence[BotSpec],
-    field: Sequence[BotSpec],
-    seed: str,
-    margin: float,
-    alpha: float,
+    run: Run, pair: Sequence[BotSpec], field: Sequence[BotSpec], luck_by: str
 ) -> dict[str, object]:
     """What has to be the same for a comparison to go on."""
-    a, b = pair
+    (a, b), settings = pair, run.settings
     return {
         "bot_A": a.name,
         "bot_B": b.name,
@@ -266,10 +252,11 @@ def _asked(
         "programs_of_the_field": [bot.digest for bot in field],
         "seats": len(settings.line_ups[0]),
         "rules": {"name": settings.rules.name, **settings.rules.options()},
-        "seed": seed,
+        "seed": run.seed,
         "clock": settings.time_control.format(),
-        "margin": margin,
-        "alpha": alpha,
+        "margin": run.margin,
+        "alpha": run.alpha,
+        "luck_adjusted": luck_by,
     }
 
 

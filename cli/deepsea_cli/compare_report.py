@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,19 +21,24 @@ if TYPE_CHECKING:
     from deepsea_web.live.news import Standing
 
 
-def report(
-    comparison: Comparison,
-    settings: BlockSettings,
-    names: Sequence[str],
-    seed: str,
-    alpha: float,
-    margin: float,
-    *,
-    sequential: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A comparison, and what was asked for."""
+
+    comparison: Comparison
+    settings: BlockSettings
+    names: Sequence[str]
+    """Of A and B."""
+    seed: str
+    margin: float
+    alpha: float
+
+
+def report(run: Run, *, sequential: bool) -> None:
     """Print the figures, faults and verdict; `sequential` is whether a verdict ended the run."""
-    a, b = (printable(name) for name in names)
-    echo(f"{a} against {b}: {facts(comparison, settings, seed)}")
+    comparison = run.comparison
+    a, b = (printable(name) for name in run.names)
+    echo(f"{a} against {b}: {facts(run)}")
     click.echo()
     wide = [max(8, min(len(name), 16)) for name in (a, b)]
     # The end of a long name has its parameters, in which A and B may differ alone.
@@ -40,7 +46,7 @@ def report(
         f"{name if len(name) <= w else '…' + name[1 - w :]:>{w}}"
         for name, w in zip((a, b), wide, strict=True)
     ]
-    click.echo(f"{'':15}  {'  '.join(heads)}  difference  {_percent(alpha)} interval")
+    click.echo(f"{'':15}  {'  '.join(heads)}  difference  {_percent(run.alpha)} interval")
     rows: tuple[tuple[str, int, int, ConfidenceSequence], ...] = (
         ("placement score", 0, 3, comparison.placement),
         ("points", 1, 1, comparison.points),
@@ -65,24 +71,25 @@ def report(
     click.echo(f"{'faults':15}  {'  '.join(counts)}")
     click.echo()
     _explain_faults(comparison, (a, b))
-    if _same_program(settings):
+    if _same_program(run.settings):
         echo("A and B are the same program")
     if sequential and comparison.verdict in ("A", "B"):
         echo("a run that stops at its verdict has a bound near 0: the verdict is no less certain")
     if comparison.blocks_needed is not None:
         echo(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all")
-    echo(_verdict(comparison, (a, b), margin))
+    echo(_verdict(comparison, (a, b), run.margin))
 
 
-def facts(comparison: Comparison, settings: BlockSettings, seed: str) -> str:
+def facts(run: Run) -> str:
     """Blocks, seats, rules, clock and seed in one line."""
+    comparison, settings = run.comparison, run.settings
     size, players = len(settings.line_ups), len(settings.line_ups[0])
     freezing = "" if settings.hosting.freeze else "bots not frozen, "
     adjusted = "" if comparison.adjusted is None else f"luck-adjusted by {VERSION}, "
     return (
         f"{_counted(comparison.blocks)} of {size} games, {players} seats, "
         f"{settings.rules.name} rules, clock {settings.time_control.format()}, {freezing}"
-        f"{adjusted}seed {shlex.quote(seed)}"
+        f"{adjusted}seed {shlex.quote(run.seed)}"
     )
 
 
@@ -109,15 +116,13 @@ def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str
             return f"undecided after {_counted(comparison.blocks)}"
 
 
-def live_standing(
-    comparison: Comparison, settings: BlockSettings, names: Sequence[str], seed: str
-) -> Standing:
+def live_standing(run: Run) -> Standing:
     """The figures so far, for a page."""
-    rows = []
+    comparison, rows = run.comparison, []
     figures = ((0, 3, comparison.placement), (1, 1, comparison.points))
     for side in (0, 1):
         means = [f"{comparison.means[side][which]:.{digits}f}" for which, digits, _ in figures]
-        rows.append([names[side], *means, str(comparison.faults[side].total())])
+        rows.append([run.names[side], *means, str(comparison.faults[side].total())])
     leads = [
         f"{s.mean:+.{digits}f} [{s.interval.low:+.{digits}f}, {s.interval.high:+.{digits}f}]"
         for _, digits, s in figures
@@ -130,7 +135,7 @@ def live_standing(
             ["lead without luck", f"{adjusted.mean:+.3f} [{low:+.3f}, {high:+.3f}]", "", ""]
         )
     return {
-        "facts": facts(comparison, settings, seed),
+        "facts": facts(run),
         "table": {"head": ["bot", "placement score", "points", "faults"], "rows": rows},
     }
 
@@ -153,15 +158,9 @@ def _percent(alpha: float) -> str:
     return f"{100 * (1 - alpha):.4g} %"
 
 
-def document(
-    comparison: Comparison,
-    settings: BlockSettings,
-    names: Sequence[str],
-    seed: str,
-    alpha: float,
-    margin: float,
-) -> dict[str, Any]:
+def document(run: Run) -> dict[str, Any]:
     """The same as data, for --json."""
+    comparison, settings, names = run.comparison, run.settings, run.names
 
     def figures(which: int, sequence: ConfidenceSequence) -> dict[str, Any]:
         a, b = (mean[which] for mean in comparison.means)
@@ -181,9 +180,9 @@ def document(
         "seats": len(settings.line_ups[0]),
         "rules": settings.rules.name,
         "clock": settings.time_control.format(),
-        "seed": seed,
-        "alpha": alpha,
-        "margin": margin,
+        "seed": run.seed,
+        "alpha": run.alpha,
+        "margin": run.margin,
         "blocks": comparison.blocks,
         "games": comparison.games,
         "placement_score": figures(0, comparison.placement),

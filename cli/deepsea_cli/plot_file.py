@@ -73,6 +73,19 @@ class PlotFile:
         self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
         self._history = LeadHistory()
 
+    def begin_pair(
+        self,
+        bots: Sequence[BotSpec],
+        pair: Sequence[BotSpec],
+        ours: Sequence[int],
+        theirs: Sequence[int],
+    ) -> None:
+        """Begin with games of which some bots are copies of A, and others of B."""
+        field = [i for i in range(len(bots)) if i not in {*ours, *theirs}]
+        places = {**dict.fromkeys(ours, 0), **dict.fromkeys(theirs, 1)}
+        places |= {bot: place for place, bot in enumerate(field, 2)}
+        self.begin([*pair, *(bots[i] for i in field)], [places[i] for i in range(len(bots))])
+
     def add(self, result: GameResult, record: GameRecord) -> None:
         """Add a game."""
         if self._sums is not None:

@@ -23,11 +23,11 @@ from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import HostTooBusy
-from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.racing import Effort
 from deepsea_sdk.steady import VERSION
+from helpers.beside import OneWorker
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
 
@@ -36,39 +36,19 @@ SECOND_US = 1_000_000
 QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
 
 
-class InlineAnalyst:
-    """A worker without a process: what it does comes in steps, one at each wait."""
+class InlineAnalyst(OneWorker):
+    """A worker that finds the same in every game."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.tasks: list[AnalyseGame] = []
-        self.killed = 0
-        self.closed = False
         self.on_step: Callable[[], object] = lambda: None
         self.do: Callable[[Task], Iterator[Event]] = self._do
-        self._steps: Iterator[Event] = iter(())
 
-    def free(self) -> Sequence[Hashable]:
-        return [0]
-
-    def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        assert isinstance(argument, AnalyseGame)
-        self.tasks.append(argument)
-        task = Task(argument)
-        self._steps = self.do(task)
-        return task
-
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
-        event = next(self._steps, None)
-        return [] if event is None else [event]
-
-    def stop(self) -> None:
-        """Nothing asks for it."""
-
-    def kill(self, task: Task) -> None:
-        self.killed += 1
-
-    def close(self) -> None:
-        self.closed = True
+    def steps(self, task: Task) -> Iterator[Event]:
+        assert isinstance(task.argument, AnalyseGame)
+        self.tasks.append(task.argument)
+        return self.do(task)
 
     def _do(self, task: Task) -> Iterator[Event]:
         for _ in range(3):

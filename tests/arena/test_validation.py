@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,9 +28,9 @@ from deepsea_ladder.model.submissions import Submission, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
-from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from helpers import ladder
+from helpers.beside import OneWorker
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author, new
 
@@ -38,40 +38,20 @@ QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
 SECOND_US = 1_000_000
 
 
-class InlineChecker:
-    """A worker without a process: what it does comes in steps, one at each wait."""
+class InlineChecker(OneWorker):
+    """A worker that reads archives, and plays no games."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.tasks: list[ReadArchive | PlayAdmission] = []
-        self.killed = 0
-        self.closed = False
         self.refusal: AdmissionRefusal | None = None
         self.on_game: Callable[[], object] = lambda: None
         self.play: Callable[[Task], Iterator[Event]] = self._play
-        self._steps: Iterator[Event] = iter(())
 
-    def free(self) -> Sequence[Hashable]:
-        return [0]
-
-    def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        assert isinstance(argument, ReadArchive | PlayAdmission)
-        self.tasks.append(argument)
-        task = Task(argument)
-        self._steps = self._read(task) if isinstance(argument, ReadArchive) else self.play(task)
-        return task
-
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
-        event = next(self._steps, None)
-        return [] if event is None else [event]
-
-    def stop(self) -> None:
-        """Nothing asks for it."""
-
-    def kill(self, task: Task) -> None:
-        self.killed += 1
-
-    def close(self) -> None:
-        self.closed = True
+    def steps(self, task: Task) -> Iterator[Event]:
+        assert isinstance(task.argument, ReadArchive | PlayAdmission)
+        self.tasks.append(task.argument)
+        return self._read(task) if isinstance(task.argument, ReadArchive) else self.play(task)
 
     @property
     def played(self) -> int:

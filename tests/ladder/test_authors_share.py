@@ -75,7 +75,7 @@ class Ladder:
             mu = parameters.mu + known * (author.skill - parameters.mu)
             version = BotVersion(author.version, author.name, author.name, 1, "", 0)
             totals = RatingTotals(Rating(mu, sigma), games=author.games)
-            found.append(RatedVersion(version, totals, BotState.ACTIVE, None, is_current=True))
+            found.append(RatedVersion(version, totals, BotState.ACTIVE, is_current=True))
         return found
 
     def for_pairing(self, season: StoredSeason, lately: int, *, after: int = 0) -> PairingQueue:

@@ -40,10 +40,8 @@ class Analysis:
 
     id: int
     game_id: str
-    author_id: int | None
-    """Who asked for it; None: somebody on the ladder's own machine."""
     author: str
-    """The same by name, or ""."""
+    """Who asked for it; "": somebody on the ladder's own machine."""
     state: AnalysisState
     ahead: int
     """Of one that waits: how many are done before it."""

@@ -66,7 +66,6 @@ class RatedVersion:
     tally: RatingTotals
     state: BotState
     """The bot's."""
-    reason: str | None
     is_current: bool
     """Whether this is the bot's newest version."""
 

@@ -72,7 +72,6 @@ class StoredCode:
     id: int
     author: str
     """Whom it is for; "" if whoever redeems it chooses a name."""
-    created_at: int
     expires_at: int
 
 

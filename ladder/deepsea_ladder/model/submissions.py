@@ -49,11 +49,8 @@ class Submission:
     id: int
     author_id: int
     author: str
-    key: str
     bot: str
     """The bot's name; "" as long as only its bot.toml says it."""
-    size: int
-    sha256: str
     needs_sandbox: bool
     state: SubmissionState
     ahead: int

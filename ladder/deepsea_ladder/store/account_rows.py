@@ -104,7 +104,7 @@ def select_codes() -> Select[Any]:
 
 def stored_code(row: Row[Any]) -> StoredCode:
     """The code in a row of `select_codes`."""
-    return StoredCode(row.id, row.author or "", row.created_at, row.expires_at)
+    return StoredCode(row.id, row.author or "", row.expires_at)
 
 
 def add_token(connection: Connection, author_id: int, token: NewToken, at: int, by: Actor) -> int:

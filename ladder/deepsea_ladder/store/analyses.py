@@ -270,7 +270,6 @@ def _analysis(row: Row[Any], order: dict[int, int]) -> Analysis:
     return Analysis(
         id=row.id,
         game_id=row.game_id,
-        author_id=row.author_id,
         author=row.author or "",
         state=state,
         ahead=order.get(row.id, 0),

@@ -250,7 +250,7 @@ def _folded(
 
 
 def _entry(version: BotVersion, tally: RatingTotals, bot: LadderBot) -> RatedVersion:
-    return RatedVersion(version, tally, bot.state, bot.reason, version.id == bot.current.id)
+    return RatedVersion(version, tally, bot.state, version.id == bot.current.id)
 
 
 def _seat_differences(game: RatedGame, tallies: dict[int, RatingTotals]) -> list[str]:

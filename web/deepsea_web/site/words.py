@@ -21,6 +21,14 @@ SCOPES: Final = {
     "admin": "administer the ladder",
 }
 """What a token with a scope can do."""
+ANALYSIS: Final = {
+    "waits": "The analysis is queued, {} before it.",
+    "next": "The analysis is queued, it is next.",
+    "running": "The analysis is being made.",
+    "done": "The analysis is there.",
+    "failed": "The analysis could not be made.",
+}
+"""How far an analysis is; the page of a game has them for its script."""
 _MINUS: Final = "\u2212"
 
 
@@ -76,15 +84,8 @@ def submission(one: Submission) -> str:
 
 def analysis(one: LadderAnalysis) -> str:
     """How far an analysis is."""
-    match one.state:
-        case "queued":
-            before = f"{one.ahead} before it" if one.ahead else "it is next"
-            return f"The analysis is queued, {before}."
-        case "running":
-            return "The analysis is being made."
-        case "failed":
-            return "The analysis could not be made."
-    return "The analysis is there."
+    which = ("waits" if one.ahead else "next") if one.state == "queued" else str(one.state)
+    return ANALYSIS[which].format(one.ahead)
 
 
 def minute(time: datetime) -> str:

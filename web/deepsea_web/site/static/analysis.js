@@ -5,8 +5,7 @@ const section = document.getElementById("analysis");
 const words = document.getElementById("analysis-state");
 
 function tell({ state, ahead }) {
-  if (state === "running") return "The analysis is being made.";
-  return `The analysis is queued, ${ahead ? `${ahead} before it` : "it is next"}.`;
+  return words.dataset[state === "queued" ? (ahead ? "waits" : "next") : state].replace("{}", ahead);
 }
 
 async function look() {

@@ -1,0 +1,42 @@
+"""A worker without a process, for work beside games, and who listens to such work."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.workers import Event, Task
+
+
+class OneWorker:
+    """What it does comes in steps, one at each wait."""
+
+    def __init__(self) -> None:
+        self.killed = 0
+        self.closed = False
+        self._steps: Iterator[Event] = iter(())
+
+    def steps(self, task: Task) -> Iterator[Event]:
+        """What a task brings."""
+        raise NotImplementedError
+
+    def free(self) -> Sequence[Hashable]:
+        return [0]
+
+    def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
+        task = Task(argument)
+        self._steps = self.steps(task)
+        return task
+
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+        event = next(self._steps, None)
+        return [] if event is None else [event]
+
+    def stop(self) -> None:
+        """Nothing asks for it."""
+
+    def kill(self, task: Task) -> None:
+        self.killed += 1
+
+    def close(self) -> None:
+        self.closed = True
