@@ -82,7 +82,7 @@ class Link:
                     if perform is None:
                         perform = leaving.enter_context(pickle.loads(setup)(self))
                     argument = pickle.loads(packed)
-                    self._stop = _leave
+                    self._stop = lambda: os._exit(1)
                     try:
                         result = perform(argument)
                     finally:
@@ -127,10 +127,6 @@ def main(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, lambda *_: link.stop())
     SYSTEM.accept_interrupts()
     link.run(connection.recv_bytes())
-
-
-def _leave() -> None:
-    os._exit(1)
 
 
 def _portable(error: Exception) -> Exception:

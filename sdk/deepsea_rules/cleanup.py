@@ -152,7 +152,7 @@ def next_starter(state: Position) -> int:
 
 def laying(state: Position) -> list[Laid]:
     """What the stranded divers lay where, one after the other, each in its pick-up order."""
-    rooms = _rooms(state)
+    rooms = [PILE_ITEMS - len(unit) for unit in _tail_piles(state)]
     pile, room = _with_room(rooms, 0)
     found = []
     for seat in laying_sequence(state):
@@ -198,11 +198,6 @@ def lay_and_close_gaps(state: Position, laid: Sequence[Laid]) -> None:
     new = [Unit(pile) for pile in piles]
     state.trail = [BLANK, *kept[: len(kept) - len(tail)], *new]
     state.laid = state.laid.difference(tail).union(new)
-
-
-def _rooms(state: Position) -> list[int]:
-    """How many chips each of the older piles takes that are topped up."""
-    return [PILE_ITEMS - len(unit) for unit in _tail_piles(state)]
 
 
 def _tail_piles(state: Position) -> list[Unit]:

@@ -73,10 +73,7 @@ class GameRecord:
 
     def to_json(self) -> str:
         """The record as one line of JSON with its line end."""
-        return json.dumps(self._as_data(), ensure_ascii=False) + "\n"
-
-    def _as_data(self) -> dict[str, Any]:
-        return {
+        data = {
             "format": FORMAT,
             "game_id": self.game_id,
             "rules": {"name": self.rules.name, "options": self.rules.options()},
@@ -92,6 +89,7 @@ class GameRecord:
                 "final": self.final,
             },
         }
+        return json.dumps(data, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> GameRecord:

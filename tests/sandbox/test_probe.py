@@ -71,7 +71,7 @@ def test_a_look_that_was_begun_early_is_the_one_that_counts(
         assert probe.choose("auto", begun).name == "sandbox"
 
 
-def test_a_look_that_shows_a_hole_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_shows_a_hole_is_believed() -> None:
     needs_sandbox()
     hole = "import json, sys; json.dump({}, sys.stdout)"
     with run_once.ProgramRun(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:

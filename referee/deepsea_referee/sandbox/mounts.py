@@ -67,7 +67,9 @@ def layout_for(launch: LaunchSpec) -> Layout:
     ]
     shown = tuple(_without_nested(wanted))
     links += [
-        (text, str(path)) for text, path in more_links if not _inside(path, [*shown, *system])
+        (text, str(path))
+        for text, path in more_links
+        if not any(path.is_relative_to(one.target) for one in [*shown, *system])
     ]
     hidden = [*_private(shown), *_rivals(launch.rivals, shown)]
     return Layout(shown, tuple(links), str(directory), tuple(dict.fromkeys(hidden)))
@@ -89,10 +91,6 @@ def _rivals(rivals: Sequence[Path], shown: Sequence[Mount]) -> Iterator[Path]:
     for rival in rivals:
         if any(one.source in rival.parents for one in shown if one.is_bot):
             yield rival
-
-
-def _inside(path: Path, shown: Sequence[Mount]) -> bool:
-    return any(path.is_relative_to(one.target) for one in shown)
 
 
 def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
