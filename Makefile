@@ -68,12 +68,15 @@ host-load: .venv-dev/installed
 bench: .venv-dev/installed
 	.venv-dev/bin/python bench/goals.py
 
+# For which other systems types are checked.
+SYSTEMS ?= darwin win32
+
 # What CI runs beside the tests. `make format` fixes what the first two find.
 .PHONY: check
 check: .venv-dev/installed
 	$(DEV) ruff check
 	$(DEV) ruff format --check
-	.venv-dev/bin/python tools/check_types.py --linux
+	.venv-dev/bin/python tools/check_types.py --linux $(SYSTEMS)
 	.venv-dev/bin/lint-imports --no-logo
 	.venv-dev/bin/python tools/gen_proto.py --check
 	.venv-dev/bin/buf lint

@@ -3,7 +3,7 @@
 The files that are left out stand in pyproject.toml, [tool.deepsea.platforms]. A file that is left
 out without need is named, so that the list gets no longer than it has to be. With `--linux`
 everything is checked for Linux as well, at the same time: tests, tools and benchmarks are run
-nowhere else. Each system has a cache of its own.
+nowhere else. With names of systems, for these alone. Each system has a cache of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ def main() -> int:
         tool = tomllib.load(file)["tool"]
     left_out: list[str] = tool["deepsea"]["platforms"]["linux_only"]
     packages: list[str] = tool["hatch"]["build"]["targets"]["wheel"]["packages"]
-    systems = ("linux", *ELSEWHERE) if "--linux" in sys.argv[1:] else ELSEWHERE
+    named = [word for word in sys.argv[1:] if word != "--linux"]
+    if unknown := set(named) - {*ELSEWHERE}:
+        sys.exit(f"no such system: {', '.join(sorted(unknown))}; there are {', '.join(ELSEWHERE)}")
+    elsewhere = named or ELSEWHERE
+    systems = ("linux", *elsewhere) if "--linux" in sys.argv[1:] else elsewhere
     running = {system: _start(system, packages) for system in systems}
     failed = False
     needed: set[str] = set()
@@ -45,7 +49,7 @@ def main() -> int:
             print(*wrong, sep="\n")
         print(f"mypy for {system}: {len(errors)} errors")
     for pattern in left_out:
-        if pattern not in needed and not failed:
+        if pattern not in needed and not failed and {*elsewhere} == {*ELSEWHERE}:
             print(f"note: pyproject.toml: {pattern!r} need not be left out")
     return int(failed)
 
