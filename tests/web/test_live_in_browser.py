@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from helpers import chromium as browsers
 from helpers.chromium import SCHEMES, WIDTHS, Scheme, keep_screenshot, without_violations
 from helpers.commands import faulty, played, record_of
 from helpers.served import PATH, Served
+from helpers.tiers import daily
 
 pytestmark = pytest.mark.slow
 TABLE = {
@@ -65,8 +67,10 @@ def shows(page: Page, number: int) -> None:
     expect(page.locator("#problem")).to_be_empty()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    daily(product(WIDTHS, SCHEMES), [(360, "light"), (1280, "dark")]),
+)
 def test_the_page_is_complete_and_fits(
     chromium: Browser, served: Served, width: int, scheme: Scheme
 ) -> None:
@@ -189,8 +193,11 @@ def plot_page(folder: Path) -> str:
     return path.as_uri()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+# In the dark on a telephone before a release: neither changes the other.
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    daily(product(WIDTHS, SCHEMES), [(360, "light"), (1280, "light"), (1280, "dark")]),
+)
 def test_plots_fit_and_can_be_read_by_everybody(
     chromium: Browser, tmp_path: Path, width: int, scheme: Scheme
 ) -> None:

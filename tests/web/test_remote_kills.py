@@ -49,9 +49,10 @@ def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    # One that waits when its server is killed: in every run tests/cli/test_remote_ladder.py has it.
+    # One that waits when its server is killed: in every run tests/cli/test_remote_ladder.py has it,
+    # and tests/web/test_remote_uploads.py one whose check has begun.
     ("seen", "way"),
-    daily(product((1, 2, 3), WAYS), [(2, "http"), (3, "grpc")]),
+    daily(product((1, 2, 3), WAYS), [(3, "grpc")]),
 )
 def test_a_submission_outlives_its_server(tmp_path: Path, way: str, seen: int) -> None:
     """Killed when it waits, when its check has begun, and between its games."""
