@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 from deepsea_arena.proving import prove_with
 from deepsea_arena.seasons import find_season
-from deepsea_arena.standings import listed
+from deepsea_arena.standings import listed, row_of
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Audit, RatingParameters
 from deepsea_ladder.soundness import season_differences
-from deepsea_ladder.standings import Standing, StandingRow, standings
+from deepsea_ladder.standings import Standing, standings
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.damage import damages
 
@@ -131,15 +131,7 @@ def what_if(
     entries = listed(store, season, store.ratings.entries(season))
 
     def lines(totals: Mapping[int, RatingTotals]) -> list[Standing]:
-        return standings(
-            StandingRow(
-                entry.version.bot,
-                entry.version.author,
-                entry.version.number,
-                totals.get(entry.version.id, newcomer),
-            )
-            for entry in entries
-        )
+        return standings(row_of(entry, totals.get(entry.version.id, newcomer)) for entry in entries)
 
     tallies = {entry.version.id: entry.tally for entry in entries}
     now = {(line.bot, line.version): line for line in lines(tallies)}

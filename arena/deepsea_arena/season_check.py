@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Literal
 
 from deepsea_arena.seasons import find_season
-from deepsea_arena.standings import Standings
+from deepsea_arena.standings import Standings, row_of
 from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.batch import BatchRatings, batch_ratings
@@ -21,7 +21,7 @@ from deepsea_ladder.rating.forecast import odds
 from deepsea_ladder.rating.joint import Joint
 from deepsea_ladder.rating.rank_ranges import Variances
 from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
-from deepsea_ladder.rating.trueskill_fold import GameOutcome
+from deepsea_ladder.rating.totals import outcome_of
 from deepsea_ladder.standings import Standing, StandingRow, standings
 from deepsea_ladder.store import Store
 
@@ -104,14 +104,8 @@ def check_season(store: Store, page: Standings) -> SeasonCheck:
     }
     entries = [known[line.bot, line.version] for line in page.standings]
     # Read after the entries, so that whoever has games there has some here.
-    outcomes = [
-        GameOutcome(
-            number,
-            tuple(seat.version_id for seat in game.seats),
-            tuple(seat.placement for seat in game.seats),
-        )
-        for number, game in enumerate(store.history.outcomes(season), 1)
-    ]
+    games = enumerate(store.history.outcomes(season), 1)
+    outcomes = [outcome_of(number, game.seats) for number, game in games]
     batch = batch_ratings(season.season.rating, outcomes)
     means = {version: rating.mu for version, rating in batch.ratings.items()}
     joint = Joint(means, batch.ties, season.season.rating.sigma)
@@ -146,12 +140,7 @@ def _ranked(
 
     lines = standings(
         (
-            StandingRow(
-                entry.version.bot,
-                entry.version.author,
-                entry.version.number,
-                replace(entry.tally, rating=batch.ratings[entry.version.id]),
-            )
+            row_of(entry, replace(entry.tally, rating=batch.ratings[entry.version.id]))
             for entry in entries
             if entry.tally.games
         ),

@@ -18,6 +18,7 @@ from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.standings import RECENT_GAMES, Standing, StandingRow, standings
 
 if TYPE_CHECKING:
+    from deepsea_ladder.rating.totals import RatingTotals
     from deepsea_ladder.store import Store
 
 
@@ -133,6 +134,12 @@ def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:
     return entry.tally.games < season.season.pairing.provisional_games
 
 
+def row_of(entry: RatedVersion, tally: RatingTotals, recent: Sequence[float] = ()) -> StandingRow:
+    """What the ladder ranks a version by; `recent` as in StandingRow."""
+    version = entry.version
+    return StandingRow(version.bot, version.author, version.number, tally, recent)
+
+
 def standing_lines(
     store: Store,
     season: StoredSeason,
@@ -145,16 +152,7 @@ def standing_lines(
     """
     recent = store.ratings.recent(season, RECENT_GAMES, recent_of)
     known = {(entry.version.bot, entry.version.number): entry for entry in entries}
-    rows = (
-        StandingRow(
-            entry.version.bot,
-            entry.version.author,
-            entry.version.number,
-            entry.tally,
-            recent.get(entry.version.id, ()),
-        )
-        for entry in entries
-    )
+    rows = (row_of(entry, entry.tally, recent.get(entry.version.id, ())) for entry in entries)
     return [_line(line, season, known[line.bot, line.version]) for line in standings(rows)]
 
 

@@ -10,8 +10,8 @@ from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.rating.batch import batch_ratings
 from deepsea_ladder.rating.joint import Joint
 from deepsea_ladder.rating.rank_ranges import rank_ranges
-from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.rating.trueskill_fold import GameOutcome, RatingParameters
+from deepsea_ladder.rating.totals import SeatResult, outcome_of
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.tournament import Score
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
@@ -68,14 +68,7 @@ def rank_sets(
     All games are rated at once, in no order; who is ahead with less confidence than 95 % may be
     behind.
     """
-    outcomes = [
-        GameOutcome(
-            number,
-            tuple(seat.version_id for seat in seats),
-            tuple(seat.placement for seat in seats),
-        )
-        for number, seats in enumerate(games, 1)
-    ]
+    outcomes = [outcome_of(number, seats) for number, seats in enumerate(games, 1)]
     batch = batch_ratings(parameters, outcomes)
     means = {version: rating.mu for version, rating in batch.ratings.items()}
     joint = Joint(means, batch.ties, parameters.sigma)

@@ -87,6 +87,15 @@ def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
     ]
 
 
+def outcome_of(sequence: int, seats: Sequence[SeatResult]) -> GameOutcome:
+    """A game as the ratings need it."""
+    return GameOutcome(
+        sequence,
+        tuple(seat.version_id for seat in seats),
+        tuple(seat.placement for seat in seats),
+    )
+
+
 def after_game(
     parameters: RatingParameters,
     before: Mapping[int, RatingTotals],
@@ -95,10 +104,10 @@ def after_game(
     at: int,
 ) -> dict[int, RatingTotals]:
     """The totals of a game's versions after it; a version that is not in `before` is new."""
-    players = tuple(seat.version_id for seat in seats)
-    known = {player: before[player] for player in players if player in before}
+    game = outcome_of(seq, seats)
+    known = {player: before[player] for player in game.players if player in before}
     fold = Fold(parameters, {player: tally.rating for player, tally in known.items()})
-    ratings = fold.add(GameOutcome(seq, players, tuple(seat.placement for seat in seats)))
+    ratings = fold.add(game)
     return {
         seat.version_id: known.get(seat.version_id, RatingTotals(parameters.newcomer)).plus(
             seat, rating, seq, at

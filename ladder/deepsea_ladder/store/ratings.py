@@ -19,11 +19,10 @@ from deepsea_ladder.model.bots import BotVersion, LadderBot, RatedVersion
 from deepsea_ladder.model.people import AuditKind
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.proof import Prove, RecordedGame, prove
-from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
 from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
     Audit,
-    GameOutcome,
     Rating,
     RatingParameters,
     audit,
@@ -149,17 +148,9 @@ class Ratings:
     def audit(self, season: StoredSeason) -> Audit:
         """Compare the fold over the season's games with that of the package `trueskill`."""
         with self._database.read() as connection:
-            return audit(
-                season.season.rating,
-                (
-                    GameOutcome(
-                        game.seq,
-                        tuple(seat.version_id for seat in game.seats),
-                        tuple(seat.placement for seat in game.seats),
-                    )
-                    for game in rated_games(connection, season)
-                ),
-            )
+            games = rated_games(connection, season)
+            outcomes = (outcome_of(game.seq, game.seats) for game in games)
+            return audit(season.season.rating, outcomes)
 
     def differences(
         self, season: StoredSeason, *, records: bool = False, proof: Prove = prove
