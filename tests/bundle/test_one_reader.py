@@ -208,8 +208,18 @@ def test_what_submit_refuses_match_and_check_refuse_with_the_same_words(
     assert re.search(odd.words, said.replace(WRAPPING, "")), said
 
 
-@pytest.mark.parametrize("odd", [pytest.param(o, id=o.id) for o in ODD_BOTS if not o.words])
-def test_what_match_and_check_take_submit_takes_as_the_same_bot(tmp_path: Path, odd: Odd) -> None:
+def taken_bots() -> Iterator[ParameterSet]:
+    """Each odd bot that is taken, as each kind of zip."""
+    for number, odd in enumerate(odd for odd in ODD_BOTS if not odd.words):
+        for form in FORMS[1:]:
+            marks = () if form is FORMS[1 + number % 2] else pytest.mark.release
+            yield pytest.param(odd, form, id=f"{odd.id}-{form.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("odd", "form"), list(taken_bots()))
+def test_what_match_and_check_take_submit_takes_as_the_same_bot(
+    tmp_path: Path, odd: Odd, form: Callable[[Odd, Path], Path]
+) -> None:
     folder = as_folder(odd, tmp_path)
     taken = bundle_for_ladder(str(folder))
     assert (taken.name, taken.command) == (odd.name, odd.command)
@@ -218,13 +228,11 @@ def test_what_match_and_check_take_submit_takes_as_the_same_bot(tmp_path: Path, 
     wanted = (odd.name, run, taken.digest)
     for bot in (
         resolve(str(folder)),
-        resolve(str(as_zip(odd, tmp_path))),
-        resolve(str(as_wrapped_zip(odd, tmp_path))),
+        resolve(str(form(odd, tmp_path))),
         unpacked_bot(tmp_path / "unpacked", odd.name),
     ):
         assert (bot.name, bot.command, bot.digest) == wanted
-    assert bundle_for_ladder(str(as_zip(odd, tmp_path))) == taken
-    assert bundle_for_ladder(str(as_wrapped_zip(odd, tmp_path))) == taken
+    assert bundle_for_ladder(str(form(odd, tmp_path))) == taken
 
 
 @pytest.mark.parametrize(

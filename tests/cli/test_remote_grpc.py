@@ -214,6 +214,9 @@ def test_when_to_come_back_is_a_number_or_nothing(run: Run, wait: str) -> None:
         assert refused(run, server, "standings", status=2).endswith(": slow")
 
 
+# Ten thousand answers, which both ways have counted in one place; by HTTP they are given in every
+# run: tests/cli/test_remote_hostile.py.
+@pytest.mark.release
 def test_a_check_without_end_is_given_up(run: Run) -> None:
     def submit(_parts: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         while context.is_active():
