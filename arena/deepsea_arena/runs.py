@@ -92,12 +92,6 @@ class RunReport:
     order: OrderReport | None
     """The order, for a run until it is settled."""
 
-    @classmethod
-    def stopped(cls) -> RunReport:
-        """A run that was stopped before it had a season."""
-        summary = RunSummary(ended=RunEnd.STOPPED)
-        return _report("none", summary, None)
-
 
 class RunStopped(Exception):
     """A run that is part of something larger was stopped."""
@@ -170,7 +164,7 @@ def run(
             report = _run(store, found, request, make_pool, watcher, stop)
             if report.ended is not RunEnd.CLOSED:
                 return report
-    return RunReport.stopped()
+    return run_report("none", RunSummary(ended=RunEnd.STOPPED))
 
 
 def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> StoredSeason | None:
@@ -229,7 +223,7 @@ def _run(
     source = Matchmaker(store, season)
     summary = play(store, season, source, goal, make_pool, watcher, stop, expected)
     open_end = request.games is None and not request.forever
-    return run_report(season, summary, insisted(until.report) if open_end else None)
+    return run_report(season.name, summary, insisted(until.report) if open_end else None)
 
 
 def play(
@@ -268,14 +262,8 @@ def play(
         return runner.run()
 
 
-def run_report(
-    season: StoredSeason, summary: RunSummary, order: OrderReport | None = None
-) -> RunReport:
-    """The report of a run for people and programs."""
-    return _report(season.name, summary, order)
-
-
-def _report(season: str, summary: RunSummary, order: OrderReport | None) -> RunReport:
+def run_report(season: str, summary: RunSummary, order: OrderReport | None = None) -> RunReport:
+    """The report of a run for people and programs; without a season it is "none"."""
     return RunReport(
         season=season,
         ended=summary.ended,

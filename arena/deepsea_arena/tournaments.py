@@ -241,7 +241,7 @@ class _Field:
         summary = play(
             store, season, no_source, RunGoal(), self._make_pool, self._watcher, self._stop
         )
-        report = run_report(season, summary)
+        report = run_report(season.name, summary)
         stuck = store.queue.counts(season).quarantined
         if stuck or report.ended is RunEnd.IN_VAIN:
             raise RefereeError(

@@ -93,7 +93,7 @@ def _seconds(ms: int) -> int:
 
 
 def check_order(
-    waiting: Iterable[tuple[int, int]], begun: Mapping[int, int], busy: Collection[int] = ()
+    waiting: Iterable[tuple[int, int]], begun: Mapping[int, int], busy: Collection[int]
 ) -> list[int]:
     """The order in which submissions are checked, by their ids.
 

@@ -116,7 +116,7 @@ def test_nobody_is_left_out_and_nobody_is_passed_twice(
     authors: list[int], begun: dict[int, int]
 ) -> None:
     waiting = list(enumerate(authors))
-    order = check_order(waiting, begun)
+    order = check_order(waiting, begun, ())
     assert sorted(order) == [number for number, _ in waiting]
     for author in set(authors):
         own = [place for place, number in enumerate(order) if authors[number] == author]
