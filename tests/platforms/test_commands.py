@@ -38,7 +38,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize(
     ("desk", "workers"),
-    daily(product(FORMS, (1, 2)), [("macos", 1), ("windows", 2)]),
+    daily(product(FORMS, (1, 2)), [("windows", 2)]),
     indirect=["desk"],
 )
 def test_a_match_has_the_same_records_as_on_linux(desk: Desk, workers: int) -> None:

@@ -211,7 +211,7 @@ def test_a_crash_costs_one_game_also_beside_others(tmp_path: Path) -> None:
     assert [fault.game for fault in chosen.result.faults] == [22]
 
 
-@pytest.mark.parametrize("tables", [None, 4])
+@pytest.mark.parametrize("tables", [None, pytest.param(4, marks=pytest.mark.release)])
 def test_a_bot_that_does_not_declare_it_has_one_game_at_a_time(
     tmp_path: Path, tables: int | None
 ) -> None:

@@ -72,7 +72,14 @@ def fits(page: Page, name: str) -> None:
         keep_screenshot(page, f"game-analysis-{name}-{width}")
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+# Without scripts the form is sent as tests/web/test_game_analysis.py sends it.
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        pytest.param(True, id="with scripts"),
+        pytest.param(False, id="without", marks=pytest.mark.release),
+    ],
+)
 def test_one_asks_on_the_page_and_sees_marks_when_the_runner_has_made_it(
     chromium: Browser, served: tuple[World, str], scripts: bool
 ) -> None:
