@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deepsea_cli.remote.answers import Token, Tokens
     from deepsea_cli.remote.client import Note
     from deepsea_cli.remote.logins import Target
+    from deepsea_ladder.store import Store
 
 
 @click.command("authors")
@@ -32,20 +33,21 @@ def authors(*, store_text: str, as_json: bool) -> None:
 
     with open_store(store_text) as store:
         found = call(store, "ListAuthors")
-    if as_json:
-        print_json(to_json(found))
-        return
-    lines = found.authors
-    grid(
-        [
-            Column("author", [one.author for one in lines], text=True),
-            Column("role", [one.role for one in lines], text=True),
-            Column("state", [one.state for one in lines], text=True),
-            Column("bots", [str(one.bots) for one in lines]),
-            Column("tokens", [str(one.tokens) for one in lines]),
-            Column("since", [minute(one.created_at) for one in lines], spare=1),
-        ]
-    )
+        # While the ladder is open: what cannot be printed is told as its damage.
+        if as_json:
+            print_json(to_json(found))
+            return
+        lines = found.authors
+        grid(
+            [
+                Column("author", [one.author for one in lines], text=True),
+                Column("role", [one.role for one in lines], text=True),
+                Column("state", [one.state for one in lines], text=True),
+                Column("bots", [str(one.bots) for one in lines]),
+                Column("tokens", [str(one.tokens) for one in lines]),
+                Column("since", [minute(one.created_at) for one in lines], spare=1),
+            ]
+        )
 
 
 @click.command("tokens")
@@ -58,17 +60,24 @@ def tokens(
     ctx: click.Context, *, place: Place, author: str | None, revoke: int | None, as_json: bool
 ) -> None:
     """List the tokens of AUTHOR, or from afar your own, without their secrets."""
-    from deepsea_arena.wire.json import to_json
-
-    found: TokenList | Tokens | None
     if place.remote is not None:
         if author is not None:
             raise UserError(f"AUTHOR: at {place.remote.address.url} your token says who you are")
         found = _own_tokens(place.remote.authorised(), place.note, revoke)
+        _print_tokens(found, author, revoke, as_json=as_json)
     elif author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
     else:
-        found = _tokens_of(place.store_text, author, revoke)
+        with open_store(place.store_text) as store:
+            # While the ladder is open: what cannot be printed is told as its damage.
+            _print_tokens(_tokens_of(store, author, revoke), author, revoke, as_json=as_json)
+
+
+def _print_tokens(
+    found: TokenList | Tokens | None, author: str | None, revoke: int | None, *, as_json: bool
+) -> None:
+    from deepsea_arena.wire.json import to_json
+
     if found is None:
         whose = "" if author is None else f" of {author}"
         echo(f"token {revoke}{whose} has ended, and what was open with it")
@@ -80,15 +89,14 @@ def tokens(
         grid(_token_columns(found.tokens))
 
 
-def _tokens_of(store_text: str, author: str, revoke: int | None) -> TokenList | None:
+def _tokens_of(store: Store, author: str, revoke: int | None) -> TokenList | None:
     """The tokens of an author; None if one was ended."""
     from deepsea_arena.local_accounts import revoke_token, tokens_of
 
-    with open_store(store_text) as store:
-        if revoke is None:
-            return tokens_of(store, author)
-        revoke_token(store, author, revoke)
-        return None
+    if revoke is None:
+        return tokens_of(store, author)
+    revoke_token(store, author, revoke)
+    return None
 
 
 def _own_tokens(target: Target, note: Note, revoke: int | None) -> Tokens | None:

@@ -36,23 +36,27 @@ def submissions(
     ctx: click.Context, *, place: Place, author: str | None, limit: int, as_json: bool
 ) -> None:
     """List what AUTHOR has submitted from afar, or from there your own, newest first."""
-    from deepsea_arena.wire.json import to_json
-
-    found: SubmissionList | Submissions
     if place.remote is not None:
         if author is not None:
             raise UserError(f"AUTHOR: at {place.remote.address.url} your token says who you are")
         from deepsea_cli.remote.source import RemoteSource
 
         with place.remote.authorised().client(place.note) as client:
-            found = RemoteSource(client).submissions(limit)
+            _print(RemoteSource(client).submissions(limit), as_json=as_json)
     elif author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
     else:
         from deepsea_arena.service.submissions import submissions_of
 
         with open_store(place.store_text) as store:
+            # While the ladder is open: what cannot be printed is told as its damage.
             found = submissions_of(store, store.authors.get(author).id, limit)
+            _print(found, as_json=as_json)
+
+
+def _print(found: SubmissionList | Submissions, *, as_json: bool) -> None:
+    from deepsea_arena.wire.json import to_json
+
     if as_json:
         print_json(to_json(found))
     elif not found.submissions:

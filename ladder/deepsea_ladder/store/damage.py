@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import StatementError
 
-from deepsea_ladder.accounts import AuthorState, Role
+from deepsea_ladder.accounts import AuthorState, Role, Scope
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_ladder.model.bots import BotState
@@ -132,6 +132,9 @@ def _values(connection: Connection) -> Iterator[str]:
         for value in connection.execute(select(column).distinct()).scalars():
             if value not in (None, *kinds):
                 yield f"table {column.table.name}: {column.name} is {quoted(value, _SHOWN)}"
+    for value in connection.execute(select(schema.tokens.c.scopes).distinct()).scalars():
+        if not set(value.split()) <= set(Scope):
+            yield f"table tokens: scopes is {quoted(value, _SHOWN)}"
     for column in _HEX_FLOATS:
         query = select(column).where(column.not_like("%0x%.%p%")).limit(1)
         for value in connection.execute(query).scalars():
