@@ -33,7 +33,7 @@ def authors(*, store_text: str, as_json: bool) -> None:
 
     with open_store(store_text) as store:
         found = call(store, "ListAuthors")
-        # While the ladder is open: what cannot be printed is told as its damage.
+        # While the ladder is open, so that what cannot be printed is named as damage.
         if as_json:
             print_json(to_json(found))
             return
@@ -69,7 +69,7 @@ def tokens(
         raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
     else:
         with open_store(place.store_text) as store:
-            # While the ladder is open: what cannot be printed is told as its damage.
+            # While the ladder is open, so that what cannot be printed is named as damage.
             _print_tokens(_tokens_of(store, author, revoke), author, revoke, as_json=as_json)
 
 

@@ -49,7 +49,7 @@ def submissions(
         from deepsea_arena.service.submissions import submissions_of
 
         with open_store(place.store_text) as store:
-            # While the ladder is open: what cannot be printed is told as its damage.
+            # While the ladder is open, so that what cannot be printed is named as damage.
             found = submissions_of(store, store.authors.get(author).id, limit)
             _print(found, as_json=as_json)
 
