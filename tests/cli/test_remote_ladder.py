@@ -440,7 +440,8 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
         assert ran("submit", "random", "--author", "demo", *place)[0] == 0
         (tmp_path / "late.py").write_text(LATE)
         assert ran("submit", tmp_path / "late.py")[0] == 0
-        faulty = (ran("games", "--bot", "late", "--faults")[1] for _ in range(100))
+        # Until it has played: a quiet machine asks a hundred times before.
+        faulty = (ran("games", "--bot", "late", "--faults")[1] for _ in range(10_000))
         game = next(found[0] for out in faulty if (found := re.findall(r"main-\d+", out)))
         status, out, _ = ran("log", game)
         assert status == 0
