@@ -440,9 +440,11 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
         assert ran("submit", "random", "--author", "demo", *place)[0] == 0
         (tmp_path / "late.py").write_text(LATE)
         assert ran("submit", tmp_path / "late.py")[0] == 0
-        # Until it has played: a quiet machine asks a hundred times before.
-        faulty = (ran("games", "--bot", "late", "--faults")[1] for _ in range(10_000))
+        # Until it has played, by the file: a server answers so many calls of a minute.
+        asked = ("games", "--bot", "late", "--faults")
+        faulty = (ran(*asked, *place)[1] for _ in range(2_000))
         game = next(found[0] for out in faulty if (found := re.findall(r"main-\d+", out)))
+        assert game in ran(*asked)[1]
         status, out, _ = ran("log", game)
         assert status == 0
         assert "ValueError: too many games" in out
