@@ -130,7 +130,7 @@ class Pair(NamedTuple):
 
 
 def found(pair: Pair, given: argparse.Namespace) -> list[Needed]:
-    """What was needed by each seed, or in each sequence that was drawn from one seed's blocks."""
+    """The blocks needed with each seed, or in each sequence drawn from the blocks of one seed."""
     if not given.draws:
         seeds = [f"luck adjusted {number}" for number in range(given.seeds)]
         return [pair.needed(pair.blocks(seed), given.most) for seed in seeds]

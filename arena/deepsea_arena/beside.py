@@ -81,7 +81,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
 
     times: ClassVar[Times]
     cannot: ClassVar[str]
-    """What this machine cannot do when it is in trouble."""
+    """The beginning of a message of trouble, such as "games cannot be analysed"."""
     its_lease: ClassVar[str]
     gives_back_at: ClassVar[StopRequest]
     """The request at which what is being done is given back."""
@@ -187,7 +187,10 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
 
     @abstractmethod
     def _do(self, lease: _Lease) -> None:
-        """Do it, and store what came of it. Raises the exceptions above."""
+        """Do what was leased and store the result.
+
+        Raises HandedBack, HostCannot, LeaseLost or NoResult.
+        """
 
     @abstractmethod
     def _fail(self, lease: _Lease, reason: str) -> None:
@@ -195,7 +198,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
 
     @abstractmethod
     def _named(self, lease: _Lease) -> str:
-        """What was leased, in a message."""
+        """The name of a lease in messages."""
 
     def _answer(
         self,

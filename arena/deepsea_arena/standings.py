@@ -135,7 +135,7 @@ def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:
 
 
 def row_of(entry: RatedVersion, tally: RatingTotals, recent: Sequence[float] = ()) -> StandingRow:
-    """What the ladder ranks a version by; `recent` as in StandingRow."""
+    """The row of a version in the standings; `recent` as in StandingRow."""
     version = entry.version
     return StandingRow(version.bot, version.author, version.number, tally, recent)
 

@@ -44,7 +44,7 @@ Outcome = FinishedGame | VoidOutcome | HostTrouble
 
 
 class Sender(Protocol):
-    """What a worker needs of its connection for progress; `deepsea_referee.worker.Link` has it."""
+    """The interface of a worker's connection; `deepsea_referee.worker.Link` has it."""
 
     def send(self, message: object) -> None:
         """Send a message of the present task."""

@@ -9,9 +9,12 @@ holds exactly, for each seat, if nobody forfeited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from deepsea_sdk.coach.course import Outlook, Step, rolls
+from deepsea_rules.game import Game
+from deepsea_rules.units import LEVEL_OF, values_of_level
+from deepsea_sdk.coach.course import Outlook, Step, course, rolls
 from deepsea_sdk.coach.luck import Evaluation, Number
 
 
@@ -37,3 +40,58 @@ def _mean(ways: Sequence[int], values: Sequence[Sequence[Number]]) -> list[Numbe
         sum([way * one for way, one in zip(ways, seat, strict=True)]) / 9
         for seat in zip(*values, strict=True)
     ]
+
+
+class Chance(NamedTuple):
+    """A chance event: what could have come and what came.
+
+    ways       how many of the equally likely cases lead to each outlook
+    outlooks   what could have come, each once
+    came       the index of the outlook that came
+    """
+
+    step: Step
+    ways: Sequence[int]
+    outlooks: Sequence[Outlook]
+    came: int
+
+
+def chances(game: Game) -> Iterator[Chance]:
+    """The chance events of a finished game, in order; chips shown at once come one by one."""
+    for step in course(game):
+        if step.kind == "roll":
+            yield _roll(step)
+        elif step.kind == "reveal":
+            yield from _values(step)
+
+
+def _roll(step: Step) -> Chance:
+    assert step.dice is not None
+    totals, ways, outlooks = zip(*rolls(step.before), strict=True)
+    return Chance(step, ways, outlooks, totals.index(sum(step.dice)))
+
+
+def _values(step: Step) -> Iterator[Chance]:
+    """One event for each chip, by id: an order that no value has a part in."""
+    state, shown = step.after
+    known = dict(step.before.known)
+    for chip in sorted(shown.keys() - known.keys()):
+        unseen = unseen_of(chip, known)
+        values = sorted(set(unseen))
+        yield Chance(
+            step,
+            [unseen.count(value) for value in values],
+            [Outlook(state, {**known, chip: value}) for value in values],
+            values.index(shown[chip]),
+        )
+        known[chip] = shown[chip]
+
+
+def unseen_of(chip: int, known: Mapping[int, int]) -> list[int]:
+    """The values that a chip may have, as often as there are such chips left."""
+    level = LEVEL_OF[chip]
+    unseen = list(values_of_level(level))
+    for other, worth in known.items():
+        if LEVEL_OF[other] == level:
+            unseen.remove(worth)
+    return unseen

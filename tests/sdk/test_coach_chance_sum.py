@@ -17,18 +17,17 @@ from deepsea_bots.random_bot import Random
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
-from deepsea_rules.units import LEVEL_OF, values_of_level
 from deepsea_rules.view import View
 from deepsea_sdk import Bot, Event, GameInfo
 from deepsea_sdk.bot import AnyBot
-from deepsea_sdk.coach.chance_sum import Luck, chance_sum, chances
+from deepsea_sdk.coach.chance_sum import Luck, chance_sum
 from deepsea_sdk.coach.common_luck import halves
 from deepsea_sdk.coach.course import Outlook, course
 from deepsea_sdk.coach.formula import formula
 from deepsea_sdk.coach.luck import Evaluation, Number
 from deepsea_sdk.table import play
 from helpers import games
-from helpers.changes import change, value
+from helpers.changes import chances, change, unseen_of, value
 from helpers.commands import played
 from helpers.games import Chooser, play_out
 from helpers.tiers import daily
@@ -45,11 +44,7 @@ def points(outlooks: Sequence[Outlook]) -> list[list[Fraction]]:
 def _mean(chip: int, known: Mapping[int, int]) -> Fraction:
     if chip in known:
         return Fraction(known[chip])
-    level = LEVEL_OF[chip]
-    unseen = list(values_of_level(level))
-    for other, worth in known.items():
-        if LEVEL_OF[other] == level:
-            unseen.remove(worth)
+    unseen = unseen_of(chip, known)
     return Fraction(sum(unseen), len(unseen))
 
 

@@ -16,9 +16,9 @@ kept for the later one, whose factor depends on nothing that has happened since.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from deepsea_rules.constants import HOME
 from deepsea_rules.game import Game
@@ -29,51 +29,6 @@ from .luck import Evaluation
 
 Luck: TypeAlias = tuple[float, float]
 """How far chance moved a lead: never above the bound, and never below minus the bound."""
-
-
-class Chance(NamedTuple):
-    """A chance event: what could have come and what came.
-
-    ways       how many of the equally likely cases lead to each outlook
-    outlooks   what could have come, each once
-    came       the index of the outlook that came
-    """
-
-    step: Step
-    ways: Sequence[int]
-    outlooks: Sequence[Outlook]
-    came: int
-
-
-def chances(game: Game) -> Iterator[Chance]:
-    """The chance events of a finished game, in order; chips shown at once come one by one."""
-    for step in course(game):
-        if step.kind == "roll":
-            yield _roll(step)
-        elif step.kind == "reveal":
-            yield from _values(step)
-
-
-def _roll(step: Step) -> Chance:
-    assert step.dice is not None
-    totals, ways, outlooks = zip(*rolls(step.before), strict=True)
-    return Chance(step, ways, outlooks, totals.index(sum(step.dice)))
-
-
-def _values(step: Step) -> Iterator[Chance]:
-    """One event for each chip, by id: an order that no value has a part in."""
-    state, shown = step.after
-    known = dict(step.before.known)
-    for chip in sorted(shown.keys() - known.keys()):
-        unseen = _unseen(chip, known)
-        values = sorted(set(unseen))
-        yield Chance(
-            step,
-            [unseen.count(value) for value in values],
-            [Outlook(state, {**known, chip: value}) for value in values],
-            values.index(shown[chip]),
-        )
-        known[chip] = shown[chip]
 
 
 def _unseen(chip: int, known: Mapping[int, int]) -> list[int]:
