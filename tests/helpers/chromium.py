@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
 
-PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
+PROGRAMS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The one without windows first: the same pages at half the CPU time."""
 SWITCHES: Final = (
     "--disable-background-networking",
     "--disable-component-update",

@@ -36,7 +36,7 @@ def chromium() -> Iterator[Browser]:
     """Debian's Chromium."""
     program = find_chromium()
     if program is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
+        pytest.skip("Chromium is not installed (apt-get install chromium-headless-shell)")
     # As long as the helpers wait for everything else: other tests may have the CPUs.
     expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
