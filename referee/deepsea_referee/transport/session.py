@@ -19,6 +19,7 @@ from deepsea_referee.errors import BotFault, HostTooBusy
 from deepsea_referee.timing.clock import Clock, EarliestAlarm
 from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, TimedOut
 from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
+from deepsea_referee.transport.late_requests import LateRequests
 from deepsea_referee.transport.outbox import Outbox
 from deepsea_referee.transport.pauses import Pauses
 from deepsea_referee.transport.stream import Stream, abort, answers_of, read, refusal
@@ -30,8 +31,6 @@ from deepsea_sdk.clock import TimeLeft
 
 WRITE_LIMIT_US: Final = 10_000_000
 """Timeout of a write: the time in which a bot must read a message."""
-LATE_KEPT: Final = 1_000
-"""The number of timed-out requests that are remembered; answers to older ones are refused."""
 
 
 class Session:
@@ -43,7 +42,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
         self._open: dict[int, OnAnswer] = {}
-        self._late: dict[int, None] = {}  # a set that knows what came first
+        self._late = LateRequests()
         self._outbox = Outbox()
         self._write_by_us: int | None = None
         self._asked_us = 0
@@ -177,9 +176,8 @@ class Session:
         request_id, action, error = answer
         timed = self.timer.stop(request_id, now_us)
         if timed is None:
-            if request_id not in self._late:
+            if not self._late.take(request_id):
                 raise refusal(f"it answered request {request_id}, which is not open")
-            del self._late[request_id]
             return None
         on_answer = self._open.pop(request_id)
         if isinstance(timed, TimedOut):
@@ -236,9 +234,7 @@ class Session:
                 self._alarm.ring_by(self._write_by_us)
 
     def _give_up(self, request_id: int, ended: Ended) -> None:
-        self._late[request_id] = None
-        if len(self._late) > LATE_KEPT:
-            del self._late[next(iter(self._late))]
+        self._late.add(request_id)
         if self.timer.idle:
             self._outbox.wake()
         on_answer = self._open.pop(request_id)
