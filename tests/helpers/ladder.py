@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.model.bots import BotVersion
@@ -12,12 +13,14 @@ from deepsea_ladder.model.jobs import Job
 from deepsea_ladder.model.people import AuditEntry, AuditKind
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import Store
 from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
 
 from .bundles import bundle_of
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 SEED = seed_from_text("a season of the tests")
 NO_STRIKES = StrikeRules(absences=10_000, spoiled=10_000, voids=10_000)
@@ -117,6 +120,9 @@ def play_all(
 
 def played(path: Path) -> Path:
     """A ladder at this path: a season of eight games between four bots; ben crashed in two."""
+    # Where it is needed: processes that only play games start much faster without a database.
+    from deepsea_ladder.store import Store
+
     with Store.create(path) as store:
         season = stocked(store)
         store.jobs.add(season, rotations(ids(store), 4) * 2)
