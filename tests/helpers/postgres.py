@@ -31,29 +31,29 @@ SETTINGS = {
 }
 
 KEEP = """
-DO $$ DECLARE name text; BEGIN
+DO $$ DECLARE steps text; BEGIN
     CREATE SCHEMA kept;
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
-        EXECUTE format('CREATE TABLE kept.%1$I AS TABLE public.%1$I', name);
-    END LOOP;
-END $$;
-CREATE MATERIALIZED VIEW kept.counted AS
-    SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = 'public';
+    -- Without triggers: rows may refer to those that come later.
+    SELECT 'SET LOCAL session_replication_role = replica;' || string_agg(
+        format('DELETE FROM public.%1$I; INSERT INTO public.%1$I TABLE kept.%1$I;', tablename), ''
+    ) INTO steps FROM pg_tables WHERE schemaname = 'public';
+    SELECT concat(steps, string_agg(format(
+        'PERFORM setval(%L, %s, %L);', format('public.%I', sequencename),
+        coalesce(last_value, 1), last_value IS NOT NULL
+    ), '')) INTO steps FROM pg_sequences WHERE schemaname = 'public';
+    EXECUTE (
+        SELECT string_agg(format('CREATE TABLE kept.%1$I AS TABLE public.%1$I', tablename), ';')
+        FROM pg_tables WHERE schemaname = 'public'
+    );
+    EXECUTE format('CREATE PROCEDURE kept.restore() LANGUAGE plpgsql AS %L', format(
+        'BEGIN %s END', steps
+    ));
+END $$
 """
 RESTORE = """
-DO $$ DECLARE name text; BEGIN
-    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE datname = current_database() AND pid <> pg_backend_pid();
-    -- Without triggers: rows may refer to those that come later.
-    SET LOCAL session_replication_role = replica;
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
-        EXECUTE format('DELETE FROM public.%I', name);
-        EXECUTE format('INSERT INTO public.%1$I TABLE kept.%1$I', name);
-    END LOOP;
-    PERFORM setval(
-        format('public.%I', sequencename), coalesce(last_value, 1), last_value IS NOT NULL
-    ) FROM kept.counted;
-END $$
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid();
+CALL kept.restore()
 """
 
 
@@ -88,6 +88,7 @@ class Postgres:
             who = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
             self._as_user = ["setpriv", *who, "--"]
         self._databases = 0
+        self._connections: dict[str, psycopg.Connection] = {}
         self._log: list[str] = []
         self._process: subprocess.Popen[str] | None = None
 
@@ -124,8 +125,13 @@ class Postgres:
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run a statement, in the common database if no other is named."""
-        with psycopg.connect(self.url(database), autocommit=True) as connection:
-            connection.execute(statement.encode())
+        # One connection for all tests: a new one costs the server more than most statements.
+        connection = self._connections.get(database)
+        if connection is None:
+            connection = self._connections[database] = psycopg.connect(
+                self.url(database), autocommit=True, prepare_threshold=None
+            )
+        connection.execute(statement.encode())
 
     def new_database(self) -> str:
         """The name of a new, empty database."""
@@ -177,6 +183,8 @@ class Postgres:
 
     def kill(self) -> None:
         """Kill the postmaster with SIGKILL, and wait until the last of its processes is gone."""
+        while self._connections:
+            self._connections.popitem()[1].close()
         process, self._process = self._process, None
         if process is None:
             return
