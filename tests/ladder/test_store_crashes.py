@@ -186,8 +186,9 @@ def _run(events: Connection, target: str, owner: str) -> None:
         assert summary.refused == 0
 
 
+# Another seed kills at other moments; each finds the same in a report, a claim and a renewal.
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", ["one", "two"])
+@pytest.mark.parametrize("seed", ["one", pytest.param("two", marks=pytest.mark.release)])
 def test_runners_that_are_killed_at_random_lose_and_double_nothing(
     target: str, store: Store, seed: str
 ) -> None:
