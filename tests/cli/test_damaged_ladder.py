@@ -103,6 +103,50 @@ def test_no_command_that_reads_a_table_gives_a_traceback(
     asked(table, column, JUNK[number], [slowest])
 
 
+NO_JSON = {("refold", "--records"), ("export",), ("record", "s1-3")}
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_no_document_of_a_table_gives_a_traceback(
+    asked: Callable[..., None], readers: dict[str, list[tuple[str, ...]]], table: str, column: str
+) -> None:
+    # A document can have any text.
+    commands = [(*one, "--json") for one in readers[table] if one not in NO_JSON]
+    for junk in (JUNK[0], 2**62):
+        asked(table, column, junk, commands)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "command"),
+    [
+        ("authors", "name", "authors"),
+        ("seasons", "head", "status"),
+        ("seasons", "place", "standings"),
+        ("game_seats", "faults", "games --bot ben"),
+        ("bot_versions", "digest", "bot ben"),
+        ("analyses", "policy", "analyse s1-3"),
+        ("audit", "note", "audit"),
+        ("submissions", "bot", "submissions Ada"),
+    ],
+)
+def test_what_no_document_can_have_is_named_as_damage(
+    run: Run,
+    sound: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    column: str,
+    command: str,
+) -> None:
+    place = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(place))
+    assert damaged(sound, place, table, column, b"\xff\xfe")
+    done = run("ladder", *command.split(), "--json")
+    assert (done.status, done.out) == (1, "")
+    assert f"is damaged: table {table}" in one_line(done.err)
+
+
 @pytest.fixture(scope="module")
 def readers(sound: Path) -> dict[str, list[tuple[str, ...]]]:
     """By table the commands with a statement that names it, without damage."""

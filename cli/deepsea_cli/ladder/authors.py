@@ -33,21 +33,20 @@ def authors(*, store_text: str, as_json: bool) -> None:
 
     with open_store(store_text) as store:
         found = call(store, "ListAuthors")
-        # While the ladder is open, so that what cannot be printed is named as damage.
-        if as_json:
-            print_json(to_json(found))
-            return
-        lines = found.authors
-        grid(
-            [
-                Column("author", [one.author for one in lines], text=True),
-                Column("role", [one.role for one in lines], text=True),
-                Column("state", [one.state for one in lines], text=True),
-                Column("bots", [str(one.bots) for one in lines]),
-                Column("tokens", [str(one.tokens) for one in lines]),
-                Column("since", [minute(one.created_at) for one in lines], spare=1),
-            ]
-        )
+    if as_json:
+        print_json(to_json(found))
+        return
+    lines = found.authors
+    grid(
+        [
+            Column("author", [one.author for one in lines], text=True),
+            Column("role", [one.role for one in lines], text=True),
+            Column("state", [one.state for one in lines], text=True),
+            Column("bots", [str(one.bots) for one in lines]),
+            Column("tokens", [str(one.tokens) for one in lines]),
+            Column("since", [minute(one.created_at) for one in lines], spare=1),
+        ]
+    )
 
 
 @click.command("tokens")
@@ -63,14 +62,15 @@ def tokens(
     if place.remote is not None:
         if author is not None:
             raise UserError(f"AUTHOR: at {place.remote.address.url} your token says who you are")
-        found = _own_tokens(place.remote.authorised(), place.note, revoke)
-        _print_tokens(found, author, revoke, as_json=as_json)
+        found: TokenList | Tokens | None = _own_tokens(
+            place.remote.authorised(), place.note, revoke
+        )
     elif author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
     else:
         with open_store(place.store_text) as store:
-            # While the ladder is open, so that what cannot be printed is named as damage.
-            _print_tokens(_tokens_of(store, author, revoke), author, revoke, as_json=as_json)
+            found = _tokens_of(store, author, revoke)
+    _print_tokens(found, author, revoke, as_json=as_json)
 
 
 def _print_tokens(

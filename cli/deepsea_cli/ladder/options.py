@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 import click
 
@@ -35,15 +36,40 @@ def default_store() -> str:
 
 
 def store_option(function: _F) -> _F:
-    """Add the parameter `store_text` to a command."""
-    return click.option(
+    """Add the parameter `store_text` to a command.
+
+    What the command cannot print because the ladder is damaged becomes a `StoreDamaged`, like what
+    it cannot read.
+    """
+
+    @wraps(function)
+    def command(*arguments: Any, store_text: str, **rest: Any) -> Any:
+        try:
+            return function(*arguments, store_text=store_text, **rest)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            _explain(error, store_text)
+
+    option = click.option(
         "--store",
         "store_text",
         metavar="FILE|URL",
         envvar=VARIABLE,
         default=default_store,
         help=f"The ladder's file or URL.  [default: ${VARIABLE}, or a file in your data folder]",
-    )(function)
+    )
+    return cast("_F", option(command))
+
+
+def _explain(error: Exception, store_text: str) -> NoReturn:
+    from deepsea_ladder.errors import StoreDamaged, StoreError
+
+    try:
+        with open_store(store_text):
+            raise error  # the store looks for damage that explains it
+    except StoreDamaged:
+        raise
+    except StoreError:
+        raise error from None  # it was no ladder on this machine
 
 
 def read_time(

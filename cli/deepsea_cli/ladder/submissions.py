@@ -42,16 +42,15 @@ def submissions(
         from deepsea_cli.remote.source import RemoteSource
 
         with place.remote.authorised().client(place.note) as client:
-            _print(RemoteSource(client).submissions(limit), as_json=as_json)
+            found: SubmissionList | Submissions = RemoteSource(client).submissions(limit)
     elif author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
     else:
         from deepsea_arena.service.submissions import submissions_of
 
         with open_store(place.store_text) as store:
-            # While the ladder is open, so that what cannot be printed is named as damage.
             found = submissions_of(store, store.authors.get(author).id, limit)
-            _print(found, as_json=as_json)
+    _print(found, as_json=as_json)
 
 
 def _print(found: SubmissionList | Submissions, *, as_json: bool) -> None:
