@@ -42,6 +42,8 @@ class Link:
         self._tasks: SimpleQueue[bytes | None] = SimpleQueue()
         self._files: dict[str, bytes] = {}
         self._stopping = False
+        self._alone = False
+        """Whether the process that has the pool is gone."""
         self._stop: Callable[[], object] = int
         self._next: Callable[[Any], object] | None = None
 
@@ -83,6 +85,8 @@ class Link:
                         perform = leaving.enter_context(pickle.loads(setup)(self))
                     argument = pickle.loads(packed)
                     self._stop = lambda: os._exit(1)
+                    if self._alone:  # since this worker was being set up
+                        break
                     try:
                         result = perform(argument)
                     finally:
@@ -103,6 +107,7 @@ class Link:
             self.stop()
             self._connection.recv()
         except (EOFError, OSError):  # reset, if the process that has the pool was killed
+            self._alone = True
             self.stop()
             threading.Event().wait(GRACE_S)
             os._exit(1)

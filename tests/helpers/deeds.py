@@ -28,6 +28,17 @@ def doing(folder: Path, link: Link) -> Iterator[Callable[[str], object]]:
         (folder / f"{os.getpid()} down").touch()
 
 
+@contextmanager
+def late(folder: Path, link: Link) -> Iterator[Callable[[str], object]]:
+    """The same, but it is only set up when it is to stop; until then it hangs."""
+    stopped = threading.Event()
+    link.on_stop(stopped.set)
+    (folder / "hangs").write_text(str(os.getpid()))
+    stopped.wait()
+    with doing(folder, link) as perform:
+        yield perform
+
+
 def do(folder: Path, link: Link, words: str) -> object:
     """Do what the words say.
 

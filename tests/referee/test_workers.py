@@ -232,3 +232,28 @@ def test_no_worker_outlives_the_process_that_has_the_pool(tmp_path: Path) -> Non
         owner.kill()
     assert has_ended(idle)
     assert has_ended(busy)
+
+
+OWNER_OF_LATE = """
+import sys
+from functools import partial
+from pathlib import Path
+from deepsea_referee.workers import LocalWorkers
+from helpers import deeds
+
+team = LocalWorkers(partial(deeds.late, Path(sys.argv[1])), 1)
+team.start("hang", 0)
+team.wait(60)
+"""
+
+
+def test_no_task_is_begun_for_a_pool_that_went_while_the_worker_was_set_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "hangs")
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER_OF_LATE, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(Path(deeds.__file__).parents[1])},
+    ) as owner:
+        worker = os.pidfd_open(int((tmp_path / "hangs").read_text()))
+        owner.kill()
+    assert has_ended(worker)
+    assert len([*tmp_path.glob("* down")]) == 1, "it was ended in the middle of a task"
