@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT, AxeResults
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
 
 PROGRAMS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -88,13 +88,31 @@ def visited(
 def without_violations(page: Page, scheme: Scheme = "light", context: str | None = None) -> None:
     """Axe finds nothing that people with a screen reader or weak eyes would stumble on.
 
-    In the dark it looks at contrasts alone; all else is as it is in the light. Axe itself breaks a
-    page's policy, so a page that has one is visited with `bypass_csp`.
+    In the dark it looks at contrasts alone; all else is as it is in the light.
     """
     page.emulate_media(color_scheme=scheme)
-    rules = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
-    found = Axe().run(page, context, {"resultTypes": ["violations"], **rules})
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    # Style sheets that are loaded before would break the policy of a page, and no rule needs them.
+    options = {"resultTypes": ["violations"], "preload": False}
+    if scheme == "dark":
+        options["runOnly"] = ["color-contrast"]
+    run = "([context, options]) => axe.run(context || document, options)"
+    found = AxeResults(page.evaluate(run, [context, options]))
     assert found.violations_count == 0, found.generate_report()
+
+
+def fits(page: Page, name: str) -> None:
+    """A page is never wider than its window, of which it has the narrow one afterwards.
+
+    Pictures of it are kept as `keep_screenshot` does, in both colour schemes.
+    """
+    for width in sorted(WIDTHS, reverse=True):
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for scheme in SCHEMES if "DEEPSEA_SCREENSHOTS" in os.environ else ():
+            page.emulate_media(color_scheme=scheme)
+            keep_screenshot(page, f"{name}-{width}-{scheme}")
 
 
 def keep_screenshot(page: Page, name: str) -> None:

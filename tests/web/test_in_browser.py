@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from deepsea_arena.frames import frames
 from deepsea_rules.record import GameRecord
 from deepsea_web.game_page import PageGame, game_page
-from helpers.chromium import SCHEMES, WIDTHS, keep_screenshot, visited, without_violations
+from helpers.chromium import SCHEMES, fits, keep_screenshot, visited, without_violations
 from helpers.commands import faulty, played, record_of
 from helpers.pages import HOSTILE, hostile_record
 
@@ -74,17 +74,12 @@ def turn(page: Page) -> int:
 def test_a_page_is_complete_and_fits(chromium: Browser, games: dict[str, str], name: str) -> None:
     with visited(chromium, f"{games[name]}#turn=30") as page:
         expect(page.locator(".ds-status")).to_contain_text("Turn 30 of")
-        for width, height in WIDTHS.items():
-            page.set_viewport_size({"width": width, "height": height})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            for scheme in SCHEMES:
-                page.emulate_media(color_scheme=scheme)
-                keep_screenshot(page, f"{name}-{width}-{scheme}")
+        fits(page, name)
 
 
 @pytest.mark.parametrize(("name", "width"), [("six", 360), ("several", 1280)])
 def test_axe_finds_nothing(chromium: Browser, games: dict[str, str], name: str, width: int) -> None:
-    with visited(chromium, f"{games[name]}#turn=30", width=width, bypass_csp=True) as page:
+    with visited(chromium, f"{games[name]}#turn=30", width=width) as page:
         expect(page.locator(".ds-status")).to_contain_text("Turn 30 of")
         for scheme in SCHEMES:
             without_violations(page, scheme)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from deepsea_referee.workbench.lead import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of
 from deepsea_web.live.serve import GRACE_US
 from helpers import chromium as browsers
-from helpers.chromium import SCHEMES, WIDTHS, Scheme, keep_screenshot, without_violations
+from helpers.chromium import WIDTHS, Scheme, fits, without_violations
 from helpers.commands import faulty, played, record_of
 from helpers.served import PATH, Served
-from helpers.tiers import daily
 
 pytestmark = pytest.mark.slow
 TABLE = {
@@ -56,8 +54,8 @@ def visited(
     return browsers.visited(browser, url, allowed=(address(served),), **options)
 
 
-def fits(page: Page) -> bool:
-    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+def resize(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": WIDTHS[width]})
 
 
 def shows(page: Page, number: int) -> None:
@@ -68,17 +66,21 @@ def shows(page: Page, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"),
-    daily(product(WIDTHS, SCHEMES), [(360, "light"), (1280, "dark")]),
+    "looks",
+    [
+        pytest.param([(360, "light"), (1280, "dark")], id="of every run"),
+        pytest.param([(360, "dark"), (1280, "light")], id="others", marks=pytest.mark.release),
+    ],
 )
 def test_the_page_is_complete_and_fits(
-    chromium: Browser, served: Served, width: int, scheme: Scheme
+    chromium: Browser, served: Served, looks: list[tuple[int, Scheme]]
 ) -> None:
-    with visited(chromium, served, width=width, scheme=scheme, reduced_motion="reduce") as page:
+    with visited(chromium, served, reduced_motion="reduce") as page:
         shows(page, 3)
-        assert fits(page)
-        without_violations(page, scheme)
-        keep_screenshot(page, f"live-{width}-{scheme}")
+        fits(page, "live")
+        for width, scheme in looks:
+            resize(page, width)
+            without_violations(page, scheme)
 
 
 def test_the_newest_game_is_followed_until_another_is_chosen(
@@ -152,12 +154,13 @@ def test_a_page_that_is_left_is_noticed(chromium: Browser, served: Served) -> No
     served.ends()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_game_has_a_page_of_its_own(chromium: Browser, served: Served, width: int) -> None:
-    with visited(chromium, served, "games/3", width=width) as page:
+def test_a_game_has_a_page_of_its_own(chromium: Browser, served: Served) -> None:
+    with visited(chromium, served, "games/3") as page:
         expect(page.locator(".ds-board")).to_be_visible()
-        assert fits(page)
-        without_violations(page)
+        fits(page, "live-game")
+        for width in WIDTHS:
+            resize(page, width)
+            without_violations(page)
 
 
 @pytest.mark.parametrize("path", ["", "games/3"])
@@ -165,7 +168,7 @@ def test_without_javascript_the_page_can_be_read(
     chromium: Browser, served: Served, path: str
 ) -> None:
     with visited(chromium, served, path, width=360, java_script_enabled=False) as page:
-        assert fits(page)
+        fits(page, f"live{path.replace('/', '-')}-without-javascript")
         assert "greedy" in page.inner_text("main")
         if not path:
             page.locator("#games a").first.click()
@@ -195,25 +198,29 @@ def plot_page(folder: Path) -> str:
 
 # In the dark on a telephone before a release: neither changes the other.
 @pytest.mark.parametrize(
-    ("width", "scheme"),
-    daily(product(WIDTHS, SCHEMES), [(360, "light"), (1280, "light"), (1280, "dark")]),
+    "looks",
+    [
+        pytest.param([(360, "light"), (1280, "light"), (1280, "dark")], id="of every run"),
+        pytest.param([(360, "dark")], id="others", marks=pytest.mark.release),
+    ],
 )
 def test_plots_fit_and_can_be_read_by_everybody(
-    chromium: Browser, tmp_path: Path, width: int, scheme: Scheme
+    chromium: Browser, tmp_path: Path, looks: list[tuple[int, Scheme]]
 ) -> None:
-    with browsers.visited(chromium, plot_page(tmp_path), width=width, scheme=scheme) as page:
+    with browsers.visited(chromium, plot_page(tmp_path)) as page:
         for details in page.locator("summary").all():
             details.click()
-        assert fits(page)
-        without_violations(page, scheme)
-        # No text of a chart leaves its picture, and none is smaller than 8 pixels.
-        sizes = page.evaluate(
-            """() => [...document.querySelectorAll("svg text")].map((text) => {
-                const [inner, outer] = [text, text.ownerSVGElement].map(
-                    (element) => element.getBoundingClientRect());
-                return [outer.left - inner.left, inner.right - outer.right, inner.height];
-            })"""
-        )
-        assert max(max(left, right) for left, right, _ in sizes) <= 1
-        assert min(height for _, _, height in sizes) > 8
-        keep_screenshot(page, f"plots-{width}-{scheme}")
+        fits(page, "plots")
+        for width, scheme in looks:
+            resize(page, width)
+            without_violations(page, scheme)
+            # No text of a chart leaves its picture, and none is smaller than 8 pixels.
+            sizes = page.evaluate(
+                """() => [...document.querySelectorAll("svg text")].map((text) => {
+                    const [inner, outer] = [text, text.ownerSVGElement].map(
+                        (element) => element.getBoundingClientRect());
+                    return [outer.left - inner.left, inner.right - outer.right, inner.height];
+                })"""
+            )
+            assert max(max(left, right) for left, right, _ in sizes) <= 1
+            assert min(height for _, _, height in sizes) > 8
