@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,14 @@ def engine(pipe):
 {first}
 
 class Honest(Bot):
+    decisions = 0
+
     def decide(self, view):
-        used_us = 0
-        {thinks}
-        print(json.dumps(used_us), flush=True)
+        self.decisions += 1
+        if self.decisions <= {decisions}:
+            used_us = 0
+            {thinks}
+            print(json.dumps(used_us), flush=True)
         return view.legal[0]
 
 if __name__ == "__main__":
@@ -72,9 +77,9 @@ KINDS = {
     "wall clock": (
         "",
         """end, used = time.monotonic() + 0.08, time.thread_time()
-        while time.monotonic() < end:
-            pass
-        used_us = int((time.thread_time() - used) * 1_000_000)""",
+            while time.monotonic() < end:
+                pass
+            used_us = int((time.thread_time() - used) * 1_000_000)""",
     ),
     "slow start": ("work(1)", "pass"),
 }
@@ -93,11 +98,12 @@ class Duel:
         return [report for report in self.faults if report.seat == seat]
 
 
-def honest(folder: Path, kind: str) -> BotSpec:
-    """One of the honest bots, in a folder of its own."""
+def honest(folder: Path, kind: str, decisions: int = sys.maxsize) -> BotSpec:
+    """One of the honest bots, in a folder of its own; it thinks in its first `decisions`."""
     folder.mkdir()
     first, thinks = KINDS[kind]
-    (folder / "bot.py").write_text(PROGRAM.format(first=first, thinks=thinks), encoding="utf-8")
+    program = PROGRAM.format(first=first, thinks=thinks, decisions=decisions)
+    (folder / "bot.py").write_text(program, encoding="utf-8")
     (folder / "bot.toml").write_text('command = "python bot.py"\n', encoding="utf-8")
     return resolve(str(folder))
 

@@ -18,13 +18,16 @@ from helpers.tiers import daily
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
+DECISIONS = 12
+"""The honest one thinks in so many and then answers at once, so that a game ends soon."""
 ATTEMPTS = 3
 """Where an outcome depends on what else the machine does, one of so many must be right."""
 
 
 def game(arena: Arena, kind: str, how: str, number: int) -> Duel:
     """A game of an honest bot against a burner."""
-    bots = (honest(arena.folder / f"honest-{number}", kind), burner(arena, how))
+    thinker = honest(arena.folder / f"honest-{number}", kind, DECISIONS)
+    bots = (thinker, burner(arena, how))
     return duel(bots, hosting_in(arena), number)
 
 

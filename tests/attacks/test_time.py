@@ -16,6 +16,8 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 
 SHORT = TimeControl(200_000)
+SOON_US = 100_000
+"""So long a bot may still sleep over goodbye that has lost by the clock; then it is killed."""
 MANY = LIMITS._replace(processes=40)
 THREE_TIMEOUTS = [Fault.TIMEOUT] * 3
 
@@ -24,8 +26,7 @@ THREE_TIMEOUTS = [Fault.TIMEOUT] * 3
     "how", ["never", "sleeps", "spins", "children", "threads", "drips", "stops"]
 )
 def test_t01_t03_t04_t06_t11_whatever_takes_the_time_is_a_timeout(arena: Arena, how: str) -> None:
-    # Some of them do not even hear goodbye.
-    played = attack(arena, "t01_time", how, control=SHORT, grace_us=500_000)
+    played = attack(arena, "t01_time", how, control=SHORT, grace_us=SOON_US)
     assert played.kinds() == THREE_TIMEOUTS
     assert [report.forfeit for report in played.faults[0]] == [False, False, True]
     for report in played.faults[0]:
@@ -36,7 +37,7 @@ def test_t01_t03_t04_t06_t11_whatever_takes_the_time_is_a_timeout(arena: Arena, 
 
 def test_t10_many_small_overruns_use_up_the_bank(arena: Arena) -> None:
     control = TimeControl(50_000, 500_000)
-    played = attack(arena, "t01_time", "drains", control=control)
+    played = attack(arena, "t01_time", "drains", control=control, grace_us=SOON_US)
     assert played.kinds() == THREE_TIMEOUTS
     own = [one for one in played.games[0].decisions if one.seat == HOSTILE]
     overruns = [one.us - control.budget_us for one in own if one.fault is None]
@@ -66,13 +67,13 @@ def test_t07_who_is_slow_but_in_time_plays(arena: Arena) -> None:
 
 @pytest.mark.parametrize("how", ["wakers", "idle"])
 def test_t14_nobody_earns_time_by_threads_that_wait(arena: Arena, how: str) -> None:
-    played = attack(arena, "t14_starves", how, control=SHORT, limits=MANY)
+    played = attack(arena, "t14_starves", how, control=SHORT, limits=MANY, grace_us=SOON_US)
     assert played.kinds() == THREE_TIMEOUTS
 
 
 @pytest.mark.skipif(not hierarchies().counts_cpu, reason="nobody counts what has ended here")
 def test_t17_what_children_do_that_vanish_is_charged(arena: Arena) -> None:
-    played = attack(arena, "t17_unseen", control=SHORT, limits=MANY)
+    played = attack(arena, "t17_unseen", control=SHORT, limits=MANY, grace_us=SOON_US)
     assert played.kinds() == THREE_TIMEOUTS
 
 
@@ -82,7 +83,7 @@ def test_t17_what_children_do_that_vanish_is_charged(arena: Arena) -> None:
     [
         ("engine", TimeControl(100_000), 60_000_000),
         ("thinker", TimeControl(500_000), 60_000_000),
-        ("starter", PATIENT, 2_500_000),
+        ("starter", PATIENT, 2_000_000),
     ],
 )
 def test_t15_who_burns_cpu_time_off_turn_costs_nobody_a_fault(
@@ -95,7 +96,7 @@ def test_t15_who_burns_cpu_time_off_turn_costs_nobody_a_fault(
 
 
 def ponderer(arena: Arena, *, freeze: bool) -> Played:
-    return attack(arena, "t05_ponders", freeze=freeze, pause_s=0.03)
+    return attack(arena, "t05_ponders", freeze=freeze, pause_s=0.03, pauses=10)
 
 
 @pytest.mark.alone
@@ -113,5 +114,5 @@ def test_t05_thinking_on_others_turns_is_measured_and_prevented_by_freezing(aren
 def test_t12_a_frozen_bot_is_on_the_clock_only_from_its_thaw(arena: Arena) -> None:
     # Two others think before it is its turn again: that is more than its own budget.
     control = TimeControl(500_000)
-    played = attack(arena, "p00_no_attack", freeze=True, pause_s=0.26, pauses=8, control=control)
+    played = attack(arena, "p00_no_attack", freeze=True, pause_s=0.26, pauses=4, control=control)
     assert played.kinds() == []

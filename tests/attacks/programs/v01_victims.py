@@ -2,7 +2,7 @@
 
 engine   lets a child process compute for 20 ms
 thinker  computes for 400 ms
-starter  needs a second of CPU time to start
+starter  needs half a second of CPU time to start
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attacks.guard import insist
 from attacks.raw import Bot
 
 # Decisions in which it computes; it answers at once afterwards, so that a game ends soon.
-THINKS = 4
+THINKS = 2
 insist()
 how = sys.argv[1]
 
@@ -37,7 +37,7 @@ def ask_child(seconds: float) -> None:
 
 
 if how == "starter":
-    compute(1.0)
+    compute(0.5)
 bot = Bot()
 for count, request in enumerate(bot.requests()):
     if count < THINKS and how == "engine":
