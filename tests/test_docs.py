@@ -6,7 +6,9 @@ with a file name become that file; `sh` blocks are run line by line beside those
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import re
 import shlex
@@ -20,6 +22,7 @@ from typing import NamedTuple
 import pytest
 from google.protobuf import text_format
 
+from deepsea_cli import main
 from deepsea_ladder import chain
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.store import Store
@@ -40,8 +43,14 @@ PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("
 RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "docs/search.md"]
 RUN_PAGES += ["docs/scripts.md", "sdk/README.md"]
 SLOW_PAGES = ["docs/workbench.md"]
-SHORTER = {"--games": ["--games", "2"], "analyse": ["--rollouts", "8"]}
+SHORTER = {
+    "--games": ["--games", "2"],
+    "--seed": ["--in-process"],
+    "analyse": ["--rollouts", "8"],
+}
 """What is added to a command with such a word, so that it runs but not for long."""
+REPEATED = {"docs/workbench.md": "deepsea-referee check mine"}
+"""What takes seconds and is run for README.md already, by page."""
 
 
 class Block(NamedTuple):
@@ -95,6 +104,18 @@ def make_recipe(target: str) -> list[list[str]]:
     return [shlex.split(line) for line in lines if line.startswith(".venv-")]
 
 
+def run_here(words: list[str]) -> None:
+    """Run our command line in this process, which takes a fraction of the time; it must succeed."""
+    said = io.StringIO()
+    with (
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main(words)
+    assert ended.value.code == 0, f"{words}\n{said.getvalue()}"
+
+
 def run(words: list[str], cwd: Path) -> None:
     """Run a command of the docs with this interpreter; it must succeed."""
     if words[0] == "deepsea-referee":
@@ -105,8 +126,11 @@ def run(words: list[str], cwd: Path) -> None:
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
 
 
-def run_in_docs(line: str, cwd: Path, shorter: bool) -> None:
+def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
     """Run one line of a `sh` block, or what stands for it here."""
+    if shorter and REPEATED.get(page) == line:
+        assert f"\n{line}\n" in read("README.md")
+        return
     words = shlex.split(line, comments=True)
     if shorter:
         words += [more for word in words for more in SHORTER.get(word, ())]
@@ -115,16 +139,22 @@ def run_in_docs(line: str, cwd: Path, shorter: bool) -> None:
             recipe = make_recipe(target)[-1]
             program = Path(recipe[0]).name
             if program == "deepsea-referee":
-                run([program, *recipe[1:]], cwd)
+                command = shlex.join([program, *recipe[1:]])
+                # A page that has this command too runs it once.
+                if not shorter or f"\n{command}\n" not in read(page):
+                    run_in_docs(page, command, cwd, shorter)
             else:
                 # The tests cannot run themselves: that they are found has to do.
                 assert recipe[1:3] == ["-m", "pytest"]
-                some = ROOT / "tests/test_packaging.py"
-                run([sys.executable, "-m", "pytest", "--collect-only", "-q", str(some)], ROOT)
+                if not shorter:
+                    some = ROOT / "tests/test_packaging.py"
+                    run([sys.executable, "-m", "pytest", "--collect-only", "-q", str(some)], ROOT)
         case ["pip", "install", *what]:
             check_installable(what[-1])
         case ["python3", "-m", "venv", _] | [".", _]:
             pass  # the environment that the tests run in stands for it
+        case ["deepsea-referee", *rest] if shorter:
+            run_here(rest)
         case _:
             run(words, cwd)
 
@@ -138,7 +168,7 @@ def check_installable(what: str) -> None:
     assert match[2] is None or match[2] in project["optional-dependencies"]
 
 
-# The very words of the pages run before a release; they play longer.
+# The very words of the pages run before a release, each in a process of its own; they play longer.
 @pytest.mark.parametrize("shorter", [True, pytest.param(False, marks=pytest.mark.release)])
 @pytest.mark.parametrize(
     "page", RUN_PAGES + [pytest.param(page, marks=pytest.mark.slow) for page in SLOW_PAGES]
@@ -159,7 +189,7 @@ def test_commands_and_snippets_run(
         elif block.language == "sh":
             for line in block.text.replace("\\\n", " ").splitlines():
                 if line.strip() and not line.startswith("#"):
-                    run_in_docs(line, tmp_path, shorter)
+                    run_in_docs(page, line, tmp_path, shorter)
         elif block.language == "python":
             exec(compile(block.text, page, "exec"), {"__name__": "__main__"})
 
@@ -322,7 +352,7 @@ def test_the_verifier_of_the_page_follows_a_real_export(export: Path, tmp_path: 
 
 
 def test_the_page_on_results_names_what_is_there(tmp_path: Path) -> None:
-    run(["deepsea-referee", "match", "random", "random", "--out", "out"], tmp_path)
+    run_here(["match", "random", "random", "--out", str(tmp_path / "out")])
     results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
     page = read("docs/results.md")
     keys = results.keys() | results["bots"][0].keys() | results["games"][0].keys()
