@@ -108,11 +108,10 @@ class Group:
     def _in(self, place: Path | None) -> Path | None:
         return None if place is None else place / self._name
 
-    def kill(self) -> bool:
-        """Kill every member at once, frozen or not; False if this kernel cannot."""
+    def kill(self) -> None:
+        """Kill every member at once, frozen or not, if this kernel can."""
         if core := self._in(self._places.core):
-            return write(core / "cgroup.kill", "1")
-        return False
+            write(core / "cgroup.kill", "1")
 
     def freeze(self) -> None:
         """Stop every member until `thaw`."""

@@ -90,8 +90,10 @@ class SandboxedProcess:
                 # All processes die with process 1; the monitor then reaps it and exits.
                 with contextlib.suppress(OSError):
                     signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
-            elif not ended and not (self._group and self._group.kill()):
-                self._kill_during_setup()
+            elif not ended:
+                if self._group is not None:
+                    self._group.kill()
+                self._kill_during_setup()  # it may not have joined its group yet
             # Not before: killed processes must not run again. A v1 freezer delays even SIGKILL.
             self.thaw()
 
