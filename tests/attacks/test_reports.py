@@ -47,7 +47,7 @@ RELEASE: dict[str, set[Fault]] = {
     "p02_second after": {CRASH},
     "p04_uninvited twice": {REFUSED},
     "p08_actions long": {ILLEGAL},
-    "p09_malformed nested later": {REFUSED},
+    "p09_malformed nested": {REFUSED},
     "p09_unknown_fields": set(),
     "p10_large large later": {CRASH},
     "p10_large bomb later": {REFUSED},

@@ -46,7 +46,7 @@ PROGRAMS = (
     "p04_uninvited stale",
     "p08_actions words",
     "p00_no_attack",
-    "p09_malformed truncated later",
+    "p09_malformed truncated",
     "p10_large large later",
     "p02_second beside",
     "p16_flood",

@@ -1,8 +1,9 @@
-"""P8: three answers that are no legal action. Argument: which three."""
+"""P8: three answers that are no legal action. Arguments: which three in each game, in order."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 from attacks.guard import insist
 from attacks.raw import Bot
@@ -19,7 +20,11 @@ ACTIONS: dict[str, tuple[str | bytes, str | bytes, str | bytes]] = {
 }
 
 insist()
-chosen = ACTIONS[sys.argv[1]]
+chosen = [ACTIONS[which] for which in sys.argv[1:]]
+asked: Counter[bytes] = Counter()
 bot = Bot()
-for count, request in enumerate(bot.requests()):
-    bot.answer(request, chosen[count - 2] if 2 <= count < 5 else None)
+for request in bot.requests():
+    count = asked[request.game_id]
+    asked[request.game_id] += 1
+    attacks = len(asked) <= len(chosen) and 2 <= count < 5
+    bot.answer(request, chosen[len(asked) - 1][count - 2] if attacks else None)

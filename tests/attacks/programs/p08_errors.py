@@ -1,8 +1,9 @@
-"""P8: three answers that are errors, not actions. Argument: which."""
+"""P8: three answers that are errors, not actions. Arguments: which in each game, from the first."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 from attacks.guard import insist
 from attacks.raw import Bot, failure
@@ -16,10 +17,13 @@ ERRORS = {
 }
 
 insist()
-error = ERRORS[sys.argv[1]]
+errors = [ERRORS[which] for which in sys.argv[1:]]
+asked: Counter[bytes] = Counter()
 bot = Bot()
-for count, request in enumerate(bot.requests()):
-    if 2 <= count < 5:
-        bot.message(failure(request.request_id, error))
+for request in bot.requests():
+    count = asked[request.game_id]
+    asked[request.game_id] += 1
+    if len(asked) <= len(errors) and 2 <= count < 5:
+        bot.message(failure(request.request_id, errors[len(asked) - 1]))
     else:
         bot.answer(request)

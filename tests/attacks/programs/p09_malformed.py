@@ -1,4 +1,4 @@
-"""P9: bytes that are no message. Arguments: which, and `first` (at the door) or `later`."""
+"""P9: bytes that are no message. Argument: which in a game, or `first`: all of them at the door."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ MALFORMED = {
     "end_group": b"\x7c" * 100,
     "zeros": bytes(60_000),
 }
-data, when = MALFORMED[sys.argv[1]], sys.argv[2]
-if when == "first":
-    door = Connection()
-    door.open()
-    door.message(data)
-    say({"first": door.end_of()})
-    door.socket.close()
+if sys.argv[1] == "first":
+    ended = {}
+    for which, data in MALFORMED.items():
+        door = Connection()
+        door.open()
+        door.message(data)
+        ended[which] = door.end_of()
+        door.socket.close()
+    say(ended)
     Bot().play()
 else:
     bot = Bot()
     for count, request in enumerate(bot.requests()):
         if count == 2:
-            bot.message(data)
+            bot.message(MALFORMED[sys.argv[1]])
         else:
             bot.answer(request)
     say({"ended": bot.end_of(), "why": bot.details.get(1, "")})

@@ -1,4 +1,7 @@
-"""P10 to P12: messages and headers that are too large. Arguments: which, and `first` or `later`."""
+"""P10 to P12: messages and headers that are too large. Arguments: which, and `first` or `later`.
+
+At the door (`first`) it may be several, one after the other, with commas.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def bomb() -> bytes:
     return gzip.compress(bytes(60 * MIB))
 
 
-def send(connection: Connection, stream: int) -> None:
+def send(how: str, connection: Connection, stream: int) -> None:
     """The message that is too large."""
     if how == "large":
         connection.message(bytes(65_537), stream)
@@ -43,7 +46,7 @@ def send(connection: Connection, stream: int) -> None:
         connection.message(b"no gzip at all", stream, packed=1)
 
 
-def first() -> str:
+def first(how: str) -> str:
     """At the door; how it ends."""
     door = Connection()
     if how == "headers":
@@ -59,20 +62,20 @@ def first() -> str:
         door.message(hello("" if how == "headers_unheeded" else None))
     else:
         door.open(grpc_encoding="gzip")
-        send(door, 1)
+        send(how, door, 1)
     ended = door.end_of()
     door.socket.close()
     return ended
 
 
 if when == "first":
-    say({"first": first()})
+    say({one: first(one) for one in how.split(",")})
     Bot().play()
 else:
     bot = Bot(grpc_encoding="gzip")
     for count, request in enumerate(bot.requests()):
         if count == 2:
-            send(bot, 1)
+            send(how, bot, 1)
         else:
             bot.answer(request)
     say({"ended": bot.end_of(), "why": bot.details.get(1, "")})
