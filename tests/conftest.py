@@ -156,10 +156,19 @@ def target(
         server.restore(pattern)
 
 
+@pytest.fixture(scope="session")
+def stores() -> dict[str, Store]:
+    """The stores that were opened on PostgreSQL: each keeps the statements that it compiled."""
+    return {}
+
+
 @pytest.fixture
-def store(target: str) -> Iterator[Store]:
+def store(kind: str, target: str, stores: dict[str, Store]) -> Iterator[Store]:
     """A ladder with these contents: nothing, or what the module has for all its tests."""
-    with Store.open(target) as store:
+    store = stores.get(target) or Store.open(target)
+    if kind == "postgresql":
+        stores[target] = store
+    with store:
         yield store
 
 
