@@ -241,11 +241,11 @@ def test_of_many_uploads_of_one_author_the_allowed_ones_wait(
 
 MANY = 20
 PIECE = bytes(range(256)) * 128
-PIECES = 512
+PIECES = 256
 
 
 def upload_many(answer: Connection, path: str) -> None:
-    """Upload 20 archives of 16 MiB at once; send by how many MiB the memory grew at its peak."""
+    """Upload 20 archives of 8 MiB at once; send by how many MiB the memory grew at its peak."""
     digest = hashlib.sha256()
     for _ in range(PIECES):
         digest.update(PIECE)
