@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
+
+import pytest
 
 from deepsea_arena import games as arena_games
 from deepsea_ladder.store import History, Store
@@ -11,8 +14,14 @@ from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 
 
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """Bots and a season."""
+    return ladder.stocked
+
+
 def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
     ladder.play_all(store, season)
     lines = list(arena_games.json_lines(store, season.name))
@@ -30,7 +39,7 @@ def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
 
 
 def test_csv_has_a_line_for_each_seat(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
     ladder.play_all(store, season, {"s1-2": {"dan"}})
     rows = list(csv.DictReader(arena_games.csv_lines(store)))
@@ -45,7 +54,7 @@ def test_csv_has_a_line_for_each_seat(store: Store) -> None:
 
 
 def test_games_are_read_in_portions(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     other = store.seasons.open(ladder.a_season("s2"), ladder.SEED)
     for _ in range(2):
         for each in (season, other):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -33,10 +33,10 @@ LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
 
 
-@pytest.fixture
-def jobs(tmp_path: Path) -> list[Job]:
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
     """Two rotations of two games."""
-    with Store.create(tmp_path / "jobs.db") as store:
+    with Store.create(tmp_path_factory.mktemp("jobs") / "jobs.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2) * 2)
         return store.jobs.claim(season, "worker", 60, [1, 1, None, 2])
@@ -158,12 +158,22 @@ def test_signals_are_wishes(stop: Stop, signals: list[signal.Signals], wish: Sto
     assert signal.getsignal(signal.SIGINT) is former
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
+def _contents(store: Store) -> None:
     """A season with four bots and twelve games to play."""
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 3)
-    return season
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """The same for all tests."""
+    return _contents
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """The season that is there."""
+    return store.seasons.get("s1")
 
 
 def _runner(

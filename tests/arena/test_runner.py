@@ -24,13 +24,25 @@ from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 from helpers.inline import InlineWorker
 
+EMPTY = pytest.mark.parametrize("contents", [ladder.nothing], ids=["empty"])
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
+
+def _contents(store: Store) -> None:
     """A season with four bots and six games to play."""
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
-    return season
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """The same for most tests."""
+    return _contents
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """The season that is there."""
+    return store.seasons.get("s1")
 
 
 class Watcher:
@@ -128,6 +140,7 @@ def test_it_goes_on_until_the_order_is_settled(
     assert run(store, season, stop, goal=goal) == RunSummary(accepted=3, ended=RunEnd.GOAL)
 
 
+@EMPTY
 def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> None:
     season = ladder.stocked(store)
     asked: list[tuple[int, int]] = []
@@ -141,6 +154,7 @@ def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> Non
     assert asked == [(0, 1), (2, 1), (4, 1), (6, 1)]
 
 
+@EMPTY
 def test_the_matchmaker_is_a_source(store: Store, stop: Stop) -> None:
     season = ladder.stocked(store, bots=6, seats=(2, 3, 4))
     source = Matchmaker(store, season)
@@ -150,6 +164,7 @@ def test_the_matchmaker_is_a_source(store: Store, stop: Stop) -> None:
     assert store.ratings.differences(season, records=True) == []
 
 
+@EMPTY
 def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -> None:
     season = ladder.stocked(store, bots=3)
     source = Matchmaker(store, season)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -31,11 +30,25 @@ from helpers.inline import InlineWorker
 
 
 @pytest.fixture
-def stocked(tmp_path: Path) -> Iterator[Store]:
-    """A ladder of three bots that play in twos."""
-    with Store.create(tmp_path / "ladder.db") as store:
-        ladder.stocked(store, 3, (2,))
-        yield store
+def kind() -> str:
+    """Who plays does not know the database."""
+    return "sqlite"
+
+
+def _contents(store: Store) -> None:
+    ladder.stocked(store, 3, (2,))
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """Three bots that play in twos."""
+    return _contents
+
+
+@pytest.fixture
+def stocked(store: Store) -> Store:
+    """The ladder."""
+    return store
 
 
 def pool(play: Callable[[Job], Outcome]) -> MakePool:

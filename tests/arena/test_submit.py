@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,9 @@ run(Mine)
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Store:
+def here(pattern: Path, tmp_path: Path) -> Store:
     """A ladder of trusted bots, two at a table."""
-    store = Store.create(tmp_path / "ladder.db")
+    store = Store.open(shutil.copy(pattern, tmp_path / "ladder.db"))
     season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
     store.seasons.open(season, ladder.SEED)
     return store

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -94,13 +93,27 @@ class Watcher:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Store]:
-    """A ladder with a season and two authors."""
-    with Store.create(tmp_path / "ladder.db") as store:
-        for name in ("Ada", "Bob"):
-            an_author(store, name)
-        store.seasons.open(ladder.a_season(), ladder.SEED)
-        yield store
+def kind() -> str:
+    """Who checks does not know the database."""
+    return "sqlite"
+
+
+def _contents(store: Store) -> None:
+    for name in ("Ada", "Bob"):
+        an_author(store, name)
+    store.seasons.open(ladder.a_season(), ladder.SEED)
+
+
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """A season and two authors."""
+    return _contents
+
+
+@pytest.fixture
+def here(store: Store) -> Store:
+    """The ladder."""
+    return store
 
 
 class Site:

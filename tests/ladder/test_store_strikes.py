@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import Receipt
 from deepsea_ladder.model.jobs import JobStatus, VoidReceipt
@@ -9,8 +13,14 @@ from deepsea_ladder.store import Store
 from helpers import ladder
 
 
+@pytest.fixture
+def contents() -> Callable[[Store], object]:
+    """Bots and a season."""
+    return ladder.stocked
+
+
 def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))
 
     def play(*crashing: str) -> Receipt:
@@ -44,7 +54,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
 
 
 def test_crashes_of_a_former_version_do_not_count_against_the_new_one(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
     jobs = store.jobs.claim(season, "ann", 60, [None] * 4)
     ladder.submit(store, "dan", "better")
@@ -56,7 +66,7 @@ def test_crashes_of_a_former_version_do_not_count_against_the_new_one(store: Sto
 
 def test_a_bot_that_forfeits_by_its_faults_is_disabled_though_it_is_there(store: Store) -> None:
     """One that timed out at every decision cost a ladder twelve of thirteen games."""
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 12))
     played: list[Receipt] = []
     while store.bots.get("dan").state is BotState.ACTIVE:
@@ -73,7 +83,7 @@ def test_a_bot_that_forfeits_by_its_faults_is_disabled_though_it_is_there(store:
 
 
 def test_a_bot_with_faults_in_every_game_is_disabled_though_it_forfeits_none(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 5))
     faulty = {"dan": 2, "ben": 1}
     for _ in range(4):
@@ -84,7 +94,7 @@ def test_a_bot_with_faults_in_every_game_is_disabled_though_it_forfeits_none(sto
 
 
 def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 20))
 
     def play(voids: str) -> VoidReceipt:
@@ -115,7 +125,7 @@ def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: St
 
 
 def test_void_games_without_anybody_asked_are_nobodys(store: Store) -> None:
-    season = ladder.stocked(store)
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 10))
     for job in store.jobs.claim(season, "worker", 60, [None] * 10):
         assert store.jobs.fail(job, "the worker ended").disabled == ()
