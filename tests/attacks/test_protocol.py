@@ -240,7 +240,7 @@ def test_p17_who_has_no_room_for_the_question_is_on_the_clock(arena: Arena) -> N
         "p17_never_reads",
         "700",  # room for the start of a game, not for a question behind it
         control=TimeControl(200_000),
-        write_limit_us=2_000_000,
+        write_limit_us=1_000_000,
     )
     assert played.kinds() == [Fault.TIMEOUT, Fault.CRASH]
 

@@ -1,9 +1,9 @@
 """`match greedy cautious cmd:HOSTILE` for every hostile bot: a clear report, a good record.
 
-Everything is real here: the command line, three processes in three sandboxes, and files. A hostile
-bot is one file that holds its program and the guard. Every attack is made in the other modules of
-this folder, where more is looked at; a report differs by the kind of fault alone, so that one bot
-for each kind has to do, and the others are for a release.
+Everything is real here: the command line, processes in sandboxes, and files. A hostile bot is one
+file that holds its program and the guard. Every attack is made in the other modules of this folder,
+where more is looked at; a report differs by the kind of fault alone, so that one bot for each kind
+has to do, several in a match, and the others are for a release.
 """
 
 from __future__ import annotations
@@ -101,14 +101,12 @@ ELSEWHERE = {"t14_starves", "t15_burners", "t16_burner", "t17_unseen", "v01_vict
 """Need bots beside them, frozen or not: test_time.py and test_burners.py play them."""
 MAY_PLAY_ON = ("drains", "p14_", "p21_", "s0", "s1", "s2", "s3")
 """Whether these lose anything depends on how long the attack takes, or on the kernel."""
+OPEN = "p14_left_open"
+TOGETHER = [list(QUICK)[:4], list(QUICK)[4:6], list(QUICK)[6:]]
 CASES = [
-    *QUICK,
-    *(
-        pytest.param(
-            case, marks=[pytest.mark.release, *([HANDSHAKE] if "left_open" in case else [])]
-        )
-        for case in RELEASE
-    ),
+    *(pytest.param(cases, id=", ".join(cases)) for cases in TOGETHER),
+    *(pytest.param([case], id=case, marks=pytest.mark.release) for case in RELEASE if case != OPEN),
+    pytest.param([OPEN], id=OPEN, marks=[pytest.mark.release, HANDSHAKE]),
 ]
 
 
@@ -139,30 +137,35 @@ def referee(*arguments: str, canary: str = "") -> subprocess.CompletedProcess[st
     )
 
 
-def faults_in(results: dict[str, Any]) -> list[str]:
-    """The faults that were counted; all must be the third bot's."""
-    faults = []
-    for game in results["games"]:
-        for report in game["faults"]:
-            assert game["seats"][report["seat"]] == 2
-            faults.append(report["fault"])
-    return faults
+def faults_of(bot: int, results: dict[str, Any]) -> set[str]:
+    """The faults that were counted for one bot of the match."""
+    return {
+        report["fault"]
+        for game in results["games"]
+        for report in game["faults"]
+        if game["seats"][report["seat"]] == bot
+    }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_match_with_a_hostile_bot_ends_with_a_clear_report(
-    verified: None, run: Run, tmp_path: Path, case: str
-) -> None:
+def hostile(case: str, folder: Path) -> str:
+    """A hostile bot as an argument of `match`."""
+    folder.mkdir()
     program, *arguments = case.split()
-    file = in_one_file(tmp_path, program)
     told = f"{guard.HOST_VARIABLE}={json.dumps(guard.namespaces())}"
-    command = shlex.join(["env", told, sys.executable, str(file), *arguments])
+    file = in_one_file(folder, program)
+    return "cmd:" + shlex.join(["env", told, sys.executable, str(file), *arguments])
+
+
+@pytest.mark.parametrize("cases", CASES)
+def test_a_match_with_hostile_bots_ends_with_a_clear_report(
+    verified: None, run: Run, tmp_path: Path, cases: list[str]
+) -> None:
     out, canary = tmp_path / "out", f"canary-{secrets.token_hex(16)}"
     done = referee(
         "match",
         "greedy",
         "cautious",
-        f"cmd:{command}",
+        *(hostile(case, tmp_path / f"bot{number}") for number, case in enumerate(cases)),
         *("--isolation", "sandbox", "--clock", CLOCK, "--seed", "attacks", "--out", str(out)),
         canary=canary,
     )
@@ -172,13 +175,15 @@ def test_a_match_with_a_hostile_bot_ends_with_a_clear_report(
         assert name in done.stdout
     results = json.loads((out / "results.json").read_text())
     assert results["void"] == []
-    found = set(faults_in(results))
-    expected = QUICK.get(case) or RELEASE.get(case) or set()
-    if not any(sign in case for sign in MAY_PLAY_ON):
-        assert bool(found) == bool(expected)
-    assert found <= {str(fault) for fault in expected} | ({"timeout"} if found else set())
-    for fault in found:
-        assert fault in done.stdout
+    assert faults_of(0, results) == faults_of(1, results) == set()
+    for number, case in enumerate(cases, 2):
+        found = faults_of(number, results)
+        expected = QUICK.get(case) or RELEASE.get(case) or set()
+        if not any(sign in case for sign in MAY_PLAY_ON):
+            assert bool(found) == bool(expected)
+        assert found <= {str(fault) for fault in expected} | ({"timeout"} if found else set())
+        for fault in found:
+            assert fault in done.stdout
     (record_file,) = out.glob("game-*.json")
     assert run("verify", record_file).status == 0
     record = GameRecord.from_json(record_file.read_text())

@@ -1,4 +1,4 @@
-"""S10: print without end (here: 2 MiB) without a line end."""
+"""S10: print without end (here: 1 MiB) without a line end."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import os
 from attacks.guard import insist
 
 insist()
-for _ in range(32):
+for _ in range(16):
     os.write(1, b"flood" * 13_107)
