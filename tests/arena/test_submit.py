@@ -84,7 +84,9 @@ def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
         )
         store.seasons.close("s1")
         offered = ("click", "numpy==1.26.4", "torch")
-        store.seasons.open(Season(name="s2", isolation="process", packages=offered), ladder.SEED)
+        store.seasons.open(
+            Season(name="s2", seats=(2,), isolation="process", packages=offered), ladder.SEED
+        )
         with pytest.raises(SubmissionError, match=r"mine needs numpy>=2, .*numpy==1\.26\.4, torch"):
             submit(store, "me", bundle)
         assert store.bots.all() == []

@@ -47,6 +47,8 @@ def test_a_database_has_again_what_was_kept(postgres: Postgres) -> None:
     assert rows == [(1, 1, 2)]
 
 
+# Each run ends like this; another server only to see it takes as long as ten tests.
+@pytest.mark.release
 def test_nothing_of_it_remains(postgres: Postgres) -> None:
     binaries = find_binaries()
     assert binaries is not None
