@@ -21,13 +21,14 @@ from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.workbench.checks import OPPONENT
 from deepsea_referee.workbench.remedies import REMEDIES, ladder_remedy
 from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 
+OPPONENT: Final = "random"
+"""A sample bot for the other seats, which answers at once."""
 LONGEST_LOG: Final = 10
 """The number of lines of the bot's output that are shown."""
 

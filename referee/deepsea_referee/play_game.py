@@ -46,9 +46,11 @@ async def play_game(
 
     Raises HostTooBusy, with the seat, if a bot could not be timed because of the host's load.
 
-    line_up  for each seat the number of its bot in the pool
-    between  for some seats, a wrapper of the session that disturbs the game on purpose:
-             faults that follow are not blamed on the bot's process
+    line_up  for each seat the number of its bot in the pool; all but one seat of a bot have
+             another player in `between`
+    between  for some seats, what is asked in place of the session: a wrapper that disturbs the
+             game on purpose, or another player; faults that follow are not blamed on the
+             bot's process
     suspects seats that have made a game void so before: now it is their timeout
     """
     between = between or {}
@@ -81,17 +83,18 @@ async def _ready(
     pool: Processes, line_up: Sequence[int], suspects: Container[int]
 ) -> list[BotProcess]:
     """The bots' processes; one that did not start fails each request."""
-    starts = [pool.ready(bot, suspect=seat in suspects) for seat, bot in enumerate(line_up)]
+    seats = {bot: seat for seat, bot in enumerate(line_up)}
+    starts = [pool.ready(bot, suspect=seat in suspects) for bot, seat in seats.items()]
     # All at once, and wait for all: none may still be starting when the pool is left.
     started = await asyncio.gather(*starts, return_exceptions=True)
-    processes = []
-    for seat, one in enumerate(started):
+    processes = {}
+    for (bot, seat), one in zip(seats.items(), started, strict=True):
         if isinstance(one, HostTooBusy):
             raise HostTooBusy(str(one), one.us, seat)
         if isinstance(one, BaseException):
             raise one
-        processes.append(one)
-    return processes
+        processes[bot] = one
+    return [processes[bot] for bot in line_up]
 
 
 async def _explained(report: FaultReport, process: BotProcess, missing: str | None) -> FaultReport:

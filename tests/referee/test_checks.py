@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.game_loop import play_to_end
 from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.workbench.at_random import AtRandom
 from deepsea_referee.workbench.checks import CheckReport, examine
 from deepsea_referee.workbench.file_checks import CheckResult
+from deepsea_rules.game import Game
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import play_to_end as play_in_process
 from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT, program
 
@@ -61,6 +67,15 @@ def test_a_good_bot_is_fine() -> None:
         "same again",
         "tables",
     ]
+
+
+async def test_the_other_seats_play_as_the_sample_bot_without_a_process() -> None:
+    games = [RefereedGame(Game(PRESETS["manual"], 4, bytes(32)), "g", HOUR) for _ in range(2)]
+    await play_to_end(games[0], [AtRandom(games[0].game, seat) for seat in range(4)])
+    play_in_process(games[1], [load(resolve("random"))] * 4)
+    at_random, sample = ([d[:2] for d in game.played().record.decisions] for game in games)
+    assert at_random == sample
+    assert any(action != "leave" for _, action in sample)
 
 
 def test_the_size_of_a_bot_and_what_is_no_part_of_it_are_told(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Checks of a bot before its first match, each with its outcome and a remedy.
 
-Invariants: the bot is a process as in a match, with the same clock, limits and faults; everything
-that is tested can happen in a match; a failed check says what its author can do.
+Invariants: the bot is a process as in a match, with the same clock, limits and faults; the other
+seats need none; everything that is tested can happen in a match; a failed check says what its
+author can do.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from deepsea_referee.bots.bot_output import joined
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
-from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
+from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError
+from deepsea_referee.game_loop import AskedSeat
 from deepsea_referee.play_game import play_game
 from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.transport.session import Session
+from deepsea_referee.workbench.at_random import AtRandom
 from deepsea_referee.workbench.disturbed import Disturbed, Dropped, TooLate
 from deepsea_referee.workbench.file_checks import CheckResult, files, requirements
 from deepsea_referee.workbench.remedies import REMEDIES
@@ -37,8 +42,6 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 from deepsea_sdk.wire import CONCURRENT_GAMES
 
 SEED: Final = seed_from_text("check")
-OPPONENT: Final = "random"
-"""A bot for the other seats, which answers at once."""
 TABLES: Final = 16
 """The number of games at once in the test of whether the bot keeps games apart."""
 LONGEST_LOG: Final = 20
@@ -82,9 +85,7 @@ async def examine(
     tables   the number of games that are played one by one and at once
     on_game  called after each game
     """
-    samples = sample_bots()
-    other = resolve(OPPONENT) if OPPONENT in samples else bot
-    pool = BotPool([bot, *[other] * (MAX_PLAYERS - 1)], hosting, clock or SystemClock())
+    pool = BotPool([bot], hosting, clock or SystemClock())
     findings = [] if bot.facts is None else [files(bot.facts), *requirements(bot.facts)]
     try:
         async with pool:
@@ -122,7 +123,7 @@ def hints(log: str) -> list[CheckResult]:
 
 
 class _Examination:
-    """The checks of a bot that has started; it is bot 0 of the line-up."""
+    """The checks of a bot that has started; it is the only one in the pool."""
 
     def __init__(self, pool: BotPool, control: TimeControl, on_game: Callable[[], object]) -> None:
         self._pool = pool
@@ -292,15 +293,19 @@ class _Examination:
         """Play a game with the bot in that seat; returns its faults. RefereeError if void."""
         count = next(self._numbers)
         game = Game(rules, players, game_seed(SEED, number or count))
-        others = iter(range(1, players))
-        played = await play_game(
-            RefereedGame(game, f"check-{count:03}", self._control),
-            self._pool,
-            [0 if s == seat else next(others) for s in range(players)],
-            {seat: between} if between is not None else None,
-        )
+        seats: dict[int, Callable[[Session], AskedSeat]] = {
+            other: partial(_at_random, game, other) for other in range(players) if other != seat
+        }
+        if between is not None:
+            seats[seat] = between
+        refereed = RefereedGame(game, f"check-{count:03}", self._control)
+        played = await play_game(refereed, self._pool, [0] * players, seats)
         self._on_game()
         return played, [fault for fault in played.faults if fault.seat == seat]
+
+
+def _at_random(game: Game, seat: int, _session: Session) -> AskedSeat:
+    return AtRandom(game, seat)
 
 
 def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int) -> bool:
