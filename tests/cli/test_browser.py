@@ -18,6 +18,17 @@ from helpers.commands import one_line, start
 from helpers.programs import soon
 
 MATCH = ("match", "greedy", "random", "--in-process", "--seed", "demo")
+IDLE = """
+import signal
+from deepsea_sdk import Bot, run
+
+class Idle(Bot):
+    def decide(self, view):
+        signal.pause()
+
+run(Idle)
+"""
+"""A bot that never answers, and takes no CPU time."""
 STAYS = "the page stays until it is closed or for a minute; Ctrl-C ends it"
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -126,8 +137,10 @@ def test_the_page_goes_with_its_last_reader(begin: Start) -> None:
     assert is_gone(url)
 
 
-def test_the_page_ends_with_a_command_that_is_killed(begin: Start) -> None:
-    process = begin(*MATCH, "--games", 1_000_000, "--browser")
+def test_the_page_ends_with_a_command_that_is_killed(begin: Start, tmp_path: Path) -> None:
+    bot = tmp_path / "idle.py"
+    bot.write_text(IDLE, encoding="utf-8")
+    process = begin("match", bot, "random", "--in-process", "--browser")
     url = address(process)
     process.kill()
     process.communicate()

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_referee.workbench.checks import examine
 from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import PRESETS
 from helpers.commands import Run, faulty, one_line, played, written
 
 BOT = """
@@ -227,11 +229,13 @@ def test_new_then_check_then_match(
     again = run("new", "mine")
     assert again.status == 2
     assert "exists already" in one_line(again.err)
+    monkeypatch.setitem(examine.__kwdefaults__, "rules", [PRESETS["manual"]])
     checked = run("check", "mine", "--isolation", "process", "--clock", "60s", "--json")
     assert checked.status == 0, checked.out
     document = json.loads(checked.out)
     assert document["fine"]
-    assert {check["name"] for check in document["checks"]} >= {"start", "clock", "late answer"}
+    names = {check["name"] for check in document["checks"]}
+    assert names >= {"start", "rules manual", "clock", "late answer", "tables"}
 
 
 def test_check_says_what_to_do(run: Run, tmp_path: Path) -> None:
