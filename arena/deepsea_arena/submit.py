@@ -16,7 +16,6 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_referee.workbench.requirements import not_offered, parse_requirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +60,9 @@ def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
     """Refuse a bot that needs packages that one of the seasons does not offer."""
     if bundle.facts.requirements is None:
         return
+    # Most bots require none, and it takes a while to import.
+    from deepsea_referee.workbench.requirements import not_offered, parse_requirements
+
     needed = parse_requirements(bundle.facts.requirements)
     for season in seasons:
         if lacking := not_offered(needed, season.packages):

@@ -12,7 +12,6 @@ import site
 import sys
 import sysconfig
 from functools import cache
-from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -98,6 +97,9 @@ def _installed_in(folder: Path) -> list[Path]:
     """The packages and modules of the distributions in a folder."""
     if _is_in_python(folder):
         return []
+    # The sandbox alone needs it, and it takes a while to import.
+    from importlib.metadata import distributions
+
     files = (file for one in distributions(path=[str(folder)]) for file in one.files or ())
     names = {file.parts[0] for file in files if file.parts[0] != os.pardir}
     return [folder / name for name in sorted(names) if (folder / name).exists()]

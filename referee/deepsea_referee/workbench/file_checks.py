@@ -8,11 +8,6 @@ from typing import Final
 
 from deepsea_bundle.archive import LIMITS
 from deepsea_bundle.reader import BundleFacts
-from deepsea_referee.workbench.requirements import (
-    installed_version,
-    missing_here,
-    parse_requirements,
-)
 
 MOST_PATHS: Final = 5
 """So many paths are named in one line."""
@@ -50,6 +45,13 @@ def requirements(facts: BundleFacts) -> list[CheckResult]:
     """The required packages that this environment has; nothing if the bot requires none."""
     if facts.requirements is None:
         return []
+    # Most bots require none, and it takes a while to import.
+    from deepsea_referee.workbench.requirements import (
+        installed_version,
+        missing_here,
+        parse_requirements,
+    )
+
     needed = parse_requirements(facts.requirements)
     missing = missing_here(needed)
     here = [f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing]
