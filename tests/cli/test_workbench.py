@@ -229,7 +229,8 @@ def test_new_then_check_then_match(
     again = run("new", "mine")
     assert again.status == 2
     assert "exists already" in one_line(again.err)
-    monkeypatch.setitem(examine.__kwdefaults__, "rules", [PRESETS["manual"]])
+    fewer = {**(examine.__kwdefaults__ or {}), "rules": [PRESETS["manual"]]}
+    monkeypatch.setattr(examine, "__kwdefaults__", fewer)
     checked = run("check", "mine", "--isolation", "process", "--clock", "60s", "--json")
     assert checked.status == 0, checked.out
     document = json.loads(checked.out)
