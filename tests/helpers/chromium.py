@@ -105,14 +105,16 @@ def without_violations(page: Page, scheme: Scheme = "light", context: str | None
 def fits(page: Page, name: str) -> None:
     """A page is never wider than its window, of which it has the narrow one afterwards.
 
-    Pictures of it are kept as `keep_screenshot` does, in both colour schemes.
+    Pictures are kept as `keep_screenshot` does: of both widths, the narrow one in the dark too.
     """
     for width in sorted(WIDTHS, reverse=True):
         page.set_viewport_size({"width": width, "height": WIDTHS[width]})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        for scheme in SCHEMES if "DEEPSEA_SCREENSHOTS" in os.environ else ():
-            page.emulate_media(color_scheme=scheme)
-            keep_screenshot(page, f"{name}-{width}-{scheme}")
+        keep_screenshot(page, f"{name}-{width}")
+    if "DEEPSEA_SCREENSHOTS" in os.environ:
+        page.emulate_media(color_scheme="dark")
+        keep_screenshot(page, f"{name}-{width}-dark")
+        page.emulate_media(color_scheme="light")
 
 
 def keep_screenshot(page: Page, name: str) -> None:
