@@ -161,7 +161,9 @@ def test_a_worker_and_then_the_scheduler_are_killed_and_nothing_is_lost(
     cluster.scheduler.kill()
     _, err = runner.communicate()
     assert runner.returncode == 1
-    assert re.fullmatch(r"deepsea-referee: the scheduler at tcp:\S+ is gone: .*\n", err)
+    # On a busy machine the other worker is perhaps still being asked whether it can play.
+    unused = r"deepsea-referee: the worker tcp:\S+ is not used: .*\n"
+    assert re.fullmatch(rf"({unused})?deepsea-referee: the scheduler at tcp:\S+ is gone: .*\n", err)
     ended(bot)
     check_whole(run, games_of_all_runs())
 
