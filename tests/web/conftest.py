@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-from asyncio import AbstractEventLoop
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,9 +29,11 @@ def played(played_file: Path, tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[tuple[Browser, AbstractEventLoop]]:
-    """Debian's Chromium, and the event loop in which Playwright waits for it."""
+# For a module and not longer: while Playwright is on, the thread has a running event loop, and what
+# other modules do in the same process with `asyncio.run` fails.
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium."""
     program = find_chromium()
     if program is None:
         pytest.skip("Chromium is not installed (apt-get install chromium-headless-shell)")
@@ -41,19 +41,5 @@ def browser() -> Iterator[tuple[Browser, AbstractEventLoop]]:
     expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
         browser = launch(playwright, program)
-        loop = asyncio.get_running_loop()
-        asyncio._set_running_loop(None)
-        yield browser, loop
-        asyncio._set_running_loop(loop)
+        yield browser
         browser.close()
-
-
-# While Playwright is on, its loop counts as running in this thread, and `asyncio.run` fails. So it
-# does not count between the modules that have a browser.
-@pytest.fixture(scope="module")
-def chromium(browser: tuple[Browser, AbstractEventLoop]) -> Iterator[Browser]:
-    """The browser, for a module."""
-    started, loop = browser
-    asyncio._set_running_loop(loop)
-    yield started
-    asyncio._set_running_loop(None)

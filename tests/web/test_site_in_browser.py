@@ -64,7 +64,8 @@ def test_a_page_that_there_is_not_looks_like_the_others(chromium: Browser, addre
         seen = context.new_page()
         seen.goto(f"{address}/nothing")
         fits(seen, "site-nothing")
-        without_violations(seen)
+        for scheme in SCHEMES:
+            without_violations(seen, scheme)
     finally:
         context.close()
 
