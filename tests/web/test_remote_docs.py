@@ -68,7 +68,9 @@ def test_the_table_of_errors_is_that_of_the_program() -> None:
 
 
 @pytest.fixture
-def place(played: Store, tmp_path: Path) -> Iterator[dict[str, str]]:
+def place(
+    played: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
     """The variables of the page, of a ladder whose runner refuses everything."""
     service = LadderService(
         played, played, METHODS, entropy=fresh_seed, uploads=Uploads(SystemClock(), local=True)
@@ -85,6 +87,8 @@ def place(played: Store, tmp_path: Path) -> Iterator[dict[str, str]]:
 
     runner = threading.Thread(target=run)
     runner.start()
+    # `| head` has read enough; `curl` sees it when it is to write again.
+    monkeypatch.setattr("deepsea_web.remote.http_api.BEAT_US", 0)
     with served(service) as server:
         yield {
             "URL": f"http://127.0.0.1:{server.http}",
