@@ -9,16 +9,14 @@ import json
 import signal
 import urllib.request
 import zipfile
-from itertools import product
 from pathlib import Path
 
 import pytest
 
 from helpers.commands import Run, one_line
-from helpers.tiers import daily
 from platforms.desk import FORMS, WINDOWS, Desk, without_times
 
-BOTS = ("greedy", "cautious", "heuristic")
+MATCH = ("match", "greedy", "cautious", "--games", 2, "--seed", "desk")
 pytestmark = pytest.mark.slow
 
 
@@ -29,29 +27,33 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
 
 @pytest.fixture(scope="module", params=WINDOWS)
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A folder with a match in `runs`, for commands that only read it."""
+    """A folder with a match of two workers in `runs`, for tests that only read it."""
     desk = Desk(request.param, tmp_path_factory.mktemp(request.param))
-    done = desk.run("match", *BOTS, "--games", 2, "--seed", "desk", "--out", "runs")
+    done = desk.run(*MATCH, "--workers", 2, "--out", "runs")
     assert (done.status, done.err) == (0, "")
+    assert "process, wall clock" in done.out
     return desk
 
 
-@pytest.mark.parametrize(
-    ("desk", "workers"),
-    daily(product(FORMS, (1, 2)), [("windows", 2)]),
-    indirect=["desk"],
-)
-def test_a_match_has_the_same_records_as_on_linux(desk: Desk, workers: int) -> None:
-    words = ("match", *BOTS, "--games", 2, "--seed", "desk", "--workers", workers)
-    done = desk.run(*words, "--out", "there")
+def same_as_on_linux(there: Path, here: Path, run: Run) -> None:
+    """Play the match here, on Linux: it has the same records."""
+    assert run(*MATCH, "--out", here).status == 0
+    for name in (f"game-{number:04}.json" for number in range(1, 3)):
+        assert without_times(there / name) == without_times(here / name)
+    for file in there.iterdir():
+        assert b"\r" not in file.read_bytes()
+
+
+def test_a_match_has_the_same_records_as_on_linux(played: Desk, tmp_path: Path, run: Run) -> None:
+    same_as_on_linux(played.folder / "runs", tmp_path / "here", run)
+
+
+@pytest.mark.release
+def test_a_match_of_one_worker_has_the_same_records(desk: Desk, run: Run) -> None:
+    done = desk.run(*MATCH, "--out", "there")
     assert done.status == 0, done.err
     assert "process, wall clock" in done.out
-    assert Desk("linux", desk.folder).run(*words, "--out", "here").status == 0
-    for name in (f"game-{number:04}.json" for number in range(1, 3)):
-        there, here = desk.folder / "there" / name, desk.folder / "here" / name
-        assert without_times(there) == without_times(here)
-    for file in (desk.folder / "there").iterdir():
-        assert b"\r" not in file.read_bytes()
+    same_as_on_linux(desk.folder / "there", desk.folder / "here", run)
 
 
 def test_what_a_bot_prints_and_how_it_ends_is_known(desk: Desk) -> None:
@@ -132,8 +134,8 @@ def test_a_page_of_games_is_the_same_file(
 
 
 @pytest.mark.parametrize("desk", WINDOWS, indirect=True)
-def test_a_bot_in_a_zip_is_unpacked_and_played(desk: Desk) -> None:
-    assert desk.run("new", "mine").status == 0
+def test_a_bot_in_a_zip_is_unpacked_and_played(desk: Desk, run: Run) -> None:
+    assert run("new", desk.folder / "mine").status == 0
     with zipfile.ZipFile(desk.folder / "mine.zip", "w") as packed:
         for file in (desk.folder / "mine").iterdir():
             if file.is_file():

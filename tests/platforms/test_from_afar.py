@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from helpers.commands import Run
 from platforms.desk import LONGEST_S, WINDOWS, Desk
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def ladder(tmp_path: Path) -> Iterator[tuple[str, str]]:
+def ladder(tmp_path: Path, run: Run) -> Iterator[tuple[str, str]]:
     """The address of a ladder, and a token for it."""
+    store = ("--store", tmp_path / "ladder.db")
+    assert run("ladder", "init", "--trusted", *store).status == 0
+    made = run("ladder", "admin-token", "--author", "anna", "--json", *store)
     there = Desk("linux", tmp_path)
-    assert there.run("ladder", "init", "--trusted", "--store", "ladder.db").status == 0
-    made = there.run("ladder", "admin-token", "--author", "anna", "--json", "--store", "ladder.db")
-    words = ("--store", "ladder.db", "--port", 0, "--grpc-port", 0)
-    serving = there.start("ladder", "serve", *words)
+    serving = there.start("ladder", "serve", *store, "--port", 0, "--grpc-port", 0)
     try:
         assert serving.stdout is not None
         address = serving.stdout.readline().split()[-1].decode()

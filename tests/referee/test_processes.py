@@ -71,7 +71,7 @@ def play(bots: Sequence[BotSpec], **changes: object) -> Played:
     return played
 
 
-@pytest.mark.parametrize("players", [2, 6])
+@pytest.mark.parametrize("players", [6, pytest.param(2, marks=pytest.mark.release)])
 def test_samples_play_a_match(players: int) -> None:
     names = ["greedy", "cautious", "random", "greedy", "cautious", "random"]
     result, _, records = play([resolve(name) for name in names[:players]], games=3)
@@ -124,7 +124,7 @@ def texts(bots: Sequence[BotSpec], **changes: object) -> list[str]:
 
 
 def test_the_same_seed_gives_the_same_records_at_any_number_of_tables() -> None:
-    bots = [resolve("random"), resolve("greedy"), resolve("random")]
+    bots = [resolve("random"), resolve("greedy")]
     runs = [texts(bots, tables=tables) for tables in (1, 4)]
     assert runs[0] == runs[1]
     other = texts(bots, seed=seed_from_text("other"))
@@ -138,8 +138,8 @@ def test_seats_rotate_or_stay() -> None:
     assert [game.seats for game in rotated.games] == [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
     assert [seat.name for seat in records[1].seats] == ["greedy", "cautious", "random"]
     assert records[1].seats[0].digest == bots[1].digest
-    fixed = play(bots, games=2, seating="fixed")
-    assert [game.seats for game in fixed.games] == [(0, 1, 2)] * 2
+    fixed = play(bots[:2], games=2, seating="fixed")
+    assert [game.seats for game in fixed.games] == [(0, 1)] * 2
     assert len({record.seed for record in records}) == 4
     assert len({record.game_id for record in records}) == 4
 
@@ -358,9 +358,9 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
 
 def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(tmp_path: Path) -> None:
     crasher = program(tmp_path, "crasher", "sys.exit('no idea')")
-    result = play([crasher, resolve("greedy")], games=3, output=OutputPlan(kept=2)).result
-    assert result.summaries()[0].faults == 3
-    assert [log.start for log in result.logs] == [1, 2]
+    result = play([crasher, resolve("greedy")], games=2, output=OutputPlan(kept=1)).result
+    assert result.summaries()[0].faults == 2
+    assert [log.start for log in result.logs] == [1]
 
 
 def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
