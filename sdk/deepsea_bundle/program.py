@@ -13,7 +13,6 @@ from typing import Final
 from deepsea_bundle.archive import Files, skipped_part
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.manifest import MANIFEST
-from deepsea_rules.printable import printable
 
 PYTHON: Final = ("python", "python3")
 """Programs that stand for the interpreter of whoever runs the bot."""
@@ -53,6 +52,9 @@ def _check_script(script: str, files: Files) -> None:
             warnings.simplefilter("ignore")
             compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
+        # Not above: it brings all the rules with it, and each bot has a process that reads it.
+        from deepsea_rules.printable import printable
+
         where = f"line {error.lineno}: " if error.lineno else ""
         raise BundleError(f"{path} is not valid Python: {where}{printable(error.msg)}") from None
     except (ValueError, OverflowError) as error:

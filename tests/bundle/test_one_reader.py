@@ -145,8 +145,10 @@ def as_folder(odd: Odd, parent: Path) -> Path:
     folder = parent / odd.folder
     folder.mkdir()
     for path, content in contents(odd).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
+        file = folder / path
+        if "/" in path:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
     for path, target in odd.links.items():
         (folder / path).symlink_to(target)
     return folder
