@@ -7,8 +7,9 @@ import json
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.client import HTTPConnection
 from itertools import chain
 from typing import Any, Final
@@ -71,6 +72,8 @@ class Server:
     rpc: int
     """The ports."""
     loop: asyncio.AbstractEventLoop
+    ending: ExitStack = field(default_factory=ExitStack)
+    """What is closed before it ends: connections of its clients."""
 
     def jump(self, us: int) -> None:
         """Move its ManualClock, where its alarms belong."""
@@ -91,6 +94,11 @@ class Remote:
         self.way = way
         self.http = server.http
         self.rpc = server.rpc
+
+    @cached_property
+    def channel(self) -> grpc.Channel:
+        """The one connection of its calls over gRPC."""
+        return self.server.ending.enter_context(grpc.insecure_channel(f"127.0.0.1:{self.rpc}"))
 
     def token(self, author: str, scopes: Sequence[str] = (), *, admin: bool = False) -> str:
         """A token of the ladder."""
@@ -142,9 +150,8 @@ class Remote:
         self, given: Iterable[tuple[str, str]], parts: Iterable[bytes], most: int | None = None
     ) -> Answer:
         """The answers to messages of an upload, over gRPC."""
-        with grpc.insecure_channel(f"127.0.0.1:{self.rpc}") as channel:
-            call: Any = channel.stream_stream(messages.path_of("Submit"))
-            return _taken("Submit", call(iter(parts), metadata=[*given], timeout=PATIENCE_S), most)
+        call: Any = self.channel.stream_stream(messages.path_of("Submit"))
+        return _taken("Submit", call(iter(parts), metadata=[*given], timeout=PATIENCE_S), most)
 
     def raw(
         self,
@@ -154,9 +161,8 @@ class Remote:
         most: int | None = None,
     ) -> Answer:
         """The answer to bytes that are no request, over gRPC."""
-        with grpc.insecure_channel(f"127.0.0.1:{self.rpc}") as channel:
-            call: Any = channel.unary_stream(messages.path_of(name))
-            return _taken(name, call(data, metadata=[*headers], timeout=PATIENCE_S), most)
+        call: Any = self.channel.unary_stream(messages.path_of(name))
+        return _taken(name, call(data, metadata=[*headers], timeout=PATIENCE_S), most)
 
     def _rpc(
         self,
@@ -166,11 +172,10 @@ class Remote:
         fields: Mapping[str, object],
     ) -> Answer:
         data = messages.request_to_bytes(method.name, fields)
-        with grpc.insecure_channel(f"127.0.0.1:{self.rpc}") as channel:
-            # A client cannot tell one answer from a stream of one.
-            call: Any = channel.unary_stream(messages.path_of(method.name))
-            stream = call(data, metadata=headers, timeout=PATIENCE_S)
-            return _taken(method.name, stream, most)
+        # A client cannot tell one answer from a stream of one.
+        call: Any = self.channel.unary_stream(messages.path_of(method.name))
+        stream = call(data, metadata=headers, timeout=PATIENCE_S)
+        return _taken(method.name, stream, most)
 
     def _http(
         self,
@@ -291,8 +296,10 @@ def a_token(
 def served_by(service: LadderService, way: str, http: int, rpc: int) -> Iterator[Remote]:
     """A client of a server that is another process; `service` has the same methods."""
     front, loop = Front(service, SystemClock()), asyncio.new_event_loop()
+    server = Server(front, http, rpc, loop)
     try:
-        yield Remote(Server(front, http, rpc, loop), way)
+        with server.ending:
+            yield Remote(server, way)
     finally:
         front.close()
         loop.close()
@@ -338,8 +345,10 @@ def served(
         thread.start()
         ready.wait()
         front, rpc_port, server = started
+        afar = Server(front, port, rpc_port, loop)
         try:
-            yield Server(front, port, rpc_port, loop)
+            with afar.ending:
+                yield afar
         finally:
 
             def end() -> None:

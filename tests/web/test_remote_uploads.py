@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -32,7 +31,7 @@ from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.remote.uploads import Beginning
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
-from helpers.remote import OK, WAYS, Remote, a_token, served
+from helpers.remote import OK, WAYS, Remote, a_token, served, served_by
 
 PART = 32 * 1024
 
@@ -375,7 +374,8 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(
 ) -> None:
     place = played.database.path
     assert place is not None
-    token = a_token(LadderService(played, played, METHODS, entropy=fresh_seed), "anna-senior")
+    service = LadderService(played, played, METHODS, entropy=fresh_seed)
+    token = a_token(service, "anna-senior")
     content = submissions.zipped("one")
     seen: list[tuple[str, str]] = []
     leases: list[SubmissionLease | None] = []
@@ -393,8 +393,7 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(
         """Leave it as it is."""
 
     for meanwhile in (nothing, claim, accept, nothing):
-        with program(place) as (process, http, rpc):
-            there = Remote(SimpleNamespace(http=http, rpc=rpc), way)  # type: ignore[arg-type]
+        with program(place) as (process, http, rpc), served_by(service, way, http, rpc) as there:
             answer = there.submit(token, header_of(content), parts_of(content), most=1)
             found = answer.document["submission"]
             seen.append((found["id"], found["state"]))
@@ -422,8 +421,7 @@ def test_large_uploads_at_once_take_little_memory(played: Store, way: str, count
     tokens = [a_token(service, f"author-{number}") for number in range(count)]
     content = bytes(range(256)) * (1 << 16)  # 16 MiB
     codes: list[str] = []
-    with program(place) as (process, http, rpc):
-        there = Remote(SimpleNamespace(http=http, rpc=rpc), way)  # type: ignore[arg-type]
+    with program(place) as (process, http, rpc), served_by(service, way, http, rpc) as there:
 
         def submit(number: int) -> None:
             header = header_of(content, bot=f"bot-{number}")
