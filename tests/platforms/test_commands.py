@@ -56,6 +56,7 @@ def test_a_match_of_one_worker_has_the_same_records(desk: Desk, run: Run) -> Non
     same_as_on_linux(desk.folder / "there", desk.folder / "here", run)
 
 
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_what_a_bot_prints_and_how_it_ends_is_known(desk: Desk) -> None:
     (desk.folder / "talks.py").write_text(
         "from deepsea_sdk import Bot, run\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers.tiers import daily
-from platforms.desk import FORMS, LONGEST_S, Desk, left
+from platforms.desk import FORMS, LONGEST_S, WINDOWS, Desk, left
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +158,8 @@ def test_ctrl_c_in_an_in_process_comparison_ends_it(desk: Desk) -> None:
     assert done.out.strip() == "interrupted", done.err
 
 
+# In both forms psutil looks at it and ends it.
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_a_bot_that_takes_too_much_memory_is_killed(desk: Desk) -> None:
     family = Family(desk.folder, f"self.kept = b'x' * (600 << 20); {HANGS}")
     match = desk.start("match", "parent.py", "greedy", "--clock", "600s+0s", "--json")

@@ -126,21 +126,24 @@ class Other(Mine):
 """
 
 
-@pytest.mark.parametrize("guard", ["", "if __name__ == '__main__': "])
-def test_parameters_reach_bots_here_and_in_processes(tmp_path: Path, guard: str) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(PARAMETERS.format(guard=guard), encoding="utf-8")
-    records = {}
-    for more in (":Mine", ",most=1", ":Other,most=1") if not guard else (":Other,most=1",):
-        what = settings(resolve(f"{file}{more}"), resolve("greedy"), games=1)
-        ours, theirs = here(what), with_processes(what)
-        assert without_times(ours.records[0]) == without_times(theirs.records[0])
-        seat = ours.records[0].seats[0]
-        assert seat.name == f"mine{more}"
-        records[more] = ours.records[0].decisions
-    if not guard:
-        actions = {more: [d.action for d in made] for more, made in records.items()}
-        assert actions[",most=1"] == actions[":Other,most=1"] != actions[":Mine"]
+def test_parameters_reach_bots_here_and_in_processes(tmp_path: Path) -> None:
+    for name, guard in (("mine", ""), ("guarded", "if __name__ == '__main__': ")):
+        (tmp_path / f"{name}.py").write_text(PARAMETERS.format(guard=guard), encoding="utf-8")
+    words = ("mine.py:Mine", "mine.py,most=1", "mine.py:Other,most=1", "guarded.py:Other,most=1")
+    bots = [resolve(f"{tmp_path}/{word}") for word in words]
+    what = settings(*bots, games=1)
+    ours, theirs = here(what).records[0], with_processes(what).records[0]
+    assert without_times(ours) == without_times(theirs)
+    assert [seat.name for seat in ours.seats] == [word.replace(".py", "") for word in words]
+    assert actions(ours) != actions(here(settings(*bots[:1] * 4, games=1)).records[0])
+    # Against the same bot, with the same luck.
+    duels = [here(settings(bot, resolve("greedy"), games=1)).records[0] for bot in bots]
+    most_9, *most_1 = map(actions, duels)
+    assert most_1[0] == most_1[1] == most_1[2] != most_9
+
+
+def actions(record: GameRecord) -> list[str]:
+    return [decision.action for decision in record.decisions]
 
 
 def test_parameters_that_a_bot_does_not_have_end_the_match(tmp_path: Path) -> None:
