@@ -314,6 +314,8 @@ def served(
 ) -> Iterator[Server]:
     """Serve by a thread."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        # As `ladder serve` does: else a connection's second answer waits for 40 ms.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         port = listening.getsockname()[1]
         found = access or Access(f"http://127.0.0.1:{port}")
         loop = asyncio.new_event_loop()
