@@ -131,16 +131,8 @@ def test_no_document_of_a_table_gives_a_traceback(
     ],
 )
 def test_what_no_document_can_have_is_named_as_damage(
-    run: Run,
-    sound: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    table: str,
-    column: str,
-    command: str,
+    run: Run, sound: Path, place: Path, table: str, column: str, command: str
 ) -> None:
-    place = tmp_path / "ladder.db"
-    monkeypatch.setenv(options.VARIABLE, str(place))
     assert damaged(sound, place, table, column, b"\xff\xfe")
     done = run("ladder", *command.split(), "--json")
     assert (done.status, done.out) == (1, "")
@@ -184,12 +176,16 @@ def test_without_damage_a_ladder_with_rows_in_every_table_is_sound(
 
 
 @pytest.fixture
-def asked(
-    run: Run, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., None]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands look for a ladder; there is none yet."""
+    path = tmp_path / "ladder.db"
+    monkeypatch.setenv(options.VARIABLE, str(path))
+    return path
+
+
+@pytest.fixture
+def asked(run: Run, sound: Path, place: Path) -> Callable[..., None]:
     """Put a value into a column, and run commands, which must answer in a line."""
-    place = tmp_path / "ladder.db"
-    monkeypatch.setenv(options.VARIABLE, str(place))
 
     def ask(table: str, column: str, junk: object, commands: Sequence[tuple[str, ...]]) -> None:
         if not damaged(sound, place, table, column, junk):
@@ -245,23 +241,21 @@ def damaged(sound: Path, place: Path, table: str, column: str, junk: object) -> 
 def test_damage_is_named_by_refold(
     run: Run,
     sound: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    place: Path,
     table: str,
     column: str,
     junk: object,
     words: str,
 ) -> None:
-    place = tmp_path / "ladder.db"
-    monkeypatch.setenv(options.VARIABLE, str(place))
     assert damaged(sound, place, table, column, junk)
     done = run("ladder", "refold", "--records")
     assert done.status == 1
     assert words in done.out + done.err
     # A backup looks at everything but into the records.
     unseen = "not JSON" in words or "not UTF-8" in words
-    assert run("ladder", "backup", tmp_path / "backup.db").status == (0 if unseen else 1)
-    assert (tmp_path / "backup.db").exists() == unseen
+    backup = place.with_name("backup.db")
+    assert run("ladder", "backup", backup).status == (0 if unseen else 1)
+    assert backup.exists() == unseen
 
 
 def test_a_limit_that_no_database_can_take_is_refused(
