@@ -11,10 +11,9 @@ import argparse
 from itertools import combinations
 from math import exp
 
-from deepsea_rules.constants import DIVES
 from deepsea_rules.events import CleanedUp
 from deepsea_rules.randomness import deal, seed_from_text
-from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.ruleset import DIVES, PRESETS
 from deepsea_rules.state import GameState
 from deepsea_sdk.coach.common_luck import Stream
 from deepsea_sdk.rollout import play_on

@@ -52,7 +52,7 @@ def test_every_public_name_is_on_its_page(module: str) -> None:
 @pytest.mark.parametrize("name", ["MIN_PLAYERS", "NOT_THERE"])
 def test_a_name_without_a_docstring_is_refused(name: str) -> None:
     with pytest.raises(gen_api.Undocumented, match=name):
-        gen_api.find("deepsea_rules.constants", name)
+        gen_api.find("deepsea_rules.ruleset", name)
 
 
 @pytest.mark.parametrize(

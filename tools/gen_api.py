@@ -28,7 +28,6 @@ PUBLIC: Final = (
     "deepsea_sdk.pettingzoo_env",
     "deepsea_rules",
     "deepsea_rules.events",
-    "deepsea_rules.moves",
     "deepsea_referee",
 )
 NOTE: Final = "<!-- made by tools/gen_api.py from docstrings: change those and run `make api` -->"

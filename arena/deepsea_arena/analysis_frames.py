@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from deepsea_arena.analysis import AnalysedDecision, GameAnalysis
 from deepsea_arena.frame_types import Frame, FrameDecision, FrameJudgement, Frames, Mark
-from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.coach.racing import Interval
 from deepsea_sdk.steady import VERSION
 

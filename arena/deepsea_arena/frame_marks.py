@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from deepsea_arena.frame_types import Dive, DiveSeat, FrameDecision, Mark, MarkKind
 from deepsea_rules import narration
-from deepsea_rules.constants import ABOARD, HOME, SEAT_LETTERS
 from deepsea_rules.events import CleanedUp, chip_text
 from deepsea_rules.narration import NarratedPosition
+from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_rules.time_control import duration_text
 

@@ -15,15 +15,15 @@ from deepsea_arena.frame_marks import course_marks, decision_marks, dive_end
 from deepsea_arena.frame_types import Frame, FrameDecision, Frames, Viewer
 from deepsea_referee.workbench.replay import control_of
 from deepsea_rules import narration
-from deepsea_rules.constants import FULL_AIR, SEAT_LETTERS
+from deepsea_rules.actions import LEVELS, values_of_level
 from deepsea_rules.events import TurnPlayed
 from deepsea_rules.game import Game, Question
 from deepsea_rules.narration import NarratedPosition
-from deepsea_rules.position_text import position_text
+from deepsea_rules.position import position_text
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import FULL_AIR, SEAT_LETTERS
 from deepsea_rules.state import GameState
-from deepsea_rules.units import LEVELS, values_of_level
 from deepsea_rules.view import view_for
 from deepsea_sdk.refereed_game import RefereedGame
 

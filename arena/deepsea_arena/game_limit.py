@@ -6,8 +6,8 @@ from typing import Final
 
 from deepsea_ladder.season import Season
 from deepsea_referee.timing.host_load import longest_wait_us
-from deepsea_rules.constants import DIVES
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
+from deepsea_rules.ruleset import DIVES
 from deepsea_rules.time_control import TimeControl
 
 MOST_DECISIONS: Final = 60

@@ -11,8 +11,8 @@ from deepsea_cli.options import SEAT, load_record, records_in
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
 
 
 @click.command("analyse")

@@ -15,9 +15,9 @@ from deepsea_arena.analysis_sums import KINDS, BotSums, Lost, SeatSums, by_bot, 
 from deepsea_cli.output import echo
 from deepsea_cli.text_table import Column, grid
 from deepsea_rules import narration
-from deepsea_rules.constants import DIVES, SEAT_LETTERS
 from deepsea_rules.printable import printable
 from deepsea_rules.record import RecordSeat
+from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
 from deepsea_sdk.coach.decisions import MARKS, Judgement
 from deepsea_sdk.coach.racing import Interval
 from deepsea_sdk.steady import VERSION

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from deepsea_cli.output import column, fit
-from deepsea_rules.constants import ABOARD, DIVES, FULL_AIR, HOME, SEAT_LETTERS
+from deepsea_rules.actions import CHIPS, Unit
 from deepsea_rules.narration import ARROWS
+from deepsea_rules.ruleset import ABOARD, DIVES, FULL_AIR, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
-from deepsea_rules.units import CHIPS, Unit
 
 WIDEST = 100
 """A wider terminal gets the same drawing: eyes do not jump that far."""

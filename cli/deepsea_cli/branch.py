@@ -13,10 +13,10 @@ from deepsea_cli.options import load_record
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import SEAT_LETTERS
 
 
 @click.command("branch")

@@ -15,8 +15,8 @@ import click
 from deepsea_cli.options import SEAT, load_record
 from deepsea_cli.output import echo
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, RulesError
+from deepsea_rules.ruleset import SEAT_LETTERS
 
 
 class BotRaised(Exception):

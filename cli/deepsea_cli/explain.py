@@ -14,11 +14,11 @@ from deepsea_cli.options import load_rules, rules_option
 from deepsea_cli.output import print_json
 from deepsea_rules import narration
 from deepsea_rules.actions import LEAVE, kind_of
-from deepsea_rules.constants import FACES, SEAT_LETTERS
 from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.events import Event, Happening, end_event, event_for
 from deepsea_rules.notation import DEFAULT_SEED, format_position, parse_roll, read_position
 from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import FACES, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import known_values
 

@@ -16,10 +16,9 @@ import click
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import BOT_USERS
 from deepsea_referee.system import SYSTEM
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
+from deepsea_rules.ruleset import DEFAULT, SEAT_LETTERS, RuleSet, preset
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

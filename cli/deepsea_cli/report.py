@@ -24,8 +24,8 @@ from deepsea_referee.results.summary import (
     record_name,
 )
 from deepsea_referee.timing.host_load import UNFAIR_SHARE
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import printable
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 
 OUTPUT_LINES: Final = 20

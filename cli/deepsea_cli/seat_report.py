@@ -12,10 +12,10 @@ import click
 from deepsea_cli.output import echo
 from deepsea_referee.workbench.replay import Replay, ReplayedDecision, control_of
 from deepsea_rules import narration
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import TimeControl
 
 

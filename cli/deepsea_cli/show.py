@@ -19,12 +19,12 @@ from deepsea_cli.options import SEAT, load_record, records_in
 from deepsea_cli.output import draw, echo, width
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import SEAT_LETTERS
 
 LISTED: Final = 40
 """How many games of a folder are listed."""

@@ -32,9 +32,8 @@ from deepsea_ladder.errors import LadderError, SeasonError
 from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.upload_limits import UploadLimits
-from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.errors import InvalidRules
-from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet, preset
+from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet, preset
 
 Isolation = Literal["sandbox", "process"]
 """How bots are kept apart. There is no "auto": all games of a season are played alike."""

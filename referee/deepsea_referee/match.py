@@ -33,11 +33,10 @@ from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.tables import Tables
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
+from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_sdk.refereed_game import RefereedGame

@@ -1,11 +1,11 @@
 """The rules of Deep Sea Adventure: pure, explicit, standard library only.
 
-Start reading at `game.py` (the loop), then `position.py` (what there is), `moves.py` (what becomes
-of it), `state.py` (what is refused), `cleanup.py` (between dives), `view.py` (what a seat may
-know), `ruleset.py` (how the rule texts differ).
+Start reading at `game.py` (the loop), then `position.py` (what there is), `state.py` (how it moves,
+and what is refused), `cleanup.py` (between dives), `view.py` (what a seat may know), `ruleset.py`
+(how the rule texts differ).
 """
 
-from .actions import BACK, DOWN, LEAVE, TAKE, drop, order
+from .actions import BACK, BLANK, DOWN, LEAVE, TAKE, Unit, drop, level_of, order
 from .errors import (
     IllegalAction,
     InvalidAction,
@@ -23,9 +23,8 @@ from .randomness import NumberSource
 from .record import GameRecord, replay, verify
 from .ruleset import DEFAULT, PRESETS, RuleSet
 from .scoring import Result
-from .state import GameState
+from .state import GameState, UncheckedMoves
 from .time_control import TimeControl
-from .units import BLANK, Unit, level_of
 from .view import Diver, View, view_for
 
 __all__ = [
@@ -56,6 +55,7 @@ __all__ = [
     "RuleSet",
     "RulesError",
     "TimeControl",
+    "UncheckedMoves",
     "Unit",
     "View",
     "drop",

@@ -11,15 +11,13 @@ the next pile and the room on it are the whole state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from .actions import ORDER, order_by_name, split_order
-from .constants import HOME, PILE_ITEMS
+from .actions import BLANK, ORDER, Unit, name_of_chips, order_by_name, split_order
 from .position import Position
-from .ruleset import RuleSet
-from .units import BLANK, Unit, name_of_chips
+from .ruleset import HOME, PILE_ITEMS, RuleSet
 
-LISTED_ORDERS: Final = 64
+LISTED_ORDERS = 64
 """How many orders are listed at most; six single items never have more, long stacks may."""
 
 

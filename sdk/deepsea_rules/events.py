@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
-from .constants import SEAT_LETTERS
+from .actions import LEVEL_OF, Unit, name_of_chips
+from .ruleset import SEAT_LETTERS
 from .scoring import Result
-from .units import LEVEL_OF, Unit, name_of_chips
 
 __all__ = ["CleanupEvent", "DiveEvent", "EndEvent", "EndReason", "Event", "TurnEvent"]
 
 EndReason = Literal["home", "air", "stall"]
 """Why a dive ended: all got home, the air was used up, or nothing moved for a whole round."""
 
-new_tuple: Final = tuple.__new__
+new_tuple = tuple.__new__
 """Makes a named tuple of its type and its fields, in a third of the time of the type's own way."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Literal
 
 from .actions import Kind
 from .time_control import duration_text
@@ -34,15 +34,13 @@ class Fault(StrEnum):
     """It used more memory, processes or files than it may."""
 
 
-FAULTS_TO_FORFEIT: Final = 3
+FAULTS_TO_FORFEIT = 3
 """The fault that forfeits the seat, counted per game."""
 
-FATAL: Final = frozenset(
-    {Fault.START_TIMEOUT, Fault.CRASH, Fault.PROTOCOL_ERROR, Fault.RESOURCE_LIMIT}
-)
+FATAL = frozenset({Fault.START_TIMEOUT, Fault.CRASH, Fault.PROTOCOL_ERROR, Fault.RESOURCE_LIMIT})
 """Faults that end the stream: nobody is left to answer, so they forfeit at once."""
 
-_LEGAL_SHOWN: Final = 6
+_LEGAL_SHOWN = 6
 
 
 def is_forfeit(faults: Sequence[Fault]) -> bool:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from . import randomness
 from .actions import Kind
-from .constants import DIVES, MAX_PLAYERS, MIN_PLAYERS
 from .errors import IllegalAction
 from .events import Event, Happening, end_event, event_for, new_tuple
 from .faults import Fault, is_forfeit
-from .ruleset import RuleSet
+from .ruleset import DIVES, MAX_PLAYERS, MIN_PLAYERS, RuleSet
 from .scoring import Result
 from .state import GameState
 from .view import View, known_values, view_for

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from deepsea_rules.actions import BACK, DROP, LEAVE, TAKE, kind_of
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.events import (
     CleanedUp,
     DiveBegan,
@@ -21,6 +20,7 @@ from deepsea_rules.events import (
 )
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
 

@@ -18,10 +18,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Literal
 
+from .actions import BLANK, CHIPS, CHIPS_PER_LEVEL, LEVEL_OF, LEVELS, Unit, values_of_level
 from .cleanup import has_choice
-from .constants import (
+from .errors import InvalidAction, InvalidPosition
+from .position import Phase, position_text
+from .printable import quoted
+from .randomness import Stream, seed_from_text, shuffled
+from .ruleset import (
     ABOARD,
     DIVES,
     FACES,
@@ -29,19 +34,14 @@ from .constants import (
     HOME,
     MAX_PLAYERS,
     SEAT_LETTERS,
+    RuleSet,
 )
-from .errors import InvalidAction, InvalidPosition
-from .position_text import position_text
-from .printable import quoted
-from .randomness import Stream, seed_from_text, shuffled
-from .ruleset import RuleSet
-from .state import GameState, Phase
-from .units import BLANK, CHIPS, CHIPS_PER_LEVEL, LEVEL_OF, LEVELS, Unit, values_of_level
+from .state import GameState
 from .view import known_values
 
 Show = Literal["public", "all"] | int | Mapping[int, int]
-PHASES: Final[tuple[Phase, ...]] = ("declare", "roll", "search", "order", "over")
-DEFAULT_SEED: Final = seed_from_text("position")
+PHASES: tuple[Phase, ...] = ("declare", "roll", "search", "order", "over")
+DEFAULT_SEED = seed_from_text("position")
 """Deals the values that a position does not write."""
 
 

@@ -1,21 +1,20 @@
-"""A position of a game: trail, divers, air, phase.
+"""A position of a game: trail, divers, air, phase; and its text in one line.
 
 Invariants: a position has everything that the rest of the game depends on, except choices and dice;
 all of it except `values` is public, and `view.py` decides who may see a value; a clone and its
-original share no mutable state.
+original share no mutable state. The text has only the values that its writer hands over; `notation`
+describes its form and reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol, Self
 
-from .actions import DOWN
-from .constants import ABOARD, FULL_AIR
+from .actions import BLANK, DOWN, Unit
 from .errors import InvalidRules
-from .events import EndReason, Happening
-from .ruleset import RuleSet
-from .units import BLANK, Unit
+from .events import EndReason, Happening, chip_text, trail_text, unit_text
+from .ruleset import ABOARD, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
 
 Phase = Literal["declare", "roll", "search", "order", "over"]
 
@@ -183,3 +182,62 @@ class Position:
 
 
 _COMPARED = tuple(name for name in Position.__slots__ if not name.startswith("_") and name != "log")
+
+
+class Public(Protocol):
+    """What `GameState` and `View` have in common, as far as writing needs it."""
+
+    @property
+    def players(self) -> int: ...
+    @property
+    def dive(self) -> int: ...
+    @property
+    def air(self) -> int: ...
+    @property
+    def phase(self) -> Phase: ...
+    @property
+    def to_move(self) -> int: ...
+    @property
+    def quiet(self) -> int: ...
+    @property
+    def trail(self) -> Sequence[Unit]: ...
+    @property
+    def laid(self) -> frozenset[Unit]: ...
+    @property
+    def place(self) -> Sequence[int]: ...
+    @property
+    def homeward(self) -> Sequence[bool]: ...
+    @property
+    def barred(self) -> Sequence[bool]: ...
+    @property
+    def cargo(self) -> Sequence[tuple[Unit, ...]]: ...
+    @property
+    def bank(self) -> Sequence[tuple[int, ...]]: ...
+    @property
+    def home_order(self) -> tuple[int, ...]: ...
+
+
+def position_text(position: Public, known: Mapping[int, int]) -> str:
+    """The position in one line, with the values in `known`, by chip id."""
+    divers = " ".join(_diver_text(position, seat, known) for seat in range(position.players))
+    quiet = f" s{position.quiet}" if position.quiet else ""
+    phase = "" if position.phase == "declare" else f" {position.phase}"
+    clock = f"d{position.dive} a{position.air}{quiet}{phase}"
+    return f"{trail_text(tuple(position.trail), position.laid, known)} | {divers} | {clock}".strip()
+
+
+def _diver_text(position: Public, seat: int, known: Mapping[int, int]) -> str:
+    place = position.place[seat]
+    text = "*" if seat == position.to_move and position.phase != "over" else ""
+    text += SEAT_LETTERS[seat]
+    if place == HOME:
+        text += f"h{position.home_order.index(seat) + 1}"
+    else:
+        text += f"{place}{'^' if position.homeward[seat] else 'v'}"
+    if position.barred[seat]:
+        text += "!"
+    if position.cargo[seat]:
+        text += ":" + ",".join(unit_text(unit, known) for unit in position.cargo[seat])
+    if position.bank[seat]:
+        text += "/" + ",".join(chip_text(chip, known) for chip in position.bank[seat])
+    return text

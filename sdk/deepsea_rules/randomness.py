@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Protocol
 
-from .units import LEVELS, values_of_level
+from .actions import LEVELS, values_of_level
 
-SEED_BYTES: Final = 32
+SEED_BYTES = 32
 
 
 class NumberSource(Protocol):
@@ -90,8 +90,8 @@ def source(seed: bytes) -> Source:
     return Source(seed)
 
 
-_INNER_PAD: Final = bytes(byte ^ 0x36 for byte in range(256))
-_OUTER_PAD: Final = bytes(byte ^ 0x5C for byte in range(256))
+_INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 
 
 class Stream:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from .constants import MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS
 from .errors import InvalidRecord, RulesError
 from .events import new_tuple
 from .faults import Fault
@@ -21,7 +20,7 @@ from .game import Decision, Forfeit, Game
 from .notation import format_position
 from .printable import quoted
 from .randomness import SEED_BYTES
-from .ruleset import PRESETS, RuleSet
+from .ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, SEAT_LETTERS, RuleSet
 
 FORMAT: Final = "deepsea-record/1"
 _T = TypeVar("_T")

@@ -1,4 +1,4 @@
-"""Rule sets: the differences of the published rule texts, as data.
+"""Rules: what all rule texts have in common, and their differences, as data.
 
 Invariants: a `RuleSet` is frozen; the presets differ in their data alone, so nothing in the engine
 compares a preset's name; an option's name, values and meaning are in one place, `OPTIONS`.
@@ -9,12 +9,29 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .errors import InvalidRules
 from .printable import quoted
 
 OptionValue = bool | str | int | None
+
+DIVES = 3
+"""Dives in a game."""
+FULL_AIR = 25
+"""Air at the start of a dive."""
+FACES = (1, 2, 3)
+"""What a die can show, each on two of its six faces."""
+MIN_PLAYERS = 2
+MAX_PLAYERS = 6
+PILE_ITEMS = 3
+"""How many items stranded divers lay on one pile."""
+SEAT_LETTERS = "ABCDEF"
+"""How seats are written; in data they count from 0."""
+ABOARD = 0
+"""The place of a diver in the submarine that has not left it, or cannot."""
+HOME = -1
+"""The place of a diver that came back in this dive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +161,7 @@ class Option(NamedTuple):
         return value
 
 
-OPTIONS: Final = (
+OPTIONS = (
     Option("turn_needs_treasure", (False, True), "only a diver with treasure may turn back"),
     Option(
         "forced_turn",
@@ -219,10 +236,10 @@ _MANUAL = RuleSet(
     first_player="roll_off",
 )
 
-DEFAULT: Final = "manual"
+DEFAULT = "manual"
 """The preset that is played where none is named."""
 
-PRESETS: Final[dict[str, RuleSet]] = {
+PRESETS: dict[str, RuleSet] = {
     rules.name: rules
     for rules in (
         _MANUAL,

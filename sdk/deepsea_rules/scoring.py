@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .units import count_levels
+from .actions import count_levels
 
 
 class Result(NamedTuple):

@@ -1,30 +1,290 @@
-"""The engine: a position of a game, and its moves with checks.
+"""The engine: the moves of a position, its legal actions, and the step to the next dive.
 
-Invariants: it moves by explicit actions and explicit dice and draws no number itself; a refused
-move raises and changes nothing.
+Invariants: it moves by explicit actions and explicit dice and draws no number itself; trail, cargo
+and banks together always have the same chips. `GameState` refuses an illegal move, which then
+changes nothing; `UncheckedMoves` is for a caller that knows that a move is legal, such as a
+roll-out that has just chosen it.
 
 A state is mutable, because roll-outs copy and play thousands of them; use `clone` to look ahead.
-What a position has is in `position.py`, its moves without checks are in `moves.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from .actions import kind_of
-from .cleanup import is_order, items_of
-from .constants import FACES, SEAT_LETTERS
+from . import cleanup
+from .actions import BACK, BLANK, CHIPS, DOWN, LEAVE, TAKE, Unit, drop, kind_of, split_order
 from .errors import IllegalAction
-from .events import Happening
-from .moves import UncheckedMoves
-from .position import Phase as Phase
-from .position_text import position_text
-from .ruleset import RuleSet
+from .events import CleanedUp, DiveBegan, EndReason, Happening, TurnPlayed, new_tuple
+from .position import Position, position_text
+from .ruleset import ABOARD, DIVES, FACES, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
 from .scoring import Result, final_result, points
-from .units import CHIPS, Unit
 
-_SINGLE_CHIPS: Final = tuple([Unit((chip,)) for chip in CHIPS])
+_NOTHING: tuple[str, ...] = ()
+_DOWN = (DOWN,)
+_BACK = (BACK,)
+_DOWN_BACK = (DOWN, BACK)
+_LEAVE = (LEAVE,)
+_LEAVE_TAKE = (LEAVE, TAKE)
+_SINGLE_CHIPS = tuple([Unit((chip,)) for chip in CHIPS])
+
+
+class UncheckedMoves(Position):
+    """A position and its moves without checks; `GameState` has the checked ones.
+
+    Each move belongs to one phase, see `Position.phase`. In another phase, or with an illegal
+    action, it raises nothing and leaves a position that no game can have. `GameState.roll` makes
+    two of them, `unchecked_declare` and `unchecked_move`.
+    """
+
+    __slots__ = ()
+
+    # Phase "declare": breathe and declare
+
+    def _declarations(self, seat: int) -> tuple[str, ...]:
+        """How the diver may face; empty if it has turned back already."""
+        if self.homeward[seat]:
+            return _NOTHING
+        place = self.place[seat]
+        if place == ABOARD:
+            return _DOWN
+        rules = self.rules
+        if rules.forced_turn == "when_cannot_advance" and not self._free_space_below(place):
+            return _BACK
+        if rules.turn_needs_treasure and not self.cargo[seat]:
+            return _DOWN
+        return _DOWN_BACK
+
+    def _free_space_below(self, place: int) -> bool:
+        deeper = len(self.trail) - 1 - place
+        # No two divers share a space, so it is enough to count.
+        return deeper >= self.players or deeper > sum([other > place for other in self.place])
+
+    def unchecked_declare(self, action: str | None) -> None:
+        """Use the turn's air, and turn back or keep facing. Phase "declare", every turn.
+
+        action  one of `legal`, or None for a diver that has turned back and has none: without this
+                call its turn would use no air
+        """
+        seat = self.to_move
+        self.air -= len(self.cargo[seat])
+        if action == BACK:
+            self.homeward[seat] = True
+        elif len(self.legal) < 2:
+            # To go on is only worth a note if there was a choice.
+            action = None
+        self._declared = action
+        self.phase = "roll"
+        self.legal = _NOTHING
+
+    # Phase "roll": roll and move
+
+    def unchecked_move(self, d1: int, d2: int) -> None:
+        """Move the diver by what the dice show. Phase "roll"."""
+        seat = self.to_move
+        place = self.place
+        origin = space = place[seat]
+        load = len(self.cargo[seat])
+        steps = d1 + d2 - load
+        if steps > 0:
+            space = self._up(origin, steps) if self.homeward[seat] else self._down(origin, steps)
+            place[seat] = space
+        self.quiet = self.quiet + 1 if space == origin and not load else 0
+        self._dice = (d1, d2)
+        self._origin = origin
+        if space > ABOARD:
+            self.phase = "search"
+            self.legal = _LEAVE_TAKE if self.trail[space] else self._searches(seat, space)
+        else:
+            if space == HOME:
+                self._bank_cargo(seat)
+            self._end_turn(None)
+
+    def _down(self, start: int, steps: int) -> int:
+        """Where `steps` free spaces deeper lead; the deep end stops a diver."""
+        taken = self.place
+        place = space = start
+        last = len(self.trail) - 1
+        while space < last:
+            space += 1
+            if space not in taken:
+                if steps == 1:
+                    return space
+                steps -= 1
+                place = space
+        return place
+
+    def _up(self, start: int, steps: int) -> int:
+        """Where `steps` free spaces homeward lead; the submarine stops a diver or keeps it out."""
+        taken = self.place
+        place = space = start
+        while space > 1:
+            space -= 1
+            if space not in taken:
+                if steps == 1:
+                    return space
+                steps -= 1
+                place = space
+        return place if self._kept_out() else HOME
+
+    def _kept_out(self) -> bool:
+        """Whether the submarine stays shut for the diver that reaches it now."""
+        if self.rules.home_empty_handed == "allowed":
+            return False
+        seat = self.to_move
+        if not self.cargo[seat]:
+            self.barred[seat] = self.rules.barred_release == "never_this_dive"
+            return True
+        return self.barred[seat]
+
+    def _bank_cargo(self, seat: int) -> None:
+        self.bank[seat] += tuple([chip for unit in self.cargo[seat] for chip in unit])
+        self.cargo[seat] = ()
+        self.home_order += (seat,)
+
+    # Phase "search": leave, take or drop
+
+    def _searches(self, seat: int, space: int) -> tuple[str, ...]:
+        """What the diver may do on its space."""
+        if self.trail[space]:
+            return _LEAVE_TAKE
+        cargo = self.cargo[seat]
+        if not cargo:
+            return _LEAVE
+        if len(cargo) == 1 and self.homeward[seat] and not self.rules.drop_last_after_turn:
+            return _LEAVE
+        return (LEAVE, *dict.fromkeys(map(drop, cargo)))
+
+    def unchecked_search(self, action: str) -> None:
+        """Leave, take or drop; the turn ends. Phase "search", an action of `legal`."""
+        if action == TAKE:
+            seat = self.to_move
+            space = self.place[seat]
+            unit = self.trail[space]
+            self.trail[space] = BLANK
+            self.cargo[seat] += (unit,)
+            if unit in self.laid:
+                self.laid -= {unit}
+            self.quiet = 0
+        elif action != LEAVE:
+            seat = self.to_move
+            cargo = self.cargo[seat]
+            index = [*map(drop, cargo)].index(action)
+            self.trail[self.place[seat]] = cargo[index]
+            self.cargo[seat] = cargo[:index] + cargo[index + 1 :]
+            self.quiet = 0
+        self._end_turn(action)
+
+    def _end_turn(self, search: str | None) -> None:
+        seat = self.to_move
+        place = self.place
+        if self.log is not None:
+            space = place[seat]
+            home = space == HOME
+            note = (
+                self.dive,
+                seat,
+                self._declared,
+                self._dice,
+                self._origin,
+                ABOARD if home else space,
+                home,
+                search,
+                self.air,
+            )
+            self.log.append(new_tuple(TurnPlayed, note))
+        players = self.players
+        out = players - len(self.home_order)
+        if not out:
+            self._end_dive("home")
+        elif self.air <= 0:
+            self._end_dive("air")
+        elif self.quiet >= out:
+            self._end_dive("stall")
+        else:
+            while True:
+                seat += 1
+                if seat == players:
+                    seat = 0
+                if place[seat] != HOME:
+                    break
+            self.to_move = seat
+            self.phase = "declare"
+            # Asked here, too, because half of all turns are on the way home.
+            self.legal = _NOTHING if self.homeward[seat] else self._declarations(seat)
+
+    # Phase "order", and on to the next dive
+
+    def unchecked_order(self, action: str) -> None:
+        """Settle in which order the stranded diver lays its items. Phase "order"."""
+        seat = self.to_move
+        # The chosen order becomes the cargo's order, so that a position says all there is to say.
+        self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
+        self._lay(after=seat)
+
+    def _end_dive(self, reason: EndReason) -> None:
+        self._ending = reason
+        self._revealed = None
+        self._lay()
+
+    def _lay(self, after: int | None = None) -> None:
+        """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive."""
+        laid = cleanup.laying(self)
+        part = cleanup.next_choice(self, laid, after)
+        if part is None:
+            self._next_dive(laid)
+        else:
+            self.to_move = part.seat
+            self.phase = "order"
+            self.legal = cleanup.listed_orders(part)
+
+    def _next_dive(self, laid: list[cleanup.Laid]) -> None:
+        starter = cleanup.next_starter(self)
+        cleanup.lay_and_close_gaps(self, laid)
+        last = self.dive == DIVES or len(self.trail) == 1
+        if self.log is not None:
+            banks = zip(self.bank, self.banked_earlier, strict=True)
+            self.log.append(
+                CleanedUp(
+                    self.dive,
+                    self._ending,
+                    tuple(self.trail),
+                    self.laid,
+                    tuple([bank[earlier:] for bank, earlier in banks]),
+                    None if last else starter,
+                )
+            )
+        self._everybody_boards()
+        self._revealed = None
+        if last:
+            self.phase = "over"
+            self.legal = _NOTHING
+        else:
+            self.dive += 1
+            self._begin_dive(starter)
+
+    def _begin_dive(self, starter: int) -> None:
+        self.air = FULL_AIR
+        self.phase = "declare"
+        self.to_move = starter
+        self.legal = _DOWN
+        if self.log is not None:
+            self.log.append(DiveBegan(self.dive, starter, self.air, tuple(self.trail), self.laid))
+
+    # In no phase
+
+    def refresh(self) -> None:
+        """Find out anew what is legal, after fields were set by hand."""
+        seat = self.to_move
+        if self.phase == "declare":
+            self.legal = self._declarations(seat)
+        elif self.phase == "search":
+            self.legal = self._searches(seat, self.place[seat])
+        elif self.phase == "order":
+            parts = cleanup.laying(self)
+            self.legal = cleanup.listed_orders(next(part for part in parts if part.seat == seat))
+        else:
+            self.legal = _NOTHING
 
 
 class GameState(UncheckedMoves):
@@ -63,7 +323,7 @@ class GameState(UncheckedMoves):
     def is_legal(self, action: str) -> bool:
         """Whether `apply` would take the action; an order may be legal without being listed."""
         if self.phase == "order":
-            return is_order(action, items_of(self.rules, self.cargo[self.to_move]))
+            return cleanup.is_order(action, cleanup.items_of(self.rules, self.cargo[self.to_move]))
         return action in self.legal
 
     def apply(self, action: str) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
 
 from .errors import InvalidTimeControl
 
-_UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
-_SPAN: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?(us|ms|s|m)")
-_LONGEST_US: Final = 24 * 3600 * 1_000_000
+_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
+_SPAN = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?(us|ms|s|m)")
+_LONGEST_US = 24 * 3600 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .actions import TAKE, Kind, drop
+from .actions import LEVEL_OF, LEVELS, TAKE, Kind, Unit, drop, values_of_level
 from .cleanup import is_order, items_of
-from .constants import HOME
 from .events import new_tuple
-from .position_text import position_text
+from .position import Phase, position_text
 from .randomness import NumberSource
-from .ruleset import RuleSet
-from .state import GameState, Phase
-from .units import LEVEL_OF, LEVELS, Unit, values_of_level
+from .ruleset import HOME, RuleSet
+from .state import GameState
 
 
 class Diver(NamedTuple):

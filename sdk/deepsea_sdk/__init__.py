@@ -19,12 +19,11 @@ import gc
 import os
 import sys
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, order
+from deepsea_rules.actions import BACK, BLANK, DOWN, LEAVE, TAKE, Unit, drop, order
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.state import GameState
-from deepsea_rules.units import BLANK, Unit
 from deepsea_rules.view import Diver, View
 
 from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot

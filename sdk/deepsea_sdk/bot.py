@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, order_by_name
+from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, Unit, order_by_name
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import RuleSet
-from deepsea_rules.units import Unit
 from deepsea_rules.view import View
 
 from .clock import NO_LIMIT, Clock

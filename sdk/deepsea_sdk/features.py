@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsea_rules.constants import HOME, MAX_PLAYERS
-from deepsea_rules.units import CHIPS, LEVEL_OF, LEVELS, Unit, count_levels, values_of_level
+from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS, Unit, count_levels, values_of_level
+from deepsea_rules.ruleset import HOME, MAX_PLAYERS
 from deepsea_rules.view import View
 
 __all__ = ["LENGTH", "Features", "features"]

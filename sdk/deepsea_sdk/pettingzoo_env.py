@@ -17,11 +17,10 @@ from pettingzoo.utils import wrappers
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
 from deepsea_rules.cleanup import LISTED_ORDERS
-from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
+from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS, RuleSet, preset
 from deepsea_rules.scoring import placement_scores
 from deepsea_rules.view import View
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from hashlib import shake_256
 from typing import Final, Literal, TypeAlias
 
-from deepsea_rules.constants import DIVES, FACES
 from deepsea_rules.randomness import NumberSource
+from deepsea_rules.ruleset import DIVES, FACES
 from deepsea_rules.state import GameState
 
 Policy: TypeAlias = Callable[[GameState], str]

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
-from deepsea_rules.constants import FULL_AIR
+from deepsea_rules.actions import BACK, CHIPS, DOWN, LEAVE, LEVEL_OF, TAKE, Unit, drop
+from deepsea_rules.ruleset import FULL_AIR
 from deepsea_rules.state import GameState
-from deepsea_rules.units import CHIPS, LEVEL_OF, Unit
 from deepsea_rules.view import View
 
 from .chances import MANY_TURNS, home_chance

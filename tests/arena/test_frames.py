@@ -16,13 +16,13 @@ from deepsea_arena.frame_types import Frames, Viewer
 from deepsea_arena.frames import frames, frames_of
 from deepsea_referee.workbench.replay import Replay
 from deepsea_rules import narration
+from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.game import Game
 from deepsea_rules.notation import parse_position
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS, RuleSet
-from deepsea_rules.units import LEVEL_OF
 from deepsea_rules.view import known_values
 from helpers.commands import Run, faulty, played, record_of, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts

@@ -15,12 +15,11 @@ from deepsea_arena.plot_data import (
     medians,
 )
 from deepsea_referee.results.summary import GameResult
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.narration import moments
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.ruleset import PRESETS, SEAT_LETTERS
 from helpers.commands import faulty, played, record_of
 
 TURN = re.compile(r"([A-F])[▼▲] \S+ +(\S+) → (\S+) +air (-?\d+)(.*)")

@@ -16,12 +16,11 @@ from deepsea_arena.frames import frames
 from deepsea_cli.board import draw_board
 from deepsea_ladder.store import Store
 from deepsea_rules import narration
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.events import TurnPlayed
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.ruleset import PRESETS, SEAT_LETTERS, RuleSet
 from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, start, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
 from helpers.ladder import claim, ids, play, rotations, stocked

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
-from deepsea_rules.units import LEVEL_OF, values_of_level
 from deepsea_sdk.coach.course import Outlook, Step, course, rolls
 from deepsea_sdk.coach.luck import Evaluation, Number
 

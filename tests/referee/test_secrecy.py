@@ -12,11 +12,11 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_rules.actions import CHIPS, LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text, shuffled
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS, RuleSet
-from deepsea_rules.units import CHIPS, LEVEL_OF
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.entropy import fresh_seed, fresh_token
 from helpers.in_loop import run

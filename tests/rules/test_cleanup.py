@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from deepsea_rules.units import BLANK
+from deepsea_rules.actions import BLANK
 from helpers.positions import (
     ALL,
     at,

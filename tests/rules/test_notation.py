@@ -5,11 +5,11 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 
+from deepsea_rules.actions import BLANK
 from deepsea_rules.errors import InvalidPosition, RulesError
 from deepsea_rules.notation import format_position, parse_position, parse_roll
 from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
-from deepsea_rules.units import BLANK
 from helpers.games import Chooser, choosers, opening_state, players, rule_sets, salts, walk
 from helpers.positions import ALL, CHIPS, HOME, at, choices, custom, levels, opening, play, turn
 

@@ -6,9 +6,9 @@ five presets are played through the same row, and where they part the table says
 
 import pytest
 
+from deepsea_rules.actions import Unit
 from deepsea_rules.errors import IllegalAction
 from deepsea_rules.notation import format_position
-from deepsea_rules.units import Unit
 from deepsea_rules.view import view_for
 from helpers.positions import (
     ALL,

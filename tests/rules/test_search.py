@@ -2,9 +2,8 @@
 
 import pytest
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, kind_of, order
+from deepsea_rules.actions import BACK, BLANK, DOWN, LEAVE, TAKE, Unit, drop, kind_of, order
 from deepsea_rules.errors import IllegalAction, InvalidAction, RulesError
-from deepsea_rules.units import BLANK, Unit
 from helpers.positions import (
     ALL,
     CHIPS,

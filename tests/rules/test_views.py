@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepsea_rules.actions import BLANK, Unit
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.state import GameState
-from deepsea_rules.units import BLANK, Unit
 from deepsea_rules.view import View, view_for
 from helpers.games import (
     Chooser,

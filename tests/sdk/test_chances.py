@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from deepsea_rules.constants import FACES
+from deepsea_rules.ruleset import FACES
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
 from deepsea_sdk import MANY_TURNS, home_chance, turns_left

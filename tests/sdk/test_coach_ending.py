@@ -6,10 +6,10 @@ from itertools import permutations
 
 import pytest
 
+from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.scoring import final_result, placement_scores
 from deepsea_rules.state import GameState
-from deepsea_rules.units import LEVEL_OF, values_of_level
 from deepsea_sdk.coach.ending import final_scores
 
 

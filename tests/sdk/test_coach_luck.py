@@ -9,11 +9,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 
-from deepsea_rules.constants import HOME
+from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import RuleSet
-from deepsea_rules.units import LEVEL_OF
+from deepsea_rules.ruleset import HOME, RuleSet
 from deepsea_sdk.coach.common_luck import Stream, halves
 from deepsea_sdk.coach.course import Outlook, Step, course, known_to_any, rolls
 from deepsea_sdk.coach.luck import luck_of

@@ -11,10 +11,10 @@ pytest.importorskip(
 import numpy as np
 from hypothesis import given, settings
 
+from deepsea_rules.actions import CHIPS, LEVELS, count_levels
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
-from deepsea_rules.units import CHIPS, LEVELS, count_levels
 from deepsea_rules.view import Diver, View
 from deepsea_sdk.features import HEAD, LENGTH, PER_SPACE, SPACES, Features, features
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts

@@ -8,10 +8,10 @@ from hashlib import sha256
 import pytest
 
 from deepsea_rules import PRESETS, GameState, IllegalAction
-from deepsea_rules.constants import FACES
 from deepsea_rules.events import Happening, TurnPlayed
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import deal
+from deepsea_rules.ruleset import FACES
 from deepsea_sdk import Policy, TurnDice, roll_out, sensible, steady
 from helpers.games import rng
 

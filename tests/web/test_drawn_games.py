@@ -19,12 +19,11 @@ from playwright.sync_api import Browser, Page
 
 from deepsea_arena.frame_types import Frames, Viewer
 from deepsea_arena.frames import frames_of
-from deepsea_rules.constants import ABOARD, HOME, SEAT_LETTERS
 from deepsea_rules.narration import is_turn, moments
 from deepsea_rules.notation import read_position
-from deepsea_rules.position_text import position_text
+from deepsea_rules.position import position_text
 from deepsea_rules.record import verify
-from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.ruleset import ABOARD, HOME, PRESETS, SEAT_LETTERS, RuleSet
 from deepsea_web.assets import script
 from deepsea_web.layout import LAYOUT
 from deepsea_web.scene import scene

@@ -18,10 +18,10 @@ from deepsea_arena.analysis import GameAnalysis
 from deepsea_arena.analysis_frames import with_analysis
 from deepsea_arena.frame_types import Frames, Viewer
 from deepsea_arena.frames import frames_of
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.narration import is_turn
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_web.assets import script, styles
 from deepsea_web.template import render
 from deepsea_web.views import fold, pack

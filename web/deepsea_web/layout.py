@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from deepsea_rules.constants import FULL_AIR, MAX_PLAYERS
-from deepsea_rules.units import CHIPS, LEVELS
+from deepsea_rules.actions import CHIPS, LEVELS
+from deepsea_rules.ruleset import FULL_AIR, MAX_PLAYERS
 
 COLUMNS: Final = 8
 """Spaces in a row: at the opening a row is a level, and a row fits a narrow screen."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from deepsea_rules.constants import ABOARD, HOME, SEAT_LETTERS
-from deepsea_rules.position_text import Public, position_text
+from deepsea_rules.position import Public, position_text
 from deepsea_rules.printable import one_line
+from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS
 from deepsea_web.assets import board_styles
 from deepsea_web.layout import LAYOUT
 from deepsea_web.scene import scene

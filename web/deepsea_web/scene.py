@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from deepsea_rules.constants import ABOARD, HOME, SEAT_LETTERS
+from deepsea_rules.actions import LEVEL_OF, Unit
 from deepsea_rules.events import unit_text
-from deepsea_rules.position_text import Public
-from deepsea_rules.units import LEVEL_OF, Unit
+from deepsea_rules.position import Public
+from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS
 from deepsea_web.layout import LAYOUT, level_path
 
 

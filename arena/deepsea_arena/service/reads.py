@@ -23,8 +23,8 @@ from deepsea_arena.wire.json import json_text
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.model.games import GameFilter
 from deepsea_referee.errors import UserError
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
 
 GAMES: Final = 20
 MOST_GAMES: Final = 500

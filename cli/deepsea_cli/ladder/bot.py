@@ -13,7 +13,7 @@ from deepsea_cli.ladder.tables import count, minute, number, percent, standing_c
 from deepsea_cli.output import echo, echo_lines, print_json
 from deepsea_cli.plot_file import refuse_plot, write_plot
 from deepsea_cli.text_table import Column, grid
-from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.options import SEAT
 from deepsea_cli.output import echo, echo_lines, print_json
-from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.ruleset import SEAT_LETTERS
 
 
 @click.command("log")

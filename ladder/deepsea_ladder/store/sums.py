@@ -15,7 +15,7 @@ from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
-from deepsea_rules.constants import MAX_PLAYERS
+from deepsea_rules.ruleset import MAX_PLAYERS
 
 _own, _other, _table = (schema.game_seats.alias(name) for name in ("own", "other", "at_table"))
 _MEETING = (

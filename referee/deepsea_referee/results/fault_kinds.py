@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from deepsea_referee.bots.author_error import frames
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.printable import one_line
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 
 MOST: Final = 100

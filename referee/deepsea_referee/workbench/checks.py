@@ -29,12 +29,11 @@ from deepsea_referee.workbench.at_random import AtRandom
 from deepsea_referee.workbench.disturbed import Disturbed, Dropped, TooLate
 from deepsea_referee.workbench.file_checks import CheckResult, files, requirements
 from deepsea_referee.workbench.remedies import REMEDIES
-from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import DEFAULT, PRESETS, RuleSet
+from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import Bot
 from deepsea_sdk.hints import PREFIX as HINT

@@ -17,9 +17,9 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.shared_match import run_match
-from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 
 PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
 OnBlock: TypeAlias = Callable[[int, PlayedBlock], bool]

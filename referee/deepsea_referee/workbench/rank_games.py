@@ -17,8 +17,8 @@ from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.paired_blocks import GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.ranking import DUEL_GAMES, Pair, Ranking
-from deepsea_rules.constants import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.randomness import Stream, shuffled
+from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 
 MOST_BOTS: Final = 64
 USUAL_SEATS: Final = 4

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TypeAlias
 
-from deepsea_rules.constants import HOME
+from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
-from deepsea_rules.units import LEVEL_OF, values_of_level
+from deepsea_rules.ruleset import HOME
 
 from .course import Outlook, Step, course, rolls
 from .luck import Evaluation

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from deepsea_rules.constants import FACES
 from deepsea_rules.events import DiveBegan
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import source
+from deepsea_rules.ruleset import FACES
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View, known_values, view_for
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from deepsea_rules.actions import LEVEL_OF, LEVELS, values_of_level
 from deepsea_rules.scoring import final_result
 from deepsea_rules.state import GameState
-from deepsea_rules.units import LEVEL_OF, LEVELS, values_of_level
 
 Spread: TypeAlias = Mapping[int, float]
 """The probability of each lead in points."""

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from math import exp, sqrt
 from typing import Final, NamedTuple
 
-from deepsea_rules.constants import DIVES, FULL_AIR, HOME
+from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS, values_of_level
+from deepsea_rules.ruleset import DIVES, FULL_AIR, HOME
 from deepsea_rules.state import GameState
-from deepsea_rules.units import CHIPS, LEVEL_OF, LEVELS, values_of_level
 from deepsea_sdk.chances import MANY_TURNS
 from deepsea_sdk.steady import home_chances
 

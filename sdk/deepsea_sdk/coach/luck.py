@@ -12,8 +12,8 @@ from functools import cache
 from math import exp
 from typing import Final, TypeAlias
 
-from deepsea_rules.constants import DIVES
-from deepsea_rules.units import LEVELS, values_of_level
+from deepsea_rules.actions import LEVELS, values_of_level
+from deepsea_rules.ruleset import DIVES
 from deepsea_sdk.rollout import Policy, play_on
 
 from .common_luck import Stream, halves

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
-from deepsea_rules.constants import SEAT_LETTERS
+from deepsea_rules.actions import LEVEL_OF, Unit
 from deepsea_rules.events import (
     CleanedUp,
     Event,
@@ -15,7 +15,7 @@ from deepsea_rules.events import (
     chip_text,
     trail_text,
 )
-from deepsea_rules.units import LEVEL_OF, Unit
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar, cast
 
 from deepsea_rules.events import EndReason
 from deepsea_rules.faults import Fault
-from deepsea_rules.state import Phase
+from deepsea_rules.position import Phase
 from deepsea_sdk._pb import play_pb2 as pb
 
 UNKNOWN: Final = "unknown"

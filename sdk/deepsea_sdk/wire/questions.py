@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from deepsea_rules.events import Happening, new_tuple
+from deepsea_rules.position import Phase
 from deepsea_rules.ruleset import RuleSet
-from deepsea_rules.state import Phase
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.author_error import cut

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from deepsea_rules.units import BLANK, CHIPS, Unit
+from deepsea_rules.actions import BLANK, CHIPS, Unit
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 

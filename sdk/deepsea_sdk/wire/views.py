@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
-from deepsea_rules.constants import ABOARD, HOME
+from deepsea_rules.actions import CHIPS, Unit
 from deepsea_rules.events import new_tuple
-from deepsea_rules.ruleset import RuleSet
-from deepsea_rules.state import Phase
-from deepsea_rules.units import CHIPS, Unit
+from deepsea_rules.position import Phase
+from deepsea_rules.ruleset import ABOARD, HOME, RuleSet
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError

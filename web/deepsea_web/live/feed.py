@@ -20,9 +20,9 @@ from typing import Final, Self
 
 from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.entropy import fresh_token
 from deepsea_web.live.news import Message, Standing
 

@@ -28,9 +28,9 @@ from deepsea_arena.wire.json import json_text, to_object
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
-from deepsea_rules.constants import SEAT_LETTERS
 from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_web.game_page import PageGame
 from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, OwnPage, Then, Values
