@@ -13,21 +13,20 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from deepsea_bundle.errors import BundleError
 
 Files = dict[str, bytes]
 
-SKIPPED: Final = frozenset(
+SKIPPED = frozenset(
     {"__pycache__", "*.pyc", "__MACOSX", ".DS_Store", ".git", ".hg", ".venv", "venv"}
     | {".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".idea", ".vscode"}
 )
 """Files and folders that systems and tools leave behind; they are not part of a bot."""
 
-_MIB: Final = 1 << 20
-_DRIVE: Final = re.compile(r"[A-Za-z]:")
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
+_MIB = 1 << 20
+_DRIVE = re.compile(r"[A-Za-z]:")
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class BundleLimits:
     name_bytes: int = 100
 
 
-LIMITS: Final = BundleLimits()
+LIMITS = BundleLimits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,14 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from deepsea_bundle.archive import BundleLimits, Files, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.folder import read_folder
 from deepsea_bundle.unzip import collect_zip
 
-_HUGE: Final = 1 << 40
-_ANY: Final = BundleLimits(*[_HUGE] * 8)
+_HUGE = 1 << 40
+_ANY = BundleLimits(*[_HUGE] * 8)
 """For what was checked when it came in."""
 
 

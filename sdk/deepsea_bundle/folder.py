@@ -3,18 +3,22 @@
 Invariants: nothing outside of the folder is read, also if somebody changes it meanwhile: every part
 of a path is opened without following links; a link that leaves the folder, leads nowhere or leads
 back to a folder that it is in is refused by name; copies count like files, so links make nothing
-larger than the limits.
+larger than the limits. Windows cannot open a file relative to an open folder: there every part of a
+path is looked at before, which is enough for files of one's own.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from deepsea_bundle.archive import LIMITS, BundleLimits, Collected, FileCollector, skipped_part
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.no_links import names_in, opened
+
+_BY_PARTS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 
 
 def read_folder(folder: Path, limits: BundleLimits = LIMITS) -> Collected:
@@ -36,7 +40,7 @@ class _FolderReader:
         """Read a folder; `inside` has the places of the folders around it."""
         if place in inside:
             raise BundleError(f"{path!a} is a link that leads back to a folder that it is in")
-        names = names_in(self._root, place)
+        names = _names_in(self._root, place)
         for name in names:
             child = f"{path}/{name}" if path else name
             if skipped_part(child) is not None:
@@ -57,7 +61,7 @@ class _FolderReader:
             self._file(path, place)
 
     def _file(self, path: str, place: str) -> None:
-        with opened(self._root, place) as descriptor:
+        with _opened(self._root, place) as descriptor:
             state = os.fstat(descriptor)
             _check_kind(path, state)
             self.collector.announce(path, state.st_size)
@@ -93,3 +97,51 @@ def _check_kind(path: str, state: os.stat_result) -> None:
         raise BundleError(f"{path!a} is a device, pipe or socket, not a file")
     if kind == stat.S_IFREG and state.st_mode & (stat.S_ISUID | stat.S_ISGID):
         raise BundleError(f"{path!a} has the setuid or setgid bit")
+
+
+@contextmanager
+def _opened(root: Path, place: str) -> Iterator[int]:
+    """A descriptor of the file or folder at `place`, of which no part is a link."""
+    descriptor = _open_by_parts(root, place) if _BY_PARTS else _open_checked(root, place)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _names_in(root: Path, place: str) -> list[str]:
+    """The names in the folder at `place`, sorted."""
+    if not _BY_PARTS:
+        return sorted(entry.name for entry in os.scandir(_checked(root, place)))
+    with _opened(root, place) as descriptor:
+        return sorted(entry.name for entry in os.scandir(descriptor))
+
+
+def _open_by_parts(root: Path, place: str) -> int:
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+        flags |= getattr(os, name)
+    descriptor = os.open(root, flags | getattr(os, "O_DIRECTORY"))  # noqa: B009
+    try:
+        for part in place.split("/") if place else ():
+            outer = descriptor
+            descriptor = os.open(part, flags, dir_fd=outer)
+            os.close(outer)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open_checked(root: Path, place: str) -> int:
+    # As bytes: Windows would change line ends.
+    return os.open(_checked(root, place), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+
+def _checked(root: Path, place: str) -> Path:
+    path = root
+    for part in place.split("/") if place else ():
+        path = path / part
+        if path.is_symlink():
+            raise OSError(f"{path} has become a link")
+    return path

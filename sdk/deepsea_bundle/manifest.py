@@ -10,16 +10,15 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Final
 
 from deepsea_bundle import names
 from deepsea_bundle.archive import Files
 from deepsea_bundle.errors import BundleError
 
-MANIFEST: Final = "bot.toml"
-LONGEST_MANIFEST: Final = 4 * 1024
-_DEEPEST: Final = 8
-_TEXT_OR_COMMENT: Final = re.compile(
+MANIFEST = "bot.toml"
+LONGEST_MANIFEST = 4 * 1024
+_DEEPEST = 8
+_TEXT_OR_COMMENT = re.compile(
     r'''"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*''', re.DOTALL
 )
 

@@ -8,15 +8,14 @@ is labelled "greedy v3".
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from deepsea_bundle.errors import BundleError
 
-LONGEST: Final = 40
-RULE: Final = f"1 to {LONGEST} of A-Z a-z 0-9 . _ -, the first a letter or digit"
+LONGEST = 40
+RULE = f"1 to {LONGEST} of A-Z a-z 0-9 . _ -, the first a letter or digit"
 
-_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
-_VERSION: Final = re.compile(r"[._-]+(v[0-9]+)\Z", re.IGNORECASE)
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
+_VERSION = re.compile(r"[._-]+(v[0-9]+)\Z", re.IGNORECASE)
 
 
 def checked(what: str, name: str) -> str:

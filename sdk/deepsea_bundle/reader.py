@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from deepsea_bundle import names
 from deepsea_bundle.archive import (
@@ -23,12 +22,11 @@ from deepsea_bundle.archive import (
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.folder import read_folder
 from deepsea_bundle.manifest import MANIFEST, Manifest, read_manifest
-from deepsea_bundle.program import check_program
-from deepsea_bundle.single_file import MANIFEST_OF_SINGLE, check_alone, collect_single
+from deepsea_bundle.program import MANIFEST_OF_SINGLE, check_alone, check_program, collect_single
 from deepsea_bundle.unzip import collect_zip
 
-_LONGEST_REQUIREMENTS: Final = 64 * 1024
-FORMS: Final = f"a bot is a Python file, a folder with {MANIFEST} or a zip of one"
+_LONGEST_REQUIREMENTS = 64 * 1024
+FORMS = f"a bot is a Python file, a folder with {MANIFEST} or a zip of one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,26 +2,28 @@
 
 Invariants: the limits hold before the first byte of the bot is read; the answer is a header in JSON
 and the bytes of the files, nothing in it is ever run or unpickled; whoever takes the answer checks
-its names, paths and digest again.
+its names, paths and digest again. On Linux every limit holds, or an OSError or ValueError says why
+not; macOS does not know all of them, and Windows none: there only bots of one's own are read.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, check_path, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.reader import BotBundle, BundleFacts, read_bot
-from deepsea_bundle.resource_limits import set_limits
 
-OUT_OF_MEMORY: Final = 3
+OUT_OF_MEMORY = 3
 """The exit status of a reader that had not enough memory."""
-_LENGTH: Final = 8
+_LENGTH = 8
 
 
 def request(path: Path, name: str | None, memory_bytes: int, cpu_seconds: int) -> bytes:
@@ -88,3 +90,17 @@ def bundle_from(answer: bytes) -> BotBundle:
     if end != len(answer) or digest(files) != bundle.digest:
         raise BundleDamaged("the reader of a bot gave files that are not those of its digest")
     return bundle
+
+
+def set_limits(limits: Mapping[str, int]) -> None:
+    """Set limits, by their names without RLIMIT_, for this process and its children."""
+    try:
+        resource: Any = importlib.import_module("resource")
+    except ImportError:
+        return
+    for name, value in limits.items():
+        try:
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+        except (AttributeError, OSError, ValueError):
+            if hasattr(resource, "prlimit"):  # Linux's own
+                raise

@@ -13,25 +13,25 @@ from __future__ import annotations
 import stat
 import struct
 import zlib
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_bundle.archive import BundleLimits, Collected, FileCollector, skipped_part
 from deepsea_bundle.errors import BundleError
 
-_END: Final = struct.Struct("<4s4H2LH")
-_CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
-_LOCAL: Final = struct.Struct("<4s5H3L2H")
-_ZIP64_LOCATOR: Final = b"PK\x06\x07"
-_ZIP64_EXTRA: Final = 0x0001
+_END = struct.Struct("<4s4H2LH")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_ZIP64_LOCATOR = b"PK\x06\x07"
+_ZIP64_EXTRA = 0x0001
 
-_ENCRYPTED: Final = 1 << 0 | 1 << 6 | 1 << 13
-_SIZES_FOLLOW: Final = 1 << 3
-_UTF8: Final = 1 << 11
-_KNOWN_FLAGS: Final = 1 << 1 | 1 << 2 | _SIZES_FOLLOW | _UTF8
+_ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13
+_SIZES_FOLLOW = 1 << 3
+_UTF8 = 1 << 11
+_KNOWN_FLAGS = 1 << 1 | 1 << 2 | _SIZES_FOLLOW | _UTF8
 
 _STORED, _DEFLATED = 0, 8
-_UNIX: Final = 3
-_SMALL: Final = 1 << 20
+_UNIX = 3
+_SMALL = 1 << 20
 """Up to here files may be packed as tightly as they can be."""
 
 

@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from deepsea_bundle import no_links, resource_limits
+from deepsea_bundle import folder, reader_process
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.interrupts import first_ready
 from deepsea_referee.sandbox.errors import SandboxUnavailable
@@ -222,7 +222,7 @@ def test_ticks_come_in_the_main_thread_until_the_end() -> None:
 # Files
 
 
-@pytest.mark.parametrize("open_it", [no_links._open_by_parts, no_links._open_checked])
+@pytest.mark.parametrize("open_it", [folder._open_by_parts, folder._open_checked])
 def test_no_part_of_a_path_is_a_link(open_it: Callable[[Path, str], int], tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "file").write_bytes(b"1\r\n")
@@ -236,4 +236,4 @@ def test_no_part_of_a_path_is_a_link(open_it: Callable[[Path, str], int], tmp_pa
 
 def test_a_limit_that_does_not_hold_is_an_error_on_linux() -> None:
     with pytest.raises(AttributeError):
-        resource_limits.set_limits({"NONSENSE": 1})
+        reader_process.set_limits({"NONSENSE": 1})

@@ -23,9 +23,8 @@ from deepsea_bundle.archive import digest
 from deepsea_bundle.folder import read_folder
 from deepsea_bundle.manifest import read_manifest
 from deepsea_bundle.names import name_from
-from deepsea_bundle.program import PYTHON
+from deepsea_bundle.program import PYTHON, program_of
 from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
-from deepsea_bundle.single_file import program_of
 from deepsea_referee.bots.apart import read_apart
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import unique_names

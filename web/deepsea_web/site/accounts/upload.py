@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from deepsea_arena.service.upload import Upload
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, pack
-from deepsea_bundle.single_file import collect_single
+from deepsea_bundle.program import collect_single
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_web.site.accounts.forms import Form, form_of
