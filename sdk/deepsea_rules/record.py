@@ -23,6 +23,8 @@ from .randomness import SEED_BYTES
 from .ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, SEAT_LETTERS, RuleSet
 
 FORMAT: Final = "deepsea-record/1"
+US_LIMIT: Final = 2**53
+"""Times are below it, in microseconds: every JSON reader has such numbers exactly."""
 _T = TypeVar("_T")
 
 
@@ -223,6 +225,15 @@ class _Fields:
             raise InvalidRecord(f"{self._where}: {key!r} is {quoted(value)}, not {_WORDS[kind]}")
         return value
 
+    def take_us(self) -> int:
+        """The time of a decision."""
+        us = self.take("us", int)
+        if not 0 <= us < US_LIMIT:
+            raise InvalidRecord(
+                f"{self._where}: 'us' is {quoted(us, 40)}, not 0 to 2**53 - 1 microseconds"
+            )
+        return us
+
     def fields(self, key: str) -> _Fields:
         return _Fields(self.take(key, dict), f"{key!r}")
 
@@ -292,7 +303,8 @@ def _usual_decision(row: object) -> Decision | None:
     if type(row) is not dict or row.keys() != _USUAL:
         return None
     seat, action, us = row["seat"], row["action"], row["us"]
-    if row["fault"] is None and type(seat) is type(us) is int and type(action) is str:
+    whole = type(seat) is type(us) is int and 0 <= us < US_LIMIT
+    if row["fault"] is None and whole and type(action) is str:
         return new_tuple(Decision, (seat, action, us, None, None))
     return None
 
@@ -301,7 +313,7 @@ def _read_decision(fields: _Fields) -> Decision:
     decision = Decision(
         seat=fields.take("seat", int),
         action=fields.take("action", str),
-        us=fields.take("us", int),
+        us=fields.take_us(),
         fault=_read_fault(fields.take("fault", str)) if fields.has("fault") else None,
         came=fields.take("came", str) if fields.has("came") else None,
     )

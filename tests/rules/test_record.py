@@ -171,6 +171,18 @@ def test_notes_do_not_follow_from_the_seed(name: str) -> None:
     verify(GameRecord.from_json(text_of(data)))
 
 
+@pytest.mark.parametrize("at", [3, 30], ids=["usual", "with a fault"])
+def test_times_are_numbers_that_every_reader_has_exactly(at: int) -> None:
+    data = data_of(crash_at=30)
+    for us in (0, 2**53 - 1):
+        data["decisions"][at]["us"] = us
+        assert verify(GameRecord.from_json(text_of(data))).decisions[at].us == us
+    for us in (-1, 2**53, 2**60, 10**400):
+        data["decisions"][at]["us"] = us
+        with pytest.raises(InvalidRecord, match=rf"^decisions\[{at}\]: 'us' is .* microseconds$"):
+            GameRecord.from_json(text_of(data))
+
+
 # ---------------------------------------------------------------------- altered records
 
 

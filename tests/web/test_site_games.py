@@ -242,6 +242,23 @@ def test_texts_of_strangers_stay_texts(tmp_path: Path, words: str) -> None:
                 assert url.endswith(".json") or bad not in answer.text
 
 
+def test_a_damaged_record_is_one_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Store.create(tmp_path / "ladder.db") as store:
+        season = ladder.stocked(store)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+        ladder.play_all(store, season)
+        record = store.games.record("s1-1").replace('"us": 100,', f'"us": {2**60},')
+        with store.database.write() as connection:
+            connection.execute(text("UPDATE games SET record = :record"), {"record": record})
+        for url in ("/games/s1-1", "/games/s1-1/frames.json"):
+            assert get(a_site(store), url).status == 500
+            entry = caplog.records[-1]
+            assert entry.getMessage().startswith(f"{url}: decisions[0]: 'us' is {2**60}, not")
+            assert entry.exc_info is None
+
+
 @pytest.fixture(scope="module")
 def misnamed(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same ladder, to be given names that no submission could have."""

@@ -31,6 +31,7 @@ from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
 from deepsea_web.policy import Guarded
@@ -247,7 +248,7 @@ class Site:
             cause = (
                 error.__cause__ if isinstance(error, ServiceError) and error.__cause__ else error
             )
-            known = isinstance(cause, (LadderError, UserError))
+            known = isinstance(cause, (LadderError, UserError, InvalidRecord))
             _log.error("%s: %s", where, one_line(str(cause)), exc_info=None if known else cause)
         said = {**(getattr(error, "headers", None) or {}), **answer.headers}
         headers = {"Cache-Control": "no-store", **said}
