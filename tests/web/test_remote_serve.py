@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -110,6 +111,50 @@ def test_a_runner_that_ends_is_started_again_later_each_time(tmp_path: Path) -> 
         await runner.stop()
 
     asyncio.run(main())
+
+
+@contextmanager
+def no_free_descriptor() -> Iterator[None]:
+    """Let this process open no file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_runner_that_cannot_be_started_is_tried_again_later_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        runner = RunnerProcess(["true"], "", clock)
+        with no_free_descriptor():
+            await runner.start()
+        await runner.stop()
+        assert caplog.messages == [failed]
+
+        runner = RunnerProcess([PYTHON, "-c", ""], "", clock)
+        await runner.start()
+        await runner.ended.wait()
+        for pause in (FIRST_PAUSE_S, 2 * FIRST_PAUSE_S):
+            runner.ended.clear()
+            with no_free_descriptor():
+                clock.jump(pause * 1_000_000 - 1)
+                await asyncio.to_thread(int)  # what is due happens
+                assert not runner.ended.is_set()
+                clock.jump(1)
+                await runner.ended.wait()
+        runner.ended.clear()
+        clock.jump(4 * FIRST_PAUSE_S * 1_000_000)
+        await runner.ended.wait()
+        await runner.stop()
+
+    failed = "the runner cannot be started: Too many open files; another try soon"
+    ended = "the runner has ended with status 0; another starts soon"
+    asyncio.run(main())
+    assert caplog.messages == [failed, ended, failed, failed, ended]
 
 
 def test_a_runner_that_does_not_end_is_killed(tmp_path: Path) -> None:

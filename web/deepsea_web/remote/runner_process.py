@@ -1,8 +1,8 @@
 """The runner beside a server: a process of its own, which plays and checks bots.
 
 Invariants: it inherits no open file but the terminal's error output, and no token or address of a
-key from the environment; it ends with the server, however that ends; if it ends by itself it is
-started again, later each time.
+key from the environment; it ends with the server, however that ends; when it ends by itself or
+cannot be started, it is started again, later each time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RunnerProcess:
         self._environment = _environment(os.environ, store)
         self._clock = clock
         self.ended = asyncio.Event()
-        """Set each time it has ended."""
+        """Set each time it has ended or could not be started."""
         self._ending = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -86,28 +86,31 @@ class RunnerProcess:
                 self._process.kill()
 
     async def _begin(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(_CHILD),
-            str(os.getpid()),
-            *self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env=self._environment,
-            close_fds=True,
-            start_new_session=True,  # Ctrl-C is the server's to pass on
-        )
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                str(_CHILD),
+                str(os.getpid()),
+                *self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=self._environment,
+                close_fds=True,
+                start_new_session=True,  # Ctrl-C is the server's to pass on
+            )
+        except OSError as error:  # no file or process is free
+            _log.error("the runner cannot be started: %s; another try soon", error.strerror)
+            self.ended.set()
 
     async def _keep(self) -> None:
         pause = FIRST_PAUSE_S
         while True:
-            assert self._process is not None
-            status = await self._process.wait()
-            self._process = None
-            self.ended.set()
-            if self._ending.is_set():
-                return
-            _log.warning("the runner has ended with status %d; another starts soon", status)
+            if self._process is not None:
+                status = await self._process.wait()
+                self._process = None
+                self.ended.set()
+                if not self._ending.is_set():
+                    _log.warning("the runner has ended with status %d; another starts soon", status)
             with suppress(TimeoutError):
                 async with time_limit(self._clock, pause * 1_000_000):
                     await self._ending.wait()
