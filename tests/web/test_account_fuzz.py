@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepsea_referee.errors import UserError
 from deepsea_web.policy import HEADERS
 from deepsea_web.site.accounts.multipart import Multipart
 from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
@@ -104,6 +105,12 @@ def test_a_form_with_a_file_is_read_however_it_is_cut(
     reader.finish()
     assert b"".join(part for part in found if isinstance(part, bytes)) == content
     assert [tuple(part) for part in found if not isinstance(part, bytes)][: len(fields)] == fields
+
+
+def test_what_is_no_form_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(UserError, match="the form cannot be read"):
+        list(Multipart("multipart/form-data; boundary=b0und").feed(b"nothing\r\n"))
+    assert caplog.messages == []
 
 
 def _sendable(text: str) -> str:

@@ -79,6 +79,26 @@ def test_guessing_codes_takes_longer_and_longer(played: Store, way: str) -> None
         assert there.call("Redeem", code=code, author="anna-2").code == OK
 
 
+@pytest.mark.parametrize(
+    "said",
+    [("Origin", "https://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")],
+)
+def test_a_page_of_another_site_spends_nobodys_tries(played: Store, said: tuple[str, str]) -> None:
+    """A browser sends a form of plain text to any address, without asking it first."""
+    guess: dict[str, Any] = {"code": "AAAA-AAAA-AAAA-AAAA", "author": "eve"}
+    with remote(played, "http", ManualClock()) as there:
+        code = a_code(there)
+        for _ in range(6):
+            foreign = there.call("Redeem", headers=[said, ("Content-Type", "text/plain")], **guess)
+            assert foreign.code == "PERMISSION_DENIED"
+        assert there.call("GetStandings", headers=[said]).code == OK
+        for _ in range(5):
+            assert there.call("Redeem", **guess).code == "UNAUTHENTICATED"
+    with remote(played, "http") as there:
+        own = ("Origin", f"http://127.0.0.1:{there.http}"), ("Sec-Fetch-Site", "same-origin")
+        assert there.call("Redeem", headers=own, code=code, author="eve").code == OK
+
+
 def test_who_redeems_a_code_chooses_a_name_and_nothing_else(played: Store) -> None:
     more: dict[str, Any] = {"role": "admin", "scopes": ["admin"], "account": {"role": "admin"}}
     with remote(played, "http") as there:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from deepsea_web.remote.front import PLAIN, RECHECK_US
 from deepsea_web.remote.rpc import options
 from deepsea_web.site.access import Access
 from helpers.manual_clock import ManualClock
-from helpers.remote import OK, WAYS, Remote, served
+from helpers.remote import OK, PATIENCE_S, WAYS, Remote, served
 
 
 @contextlib.contextmanager
@@ -172,6 +173,23 @@ def test_addresses_that_make_no_sense_are_refused_in_json(
         assert answer.headers["cache-control"] == "no-store"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         connection.close()
+
+
+def test_a_request_with_two_lengths_is_the_last_of_its_connection(played: Store) -> None:
+    """A proxy that goes by the other length would take the rest for somebody else's request."""
+    raw = (
+        "POST /api/v1/redeem HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        "GET /api/v1/standings HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    )
+    with (
+        remote(played, "http") as there,
+        socket.create_connection(("127.0.0.1", there.http), PATIENCE_S) as connection,
+    ):
+        connection.sendall(raw.encode())
+        answers = connection.makefile("rb").read()
+    assert answers.startswith(b"HTTP/1.1 400 ")
+    assert answers.count(b"HTTP/1.1") == 1
 
 
 @dataclass

@@ -148,6 +148,12 @@ def test_another_name_is_refused(site: Site, host: str) -> None:
     assert (answer.status, has_policy(answer)) == (421, True)
 
 
+def test_a_request_with_two_lengths_is_refused(site: Site) -> None:
+    answer = get(site, "/", headers={"Content-Length": "0", "Transfer-Encoding": "chunked"})
+    assert (answer.status, has_policy(answer)) == (400, True)
+    assert answer.headers["connection"] == "close"
+
+
 def test_strangers_are_answered_through_the_proxy_alone(site: Site) -> None:
     assert get(site, "/", client="192.0.2.1").status == 403
     believed = {"X-Forwarded-For": "127.0.0.1"}

@@ -114,8 +114,17 @@ def test_without_tls_the_proxy_alone_is_answered_and_believed() -> None:
     assert found.client("192.0.2.9", ["198.51.100.1", "203.0.113.5"]) == "203.0.113.5"
     assert found.client("::ffff:192.0.2.9", []) == "192.0.2.9"
     assert found.client("192.0.2.9", ["nonsense"]) == "192.0.2.9"
+    assert found.client("192.0.2.9", ["198.51.100.1, nonsense"]) == "198.51.100.1"
     assert found.client("203.0.113.5", ["192.0.2.9"]) is None
     assert found.client("127.0.0.1", ["203.0.113.5"]) == "127.0.0.1"
+
+
+@pytest.mark.parametrize("said", ["", "nonsense", "203.0.113.5:80", "127.0.0.1, x", "::1,"])
+def test_nonsense_of_a_proxy_makes_nobody_one_of_this_machine(said: str) -> None:
+    found = access("127.0.0.1", 80, public_url="https://x.example", proxies=("127.0.0.1",))
+    assert found.client("127.0.0.1", [said]) == "0.0.0.0"
+    assert found.client("127.0.0.1", []) == "127.0.0.1"
+    assert found.client("127.0.0.1", [f"198.51.100.1, {said}"]) == "198.51.100.1"
 
 
 def test_with_tls_everybody_is_answered_and_no_header_is_believed() -> None:

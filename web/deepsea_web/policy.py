@@ -1,7 +1,8 @@
 """What every response of a served page carries, and whom it answers.
 
 Invariants: every status has the policy, errors too; a request for another host's name is refused,
-so that no foreign page can reach this one by a name of its own (DNS rebinding).
+so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
+lengths, which a proxy and this server may cut differently (request smuggling).
 """
 
 from __future__ import annotations
@@ -66,8 +67,11 @@ class Guarded:
                 _add_headers(message, headers)
             await send(message)
 
-        app = self._app
-        if not self._is_ours(Headers(scope=scope).getlist("host")):
+        app, given = self._app, Headers(scope=scope)
+        if "content-length" in given and "transfer-encoding" in given:
+            closing = {"Connection": "close"}
+            app = PlainTextResponse("a request has one length, not two\n", 400, closing)
+        elif not self._is_ours(given.getlist("host")):
             app = PlainTextResponse("this host is not served here\n", 421)
         await app(scope, receive, guarded)
 

@@ -1,8 +1,8 @@
 """The HTTP API below /api/v1/: the methods of the service's table as verbs and paths, in JSON.
 
 Invariants: every method of the table is served alike, and nothing else; a token comes in the header
-`authorization`, so that no page of another site can use one; no answer is kept by anybody; streams
-are lines of JSON.
+`authorization`, so that no page of another site can use one, and no such page can make its reader's
+browser call anything but a read; no answer is kept by anybody; streams are lines of JSON.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from deepsea_referee.timing.clock import time_limit
 from deepsea_web.remote.front import Front, refused
 from deepsea_web.remote.uploads import Part, Parts
 from deepsea_web.site.access import Access
+from deepsea_web.site.accounts.forms import is_foreign
 from deepsea_web.site.errors import STATUS
 
 ROOT: Final = "/api/v1"
@@ -55,6 +56,7 @@ BEAT_US: Final = 15_000_000
 _HEADERS: Final = {"Cache-Control": "no-store"}
 _LINES: Final = "application/x-ndjson"
 _ZIP: Final = "application/zip"
+FOREIGN: Final = "pages of other sites may read here, and nothing else"
 NO_ROUTE: Final = "there is no such address below /api/v1/; see docs/api.md"
 
 
@@ -76,6 +78,8 @@ def _endpoint(
 
     async def respond(request: Request) -> ASGIApp:
         try:
+            if method.verb != "GET" and is_foreign(request, access):
+                raise ServiceError(Kind.DENIED, FOREIGN)
             address = request.client.host if request.client else ""
             who = await front.who(
                 request.headers.getlist("authorization"),

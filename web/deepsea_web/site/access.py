@@ -21,6 +21,7 @@ from deepsea_referee.errors import UserError
 from deepsea_web.policy import LOOPBACK, host_name
 
 Address = IPv4Address | IPv6Address
+_NOBODY: Final = IPv4Address(0)
 _UNRESERVED: Final = "-._~!$'()*,;:@/"
 
 
@@ -65,8 +66,11 @@ class Access:
         address = _address(peer)
         if address in self.proxies:
             # The last one is the proxy's word; those before are the client's.
-            said = _address(",".join(forwarded).rpartition(",")[2])
-            return str(said or address)
+            known = [address, *(map(_address, ",".join(forwarded).split(",")) if forwarded else ())]
+            if known[-1] is None:
+                # Nonsense never makes a client one of this machine, who is not counted.
+                known = [_NOBODY, *(one for one in known if one and not one.is_loopback)]
+            return str(known[-1])
         if self.everybody or address is None or address.is_loopback:
             return peer
         return None

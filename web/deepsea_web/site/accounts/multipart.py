@@ -6,6 +6,7 @@ short, and few.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ from deepsea_referee.errors import UserError
 LONGEST_FIELD: Final = 4096
 """Bytes of a field, and of the headers of a part."""
 MOST_PARTS: Final = 16
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # what strangers send is no news
 
 
 class Field(NamedTuple):
