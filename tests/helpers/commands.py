@@ -10,9 +10,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
+from deepsea_cli import main
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
@@ -42,6 +45,20 @@ def program(*arguments: object) -> list[str]:
 def environment() -> dict[str, str]:
     """Lets a program of its own import what the tests import."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def called(*arguments: object) -> Done:
+    """Run the command line in this process; the fixture `run` does it for what pytest captures."""
+    out, err = (TextIOWrapper(BytesIO(), "utf-8", newline="") for _ in range(2))
+    status = 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    for stream in (out, err):
+        stream.seek(0)
+    return Done(status, out.read(), err.read())
 
 
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:

@@ -1,0 +1,157 @@
+"""A ladder's HTTP API on a port of this machine, with a clock and secrets of the test's own.
+
+Invariant: what the server is made of is known by `application` and `methods`, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.store import Store
+
+from .manual_clock import ManualClock
+
+EACH_US: Final = 1_000_000
+"""How far the clock goes on with each request: slow enough for all limits but those of a test."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """How a ladder is served."""
+
+    limits: RemoteLimits = USUAL_LIMITS
+    private: bool = False
+    proxy: bool = False
+    """Whether requests come through a proxy on this machine, over plain HTTP."""
+
+
+USUAL: Final = Serving()
+
+
+class Application(NamedTuple):
+    """What answers."""
+
+    app: ASGIApp
+    end: Callable[[], object]
+    """Ends streams; called in the event loop."""
+    close: Callable[[], object]
+    """Ends threads, once nothing is asked any more."""
+
+
+def application(store: Store, public: Store, clock: ManualClock, how: Serving) -> Application:
+    """The HTTP API of a ladder, as `ladder serve` makes it."""
+    from deepsea_arena.service.methods import METHODS
+    from deepsea_arena.service.service import LadderService, ServerAddress
+    from deepsea_arena.service.upload import Uploads
+    from deepsea_web.remote.application import WithApi
+    from deepsea_web.remote.front import Front
+    from deepsea_web.remote.http_api import http_api
+    from deepsea_web.site.access import access
+
+    numbers = itertools.count()
+    service = LadderService(
+        store,
+        public,
+        METHODS,
+        entropy=lambda: hashlib.sha256(f"entropy {next(numbers)}".encode()).digest(),
+        uploads=Uploads(clock, how.limits),
+        private=how.private,
+        limits=how.limits,
+        clock=lambda: clock.now_us() / 1_000_000,
+    )
+    service.address = ServerAddress("http://ladder.example/", "")
+    reached = access("127.0.0.1", 80, proxies=["127.0.0.1"] if how.proxy else [])
+    front = Front(service, clock)
+    app = WithApi(_no_page, http_api(front, reached), reached, front.visits)
+    return Application(app, front.closing.set, front.close)
+
+
+def methods() -> set[str]:
+    """The methods of the API, each as its verb and its path below /api/v1."""
+    from deepsea_arena.service.methods import METHODS
+
+    return {f"{method.verb} {method.path}" for method in METHODS.values()}
+
+
+class LadderServer:
+    """Listens, and serves one ladder after another."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._app: ASGIApp = _no_page
+        self._clock = ManualClock()
+        self._loop = asyncio.new_event_loop()
+        self._asked: set[asyncio.Task[Any]] = set()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Answer by a thread."""
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `ladder serve`
+            self.port = listening.getsockname()[1]
+            config = uvicorn.Config(
+                self,
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+            )
+            server = uvicorn.Server(config)
+            serving = server.serve(sockets=[listening])
+            thread = threading.Thread(target=self._loop.run_until_complete, args=(serving,))
+            thread.start()
+            try:
+                yield
+            finally:
+                server.should_exit = True
+                thread.join()
+                self._loop.close()
+
+    @contextmanager
+    def serving(self, file: Path, how: Serving = USUAL) -> Iterator[None]:
+        """Serve the ladder in this file."""
+        with Store.open(file) as store, Store.open(file, read_only=True, public=True) as public:
+            self._clock = ManualClock()
+            found = application(store, public, self._clock, how)
+            self._app = found.app
+            try:
+                yield
+            finally:
+                self._app = _no_page
+                asyncio.run_coroutine_threadsafe(self._end(found), self._loop).result()
+                found.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._asked.add(task)
+        try:
+            self._clock.jump(EACH_US)
+            await self._app(scope, receive, send)
+        finally:
+            self._asked.discard(task)
+
+    async def _end(self, found: Application) -> None:
+        found.end()
+        if self._asked:
+            await asyncio.wait(self._asked)
+
+
+async def _no_page(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
