@@ -16,7 +16,7 @@ from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import DIVES, PRESETS
 from deepsea_rules.state import GameState
 from deepsea_sdk.coach.common_luck import Stream
-from deepsea_sdk.rollout import play_on
+from deepsea_sdk.policies import play_on
 from deepsea_sdk.steady import steady
 
 Race = tuple[int, float]

@@ -28,7 +28,7 @@ from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
 from deepsea_sdk.coach.common_luck import Luck, Stream, halves
-from deepsea_sdk.rollout import play_on
+from deepsea_sdk.policies import play_on
 from deepsea_sdk.steady import STEADY, Numbers, policy
 
 RULES: Final = PRESETS["manual"]

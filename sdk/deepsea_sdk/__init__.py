@@ -34,7 +34,7 @@ from .errors import ConnectionRejected, IllegalAnswer, NotInMatch, SdkError, Wir
 from .launch import ADDRESS as _ADDRESS
 from .parameters import VARIABLE as _PARAMETERS
 from .parameters import apply as _apply_parameters
-from .rollout import Policy, TurnDice, roll_out
+from .policies import Policy, TurnDice, roll_out
 from .sensible import sensible
 from .steady import steady
 from .table import LocalGame, play

@@ -14,7 +14,7 @@ from deepsea_sdk.coach.common_luck import Luck, Stream
 from deepsea_sdk.coach.course import course
 from deepsea_sdk.coach.decisions import Judgement, judge, mark_of
 from deepsea_sdk.coach.racing import Effort, Interval
-from deepsea_sdk.rollout import play_on
+from deepsea_sdk.policies import play_on
 from deepsea_sdk.steady import VERSION, steady
 from helpers.commands import played
 from helpers.games import opening_state

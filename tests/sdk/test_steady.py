@@ -10,7 +10,7 @@ from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
 from deepsea_sdk.coach.common_luck import Stream, halves
-from deepsea_sdk.rollout import play_on
+from deepsea_sdk.policies import play_on
 from deepsea_sdk.sensible import sensible
 from deepsea_sdk.steady import STEADY, policy, steady
 from helpers import games

@@ -14,7 +14,7 @@ from typing import Final
 
 from deepsea_rules.scoring import final_result, halves_ahead
 from deepsea_rules.state import GameState
-from deepsea_sdk.rollout import dice_length, dice_of
+from deepsea_sdk.policies import dice_length, dice_of
 
 _DRAWS: Final = 28
 """To deal eight chips takes seven numbers, and there are four levels."""

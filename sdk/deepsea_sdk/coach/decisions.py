@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from deepsea_rules.actions import Kind
 from deepsea_rules.view import View
-from deepsea_sdk.rollout import Policy, play_on
+from deepsea_sdk.policies import Policy, play_on
 
 from .common_luck import Stream, apply, halves
 from .racing import Effort, Interval, Race

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from deepsea_rules.actions import LEVELS, values_of_level
 from deepsea_rules.ruleset import DIVES
-from deepsea_sdk.rollout import Policy, play_on
+from deepsea_sdk.policies import Policy, play_on
 
 from .common_luck import Stream, halves
 from .course import Outlook, Step, rolls
