@@ -16,7 +16,7 @@ from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.coach.racing import Effort
+from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.table import play
 
 BOTS = (Heuristic, Greedy, Cautious, Heuristic, Greedy, Cautious)

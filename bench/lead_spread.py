@@ -15,9 +15,8 @@ from deepsea_rules.events import CleanedUp
 from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import DIVES, PRESETS
 from deepsea_rules.state import GameState
-from deepsea_sdk.coach.common_luck import Stream
-from deepsea_sdk.policies import play_on
-from deepsea_sdk.steady import steady
+from deepsea_sdk.coach.decisions import Stream
+from deepsea_sdk.policies import play_on, steady
 
 Race = tuple[int, float]
 """A lead, and 1, 0.5 or 0 for who led: ahead at the end of the game, level, behind."""

@@ -19,8 +19,7 @@ from at_once import AtOnce
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot
-from deepsea_sdk.policies import TurnDice, roll_out
-from deepsea_sdk.steady import steady
+from deepsea_sdk.policies import TurnDice, roll_out, steady
 from deepsea_sdk.table import play
 from figures import Row, Scale, beside, median, rate
 from machine import seconds

@@ -27,9 +27,8 @@ from typing import Final, NamedTuple, TypeAlias
 from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
-from deepsea_sdk.coach.common_luck import Luck, Stream, halves
-from deepsea_sdk.policies import play_on
-from deepsea_sdk.steady import STEADY, Numbers, policy
+from deepsea_sdk.coach.decisions import Luck, Stream, halves
+from deepsea_sdk.policies import STEADY, Numbers, play_on, policy
 
 RULES: Final = PRESETS["manual"]
 START: Final = Numbers((1.0, 0.99, 0.89), 5, (1.812, 5.4, 5.004), 0.685, 1.194)

@@ -21,12 +21,9 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.scoring import placement_scores
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.common_luck import Stream
-from deepsea_sdk.coach.course import Step, course
-from deepsea_sdk.coach.decisions import Judgement, judge
-from deepsea_sdk.coach.luck import luck_of
-from deepsea_sdk.coach.racing import Effort, Interval
-from deepsea_sdk.steady import steady
+from deepsea_sdk.coach.decisions import Effort, Interval, Judgement, Stream, judge
+from deepsea_sdk.coach.luck import Step, course, luck_of
+from deepsea_sdk.policies import steady
 
 LUCK_ROLLOUTS: Final = 200
 """The luck of a roll is then known to about ±0.015, that of a seat in a game to about ±0.12."""

@@ -16,9 +16,8 @@ from deepsea_arena.analysis import (
     GameAnalysis,
 )
 from deepsea_arena.analysis_sums import BotSums, Lost, SeatSums, by_bot, by_seat, mean
-from deepsea_sdk.coach.decisions import MARKS
-from deepsea_sdk.coach.racing import Interval
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.coach.decisions import MARKS, Interval
+from deepsea_sdk.policies import STEADY_VERSION
 
 FORMAT: Final = "deepsea-analysis/1"
 DIGITS: Final = 4
@@ -28,7 +27,7 @@ def document(analyses: Sequence[GameAnalysis], settings: AnalysisSettings) -> di
     """The analyses, and the sums of each bot."""
     return {
         "format": FORMAT,
-        "policy": VERSION,
+        "policy": STEADY_VERSION,
         **settings_data(settings),
         "bots": [_bot(sums) for sums in by_bot(analyses, settings.seat)],
         "games": [_game(analysis) for analysis in analyses],

@@ -11,13 +11,13 @@ from itertools import accumulate
 from deepsea_arena.analysis import AnalysedDecision, GameAnalysis
 from deepsea_arena.frame_types import Frame, FrameDecision, FrameJudgement, Frames, Mark
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_sdk.coach.racing import Interval
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.coach.decisions import Interval
+from deepsea_sdk.policies import STEADY_VERSION
 
 DIGITS = 3
 
 
-def with_analysis(frames: Frames, analysis: GameAnalysis, policy: str = VERSION) -> Frames:
+def with_analysis(frames: Frames, analysis: GameAnalysis, policy: str = STEADY_VERSION) -> Frames:
     """The frames of a game with what was found of it, in roll-outs of a policy."""
     judged = {decision.number: decision for decision in analysis.decisions}
     decisions: list[FrameDecision] = [

@@ -19,8 +19,7 @@ from deepsea_arena.wire.reading import DocumentError
 from deepsea_rules.actions import Kind
 from deepsea_rules.faults import Fault
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.coach.decisions import Judgement, Option
-from deepsea_sdk.coach.racing import Effort, Interval
+from deepsea_sdk.coach.decisions import Effort, Interval, Judgement, Option
 
 MOST_STEPS: Final = 10_000
 """Decisions, or chance events, of a game."""

@@ -14,8 +14,7 @@ from typing import Final
 
 from deepsea_arena.analysis import AnalysedDecision, GameAnalysis
 from deepsea_rules.record import RecordSeat
-from deepsea_sdk.coach.decisions import MARKS
-from deepsea_sdk.coach.racing import SURE, Interval
+from deepsea_sdk.coach.decisions import MARKS, SURE, Interval
 
 KINDS: Final = ("declare", "search", "order")
 

@@ -17,7 +17,7 @@ from deepsea_arena.worker_protocol import Sender
 from deepsea_referee.system import SYSTEM
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.policies import STEADY_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,6 @@ def analyse(task: AnalyseGame, on_steps: Callable[[int], object]) -> Analysed:
         record = GameRecord.from_json(task.record)
         analysis = Analysis([(record_file(record.game_id), record)], task.settings)
     except InvalidRecord as error:
-        return Analysed(VERSION, "", str(error))
+        return Analysed(STEADY_VERSION, "", str(error))
     (found,) = analysis.run(on_steps=on_steps)
-    return Analysed(VERSION, game_document(found, task.settings))
+    return Analysed(STEADY_VERSION, game_document(found, task.settings))

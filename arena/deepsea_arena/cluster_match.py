@@ -27,7 +27,7 @@ from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.shared_match import ShareResult
 from deepsea_referee.worker import Link
-from deepsea_sdk.parameters import split
+from deepsea_sdk.launch import split_parameters
 
 GAMES_OF_A_SHARE: Final = 20
 
@@ -52,7 +52,9 @@ def run_match(
     for text in bots:
         if text.startswith(COMMAND_PREFIX):
             raise UserError(f"{text!r} is a command on this machine, and a cluster plays files")
-        bundle = bundle_for_ladder(text if Path(text).exists() else split(text)[0] or text)
+        bundle = bundle_for_ladder(
+            text if Path(text).exists() else split_parameters(text)[0] or text
+        )
         archives[bundle.digest] = bundle.archive
         digests.append(bundle.digest)
     level: IsolationLevel = "process" if settings.hosting.isolation.name == "process" else "sandbox"

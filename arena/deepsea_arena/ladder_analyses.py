@@ -23,8 +23,8 @@ from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model import analyses
 from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.coach.racing import Effort
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.policies import STEADY_VERSION
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
@@ -78,7 +78,7 @@ class AnalysisFound(LadderAnalyses):
 
 def plan(settings: AnalysisSettings = SETTINGS) -> AnalysisPlan:
     """What a game is analysed by."""
-    return AnalysisPlan(VERSION, _compact(settings_data(settings)))
+    return AnalysisPlan(STEADY_VERSION, _compact(settings_data(settings)))
 
 
 def settings_from(text: str) -> AnalysisSettings:

@@ -75,7 +75,7 @@ def command(
     stands for the records in it; `-` reads one from stdin.
     """
     from deepsea_arena.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings
-    from deepsea_sdk.coach.racing import Effort
+    from deepsea_sdk.coach.decisions import Effort
 
     given = ctx.get_parameter_source("precision") is not click.core.ParameterSource.DEFAULT
     if given and rollouts is not None:

@@ -18,9 +18,8 @@ from deepsea_rules import narration
 from deepsea_rules.printable import printable
 from deepsea_rules.record import RecordSeat
 from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
-from deepsea_sdk.coach.decisions import MARKS, Judgement
-from deepsea_sdk.coach.racing import Interval
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.coach.decisions import MARKS, Interval, Judgement
+from deepsea_sdk.policies import STEADY_VERSION
 
 WORST: Final = 10
 """How many decisions of many games are shown."""
@@ -62,7 +61,7 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
         _print_decision(decision, analysis)
 
 
-def _method(settings: AnalysisSettings, policy: str = VERSION) -> str:
+def _method(settings: AnalysisSettings, policy: str = STEADY_VERSION) -> str:
     effort = settings.effort
     how = f"to ±{effort.precision:g}" if effort.precision else f"{effort.most} for each option"
     return f"placement scores by roll-outs of {policy}, {how}"
@@ -76,7 +75,7 @@ def report_game(
     settings: AnalysisSettings,
     *,
     show_all: bool,
-    policy: str = VERSION,
+    policy: str = STEADY_VERSION,
 ) -> None:
     """Print a game with its decisions; `policy` is that of the roll-outs, with its version."""
     echo(narration.title(analysis.record))

@@ -28,15 +28,24 @@ from deepsea_rules.view import Diver, View
 
 from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot
 from .bot import check_new_bot as _check_new_bot
-from .chances import MANY_TURNS, ROLLS, home_chance, turns_left
+from .bot import never_run as _never_run
+from .bot import with_hints as _with_hints
 from .clock import Clock
 from .errors import ConnectionRejected, IllegalAnswer, NotInMatch, SdkError, WireError
 from .launch import ADDRESS as _ADDRESS
-from .parameters import VARIABLE as _PARAMETERS
-from .parameters import apply as _apply_parameters
-from .policies import Policy, TurnDice, roll_out
-from .sensible import sensible
-from .steady import steady
+from .launch import PARAMETERS as _PARAMETERS
+from .launch import apply_parameters as _apply_parameters
+from .policies import (
+    MANY_TURNS,
+    ROLLS,
+    Policy,
+    TurnDice,
+    home_chance,
+    roll_out,
+    sensible,
+    steady,
+    turns_left,
+)
 from .table import LocalGame, play
 
 __version__ = "0.1.0"
@@ -105,17 +114,14 @@ def run(bot: NewBot) -> None:
     # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
     from .client import features_of
     from .client import run as run_client
-    from .hints import with_hints
 
-    run_client(with_hints(bot), features_of(bot))
+    run_client(_with_hints(bot), features_of(bot))
 
 
 def _hint_that_run_is_missing() -> None:
-    from .hints import never_run
-
     # After an exception its traceback is the last thing to be read.
     if not hasattr(sys, "last_value"):
-        sys.stderr.writelines(f"{hint}\n" for hint in never_run(sys.argv[0]))
+        sys.stderr.writelines(f"{hint}\n" for hint in _never_run(sys.argv[0]))
 
 
 if _ADDRESS in os.environ:

@@ -1,18 +1,22 @@
-"""The class `Bot`: three decisions and four hooks, each with a sensible default.
+"""The class `Bot`: three decisions and four hooks, each with a sensible default; and its seat.
 
 Invariants: a bot is asked only where it has a choice; it gets all information through its views and
 hooks; an answer that is not legal is refused at once, with the name of the method that returned it.
+What the bot's own code raises ends nothing: it is printed, and is the answer to the request, or to
+the next one. Hints for its author are lines on stderr, and change nothing about how a bot plays.
 """
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, Unit, order_by_name
-from deepsea_rules.events import Event
+from deepsea_rules.events import Event, new_tuple
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit
 from deepsea_rules.printable import quoted
@@ -20,7 +24,12 @@ from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.view import View
 
 from .clock import NO_LIMIT, Clock
-from .errors import IllegalAnswer
+from .errors import IllegalAnswer, WireError, own_traceback
+
+HINT = "deepsea-sdk: hint: "
+"""What a hint on stderr begins with."""
+_ALIKE = 0.8
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +205,153 @@ def _action_of(kind: Kind | None, answer: object) -> str | None:
     if kind == "order" and isinstance(answer, Iterable):
         return order_by_name(item.name if isinstance(item, Unit) else str(item) for item in answer)
     return None
+
+
+# A bot in one seat of one game, the same over the wire and in this process
+
+
+class Answered(NamedTuple):
+    """What a bot decided: an action, or what it raised."""
+
+    action: str
+    error: str | None
+    """What it raised, or, beside an action that is not legal, which method returned that."""
+
+
+class SeatedBot:
+    """A bot that sits at a game; the object of the author may sit at others too.
+
+    raises  let the author's exceptions out, for debugging
+    """
+
+    def __init__(self, bot: AnyBot, *, raises: bool = False) -> None:
+        self.hears_events = False
+        """Whether it wants events: what nobody listens to need not be made."""
+        self.hears_end = False
+        self._raises = raises
+        self._error: str | None = None
+        """What it raised since its last decision."""
+        self._bot: Bot | None = bot if isinstance(bot, Bot) else self._call(bot)
+        """None if it could not be made: then every decision fails."""
+        if self._bot is not None:
+            self.hears_events = is_own(self._bot.on_event, Bot.on_event)
+            self.hears_end = is_own(self._bot.on_game_end, Bot.on_game_end)
+
+    def start(self, info: GameInfo) -> None:
+        """Its game begins."""
+        if self._bot is not None:
+            self._call(self._bot.on_game_start, info)
+
+    def decide(self, view: View, clock: Clock, events: Iterable[Event]) -> Answered:
+        """Ask for a decision; `events` is what happened since the last one."""
+        bot = self._bot
+        if bot is None:
+            return Answered("", self._error)
+        bot.clock = clock
+        for event in events:
+            self._call(bot.on_event, event)
+        if self._error is None and (answered := self._call(self._ask, bot, view)) is not None:
+            return answered
+        error, self._error = self._error, None
+        return Answered("", error)
+
+    def _ask(self, bot: Bot, view: View) -> Answered:
+        legal = view.legal
+        if view.kind is None:
+            # What a newer referee asks, and we do not know, has a default action too.
+            return Answered(legal[0], None)
+        try:
+            action = bot.decide(view)
+            if action not in legal:
+                action = legal_action(view, action, bot, "decide")
+            return new_tuple(Answered, (action, None))
+        except IllegalAnswer as wrong:
+            if self._raises:
+                raise
+            return Answered(wrong.action, str(wrong))
+
+    def fault(self, notice: FaultNotice) -> None:
+        """A fault was counted against it."""
+        if self._bot is not None:
+            self._call(self._bot.on_fault, notice)
+
+    def end(self, end: GameEnd, events: Iterable[Event]) -> None:
+        """Its game is over; what it raises now costs nothing."""
+        if self._bot is not None:
+            for event in events:
+                self._call(self._bot.on_event, event)
+            self._call(self._bot.on_game_end, end)
+
+    def _call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
+        try:
+            return method(*arguments)
+        except WireError:  # in a field of the view: the referee's
+            raise
+        except Exception as error:
+            if self._raises:
+                raise
+            text = own_traceback(error)
+            sys.stderr.write(text + "\n")
+            self._error = self._error or text
+            return None
+
+
+# Hints for the author
+
+_METHODS = {
+    name.replace("_", ""): name
+    for name, value in vars(Bot).items()
+    if callable(value) and not name.startswith("_")
+}
+
+
+def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
+    """The same function, with hints on stderr when it makes the first bot of a class."""
+    known: set[type[Bot]] = set()
+
+    def make() -> Bot:
+        bot = new_bot()
+        if type(bot) not in known:
+            known.add(type(bot))
+            sys.stderr.writelines(f"{hint}\n" for hint in [*misspelt(type(bot)), *unheard(bot)])
+        return bot
+
+    return make
+
+
+def misspelt(bot: type[Bot]) -> list[str]:
+    """A hint for each public method that `Bot` does not have, with a name much like one it has."""
+    hints = []
+    for cls in bot.__mro__[: bot.__mro__.index(Bot)]:
+        for name, value in vars(cls).items():
+            if callable(value) and not name.startswith("_") and not hasattr(Bot, name):
+                plain = name.replace("_", "").lower()
+                for near in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
+                    meant = _METHODS[near]
+                    hints.append(
+                        f"{HINT}the SDK never calls {cls.__name__}.{name}; did you mean {meant}?"
+                    )
+    return hints
+
+
+def unheard(bot: Bot) -> list[str]:
+    """A hint for an `on_event` that was put on an object: a class without one gets no events."""
+    name = type(bot).__name__
+    if "on_event" not in vars(bot) or type(bot).on_event is not Bot.on_event:
+        return []
+    return [f"{HINT}no events come for {name}: define on_event in the class, not on the object"]
+
+
+def never_run(program: str) -> list[str]:
+    """A hint for a program that ends without a call of `run`, if there is a bot in it."""
+    bots = [bot for bot in _below(Bot) if not bot.__module__.startswith("deepsea_")]
+    own = [bot for bot in bots if bot.__module__ == "__main__"] or bots
+    if not own:
+        return []
+    name = own[-1].__name__
+    return [f"{HINT}{Path(program).name} defines class {name}(Bot) but never calls run({name})"]
+
+
+def _below(cls: type[Bot]) -> list[type[Bot]]:
+    """The classes that are built on this one, in the order in which they were defined."""
+    return [found for sub in cls.__subclasses__() for found in (sub, *_below(sub))]

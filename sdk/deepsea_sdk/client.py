@@ -14,33 +14,30 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import grpc
 
 from . import wire
 from ._pb import play_pb2 as pb
 from ._pb.play_pb2_grpc import PlayServiceStub
-from .author_error import ERROR_BYTES, cut
-from .bot import Bot, GameInfo, NewBot
+from .bot import Bot, GameInfo, NewBot, SeatedBot
 from .clock import Clock, monotonic
-from .errors import ConnectionRejected, NotInMatch, SdkError, WireError
+from .errors import ERROR_BYTES, ConnectionRejected, NotInMatch, SdkError, WireError, cut
 from .launch import ADDRESS, TOKEN
-from .seated_bot import SeatedBot
 
-OPTIONS: Final = (
+OPTIONS = (
     # The referee is where the address says; a proxy for the web has no business here.
     ("grpc.enable_http_proxy", 0),
 )
 # How a referee that stops, or is stopped, ends a stream: not the bot's mistake. INTERNAL is what
 # grpcio makes of an answer that comes after the end, whatever the end was.
-_CLOSED: Final = (
+_CLOSED = (
     grpc.StatusCode.OK,
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.INTERNAL,
 )
-_ERRORS_BYTES: Final = 32 * 1024
+_ERRORS_BYTES = 32 * 1024
 """The limit of error texts in one message; the referee refuses messages of more than 64 KiB."""
 
 

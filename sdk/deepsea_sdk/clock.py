@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-monotonic: Final = time.monotonic
+monotonic = time.monotonic
 
 
 def now_us() -> int:
@@ -28,7 +28,7 @@ class TimeLeft(NamedTuple):
     """For the rest of the game, after the budget is used up."""
 
 
-NO_CLOCK: Final = TimeLeft(2**62, 0)
+NO_CLOCK = TimeLeft(2**62, 0)
 """The time left if time is not measured."""
 
 
@@ -94,5 +94,5 @@ class Clock:
         return self._arrived + share * (self.budget + self.bank)
 
 
-NO_LIMIT: Final = Clock(now=lambda: 0.0)
+NO_LIMIT = Clock(now=lambda: 0.0)
 """A clock without a limit, for example in a bot's own tests."""

@@ -1,4 +1,4 @@
-"""Exceptions between a bot and its referee.
+"""Exceptions between a bot and its referee, and the text of what a bot's own code raises.
 
     SdkError (Exception)
     ├── NotInMatch        the program was not started by a referee, or no referee listens
@@ -6,11 +6,21 @@
     ├── WireError         an invalid message
     └── IllegalAnswer     a method of the bot returned an illegal answer
 
-Every message is one line for the bot's author. `run` prints it and exits, with status 2 for
-`NotInMatch`, else 1.
+Invariants: every message is one line for the bot's author; `run` prints it and exits, with status 2
+for `NotInMatch`, else 1. A traceback has at most `ERROR_BYTES` bytes and keeps its end, as the last
+line has the exception; a summary is one printable line, whatever a bot sent.
 """
 
 from __future__ import annotations
+
+import traceback
+from types import TracebackType
+
+from deepsea_rules.printable import one_line
+
+ERROR_BYTES = 8 * 1024
+"""The limit of an error's text, in bytes."""
+_LONGEST_SUMMARY = 200
 
 
 class SdkError(Exception):
@@ -38,3 +48,40 @@ class IllegalAnswer(SdkError, ValueError):
 
 class WireError(SdkError, ValueError):
     """An invalid message."""
+
+
+def own_traceback(error: BaseException) -> str:
+    """Format a traceback, from the first frame of the author's own code.
+
+    Its last line is the exception, also if that is text of many lines.
+    """
+    frames: TracebackType | None = error.__traceback__
+    while frames is not None and _is_sdk(frames):
+        frames = frames.tb_next
+    text = "".join(traceback.format_exception(error.with_traceback(frames))).rstrip("\n")
+    what = "".join(traceback.format_exception_only(error)).rstrip("\n")
+    if "\n" in what:
+        text = f"{text}\n{' '.join(what.split())[:_LONGEST_SUMMARY]}"
+    return cut(text)
+
+
+def cut(text: str, limit: int = ERROR_BYTES) -> str:
+    """The text, or its end if it has more than `limit` bytes, as UTF-8 that can be sent."""
+    data = text.encode(errors="backslashreplace")
+    return data[-limit:].decode(errors="ignore")
+
+
+def summary(text: str) -> str:
+    """The last line of an error's text: short, and safe to print."""
+    lines = text.strip().splitlines()
+    line = one_line(lines[-1], _LONGEST_SUMMARY) if lines else ""
+    return f"it raised {line}" if line else "it answered with an error"
+
+
+def reason(text: str) -> str:
+    """Why an action is not legal, in one line: short, and safe to print."""
+    return one_line(text, _LONGEST_SUMMARY)
+
+
+def _is_sdk(frames: TracebackType) -> bool:
+    return str(frames.tb_frame.f_globals.get("__name__")).startswith(__package__ + ".")

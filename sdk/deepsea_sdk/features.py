@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from struct import Struct
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,29 +21,29 @@ from deepsea_rules.view import View
 
 __all__ = ["LENGTH", "Features", "features"]
 
-SPACES: Final = len(CHIPS)
-HEAD: Final = 12
-PER_SPACE: Final = 6
-PER_DIVER: Final = 15
-LENGTH: Final = HEAD + SPACES * PER_SPACE + MAX_PLAYERS * PER_DIVER
+SPACES = len(CHIPS)
+HEAD = 12
+PER_SPACE = 6
+PER_DIVER = 15
+LENGTH = HEAD + SPACES * PER_SPACE + MAX_PLAYERS * PER_DIVER
 """The number of features."""
-LARGEST: Final = 500.0
+LARGEST = 500.0
 """No feature is larger: all chips together are worth 240. The true air may fall below 0."""
 
 Features = NDArray[np.float32]
 """An array of `LENGTH` numbers."""
 
-_KEPT: Final = 4096
+_KEPT = 4096
 """Bytes of each kind that are kept: those of some games, 4 MB at most."""
-_HEAD: Final = Struct(f"{HEAD}f").pack
-_SPACE: Final = Struct(f"{PER_SPACE}f")
-_COUNTS: Final = Struct("4f").pack
-_WAY: Final = Struct("5f").pack
-_LOAD: Final = Struct("5f").pack
-_POINTS: Final = Struct("f").pack
-_DIVER_BYTES: Final = Struct(f"{PER_DIVER}f").size
-_VALUES: Final = (0, *(sum(values_of_level(level)) for level in LEVELS))
-_CHIPS: Final = (0, *(len(values_of_level(level)) for level in LEVELS))
+_HEAD = Struct(f"{HEAD}f").pack
+_SPACE = Struct(f"{PER_SPACE}f")
+_COUNTS = Struct("4f").pack
+_WAY = Struct("5f").pack
+_LOAD = Struct("5f").pack
+_POINTS = Struct("f").pack
+_DIVER_BYTES = Struct(f"{PER_DIVER}f").size
+_VALUES = (0, *(sum(values_of_level(level)) for level in LEVELS))
+_CHIPS = (0, *(len(values_of_level(level)) for level in LEVELS))
 
 
 def features(view: View) -> Features:

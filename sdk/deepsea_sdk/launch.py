@@ -1,7 +1,91 @@
-"""The environment variables with which a referee starts a bot."""
+"""How a referee starts a bot's program: environment variables, and the bot's parameters.
 
-from typing import Final
+Invariants: a parameter, as in `my_bot.py:Fast,depth=3,safe=0.9`, sets a class attribute that the
+bot has already, so that a misspelt one is an error; the text that travels to the bot's process is
+the one that the referee shows.
+"""
 
-ADDRESS: Final = "DEEPSEA_ADDRESS"
-TOKEN: Final = "DEEPSEA_TOKEN"
+from __future__ import annotations
+
+import re
+from types import ModuleType
+from typing import NamedTuple, TypeAlias
+
+from .bot import Bot, NewBot
+
+ADDRESS = "DEEPSEA_ADDRESS"
+TOKEN = "DEEPSEA_TOKEN"
 """Sent once, in Hello."""
+PARAMETERS = "DEEPSEA_PARAMETERS"
+_NAME = r"[A-Za-z]\w*"
+_FORM = re.compile(rf"(?::({_NAME}))?((?:,{_NAME}=[\w.+-]*)*)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+|(\d+\.\d*|\.\d+|\d+(?=e))(e[+-]?\d+)?)", re.ASCII | re.I)
+
+Value: TypeAlias = bool | int | float | str
+
+
+class Parameters(NamedTuple):
+    """The class that plays, if it is not the one given to `run`, and values of attributes."""
+
+    class_name: str | None
+    values: dict[str, Value]
+
+    @classmethod
+    def parse(cls, text: str) -> Parameters:
+        """The parameters in a text such as `:Fast,depth=3`; raises ValueError."""
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not of the form :CLASS,NAME=VALUE,...")
+        pairs = [pair.partition("=") for pair in match[2].split(",")[1:]]
+        names = [name for name, _, _ in pairs]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"parameter {min(twice)!r} is given twice")
+        return cls(match[1], {name: _value(value) for name, _, value in pairs})
+
+    def format(self) -> str:
+        """The text that `parse` reads; the same for the same parameters in any order."""
+        chosen = f":{self.class_name}" if self.class_name else ""
+        return chosen + "".join(
+            f",{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in sorted(self.values.items())
+        )
+
+
+def split_parameters(text: str) -> tuple[str, str]:
+    """A bot as it was named, and its parameters, "" if there are none."""
+    match = re.fullmatch(rf"(.*?)({_FORM.pattern})", text, re.ASCII | re.DOTALL)
+    return (match[1], match[2]) if match else (text, "")
+
+
+def apply_parameters(text: str, new_bot: NewBot, module: ModuleType) -> NewBot:
+    """The class that plays with these parameters; raises TypeError if the bot has no such ones.
+
+    new_bot  what the program gives to `run`
+    module   the program, in which a class is looked up
+    """
+    class_name, values = Parameters.parse(text)
+    if class_name is not None:
+        new_bot = getattr(module, class_name, None) or new_bot
+        if getattr(new_bot, "__name__", None) != class_name:
+            raise TypeError(f"it has no class {class_name}")
+    if not isinstance(new_bot, type) or not issubclass(new_bot, Bot):
+        raise TypeError("parameters are attributes of a class, and it gives run() something else")
+    for name, value in values.items():
+        default = getattr(new_bot, name, None)
+        if not hasattr(new_bot, name) or hasattr(Bot, name) or callable(default):
+            raise TypeError(f"class {new_bot.__name__} has no attribute {name} to be set")
+        if isinstance(default, bool | int | float) and isinstance(value, str):
+            raise TypeError(f"{name} is {default!r} in class {new_bot.__name__}, not {value!r}")
+        setattr(new_bot, name, value)
+    return new_bot
+
+
+def _value(text: str) -> Value:
+    if text in ("true", "false"):
+        return text == "true"
+    if not _NUMBER.fullmatch(text):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

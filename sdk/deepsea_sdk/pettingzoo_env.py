@@ -7,7 +7,7 @@ a seed and its actions. docs/pettingzoo.md describes the spaces.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -28,10 +28,10 @@ from .features import LARGEST, LENGTH, Features, features
 
 __all__ = ["DeepSeaEnv", "env"]
 
-WORDS: Final = (DOWN, BACK, LEAVE, TAKE)
-DROPS: Final = 8
+WORDS = (DOWN, BACK, LEAVE, TAKE)
+DROPS = 8
 """Places for carried units; with six of them a diver does not move any more."""
-ACTIONS: Final = len(WORDS) + DROPS + LISTED_ORDERS
+ACTIONS = len(WORDS) + DROPS + LISTED_ORDERS
 
 Observation = dict[str, Features | NDArray[np.int8]]
 

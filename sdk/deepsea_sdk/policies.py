@@ -1,23 +1,78 @@
-"""Playing a position on to its end, the smallest building block of search."""
+"""Playing positions on: the chance to get home, roll-outs, and two policies that decide in them.
+
+Invariants: a policy reads what everybody knows, so it answers for a view as well; a seat that is
+not to move never matters; other numbers of `steady` are another version, because values by
+roll-outs depend on them.
+
+The numbers of `steady`, nine for each number of seats, were found in games of the policy against
+itself. bench/tune_steady.py searches for such numbers and shows what they are worth;
+docs/dev/field.md has the whole course.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from hashlib import shake_256
-from typing import Final, Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from deepsea_rules.actions import BACK, CHIPS, DOWN, LEAVE, LEVEL_OF, TAKE, Unit, drop
 from deepsea_rules.randomness import NumberSource
-from deepsea_rules.ruleset import DIVES, FACES
+from deepsea_rules.ruleset import DIVES, FACES, FULL_AIR
 from deepsea_rules.state import GameState
+from deepsea_rules.view import View
+
+# Exact probabilities: a roll of two dice moves a diver max(0, roll - load) spaces each turn
+
+ROLLS = {2: 1 / 9, 3: 2 / 9, 4: 3 / 9, 5: 2 / 9, 6: 1 / 9}
+"""The probability of each sum of the two dice."""
+MANY_TURNS = 20
+"""The largest result of `turns_left`: no way home takes longer."""
+
+
+@cache
+def home_chance(distance: int, load: int, turns: int) -> float:
+    """The probability to swim `distance` spaces with `load` units in at most `turns` turns.
+
+    Spaces of other divers are skipped and not counted, so with divers on the way the true
+    probability is higher.
+    """
+    if distance <= 0:
+        return 1.0
+    if turns <= 0:
+        return 0.0
+    return sum(
+        chance * home_chance(distance - max(0, roll - load), load, turns - 1)
+        for roll, chance in ROLLS.items()
+    )
+
+
+def turns_left(position: View | GameState, load: int) -> int:
+    """The number of rolls that the seat to move still gets if it carries `load` units from now on.
+
+    Assumes that the others keep their cargo. The current roll counts if it is still to be made, and
+    so does the turn that uses the last air. At most `MANY_TURNS`.
+    """
+    others = sum(map(len, position.cargo)) - len(position.cargo[position.to_move])
+    breath = others + load
+    if not breath:
+        return MANY_TURNS
+    # Before its declaration the air is all for the seat; later the others breathe before it does.
+    air = position.air if position.phase == "declare" else position.air - others
+    later = max(0, -(-air // breath)) + (position.phase == "roll")
+    return min(later, MANY_TURNS)
+
+
+# Roll-outs, the smallest building block of search
 
 Policy: TypeAlias = Callable[[GameState], str]
 """Chooses one of `state.legal` for the seat to move."""
 
-_ROLLS: Final = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
-_TURNS: Final = 32
+_ROLLS = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
+_TURNS = 32
 """More turns than a seat has in a dive; those of a longer one repeat others' dice."""
-_ROLL_OF_BYTE: Final = bytes([byte % len(_ROLLS) for byte in range(256)])
-_TOO_LARGE: Final = bytes(range(256 - 256 % len(_ROLLS), 256))
+_ROLL_OF_BYTE = bytes([byte % len(_ROLLS) for byte in range(256)])
+_TOO_LARGE = bytes(range(256 - 256 % len(_ROLLS), 256))
 """Bytes that would favour some rolls."""
 
 
@@ -135,3 +190,172 @@ def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) ->
             search(policy(state) if len(legal) > 1 else legal[0])
         elif phase == "order":
             state.unchecked_order(policy(state))
+
+
+# A careful diver
+
+_MEAN_ROLL = 4
+_SAFE = 0.8
+"""A diver goes on down while its chance to get home is better than this,"""
+_RISKY = 0.9
+"""and takes more while the chance is better than this for a big load, or for a small load"""
+_FIRST_RISK = 0.3
+"""less, and this for the first unit."""
+
+
+def sensible(position: View | GameState) -> str:
+    """The action of a careful diver: take what is likely to get home, turn back in time.
+
+    A policy for `roll_out`, quick enough for thousands of dives. It looks at public facts only,
+    so it answers for a view as well.
+    """
+    legal = position.legal
+    if position.phase == "search":
+        return TAKE if TAKE in legal and _likely_to_bring_it_home(position) else LEAVE
+    if position.phase == "declare" and BACK in legal and _time_to_turn(position):
+        return BACK
+    return legal[0]
+
+
+def _time_to_turn(position: View | GameState) -> bool:
+    """Whether one more move down is too much of a risk."""
+    seat = position.to_move
+    load = len(position.cargo[seat])
+    if not load:
+        return False
+    deeper = position.place[seat] + max(1, _MEAN_ROLL - load)
+    return home_chance(deeper, load, turns_left(position, load) - 1) < _SAFE
+
+
+def _likely_to_bring_it_home(position: View | GameState) -> bool:
+    """Whether one more unit is likely to get home; the more is at stake, the surer it has to be."""
+    seat = position.to_move
+    load = len(position.cargo[seat])
+    chance = home_chance(position.place[seat], load + 1, turns_left(position, load + 1))
+    return chance > _RISKY * load / (load + 1) + _FIRST_RISK * (load == 0)
+
+
+# The steady policy
+
+STEADY_VERSION = "steady-2"
+"""The name and version of the policy, for results that depend on it."""
+
+
+class Numbers(NamedTuple):
+    """What the policy goes by; those of three are by dive."""
+
+    turn_back: tuple[float, float, float]
+    """Turn back when after one more move down the chance to get home would be below this."""
+    next_move: int
+    """The spaces of that move, less one for each unit that is carried; at least one."""
+    first_unit: tuple[float, float, float]
+    """Take a first unit that is worth this many points, times its chance to get home."""
+    next_unit: float
+    """Take another one if that multiplies the points expected at home by more than this."""
+    drop_unit: float
+    """Drop the poorest one if that multiplies the points expected at home by more than this."""
+
+
+STEADY: Mapping[int, Numbers] = {
+    2: Numbers((0.993, 1.0, 0.999), 7, (3.253, 6.811, 6.932), 0.632, 1.223),
+    3: Numbers((1.0, 0.973, 0.962), 4, (2.27, 2.516, 2.883), 0.569, 1.627),
+    4: Numbers((0.999, 0.912, 0.885), 4, (2.256, 2.595, 4.288), 0.591, 1.687),
+    5: Numbers((0.997, 0.868, 0.799), 4, (2.272, 2.122, 3.922), 0.358, 1.628),
+    6: Numbers((0.91, 0.957, 0.949), 4, (0.129, 1.777, 2.249), 0.301, 1.724),
+}
+"""By the number of seats."""
+
+_FARTHEST = 40
+"""Farther than any trail, and one more move, reaches."""
+_HEAVIEST = 6
+"""With so many units no roll moves a diver."""
+
+
+HomeChances: TypeAlias = tuple[tuple[tuple[float, ...], ...], ...]
+"""Chances to get home, by load, turns and distance."""
+
+
+@cache
+def home_chances() -> HomeChances:
+    """`home_chance` by load, turns and distance, for as many of each as there can be."""
+    table = []
+    for load in range(_HEAVIEST + 1):
+        # Rounded, because the last bits of a sum depend on the version of Python.
+        rows = [
+            tuple([round(home_chance(distance, load, turns), 9) for distance in range(_FARTHEST)])
+            for turns in range(MANY_TURNS + 1)
+        ]
+        table.append((*rows, *[rows[-1]] * (FULL_AIR - MANY_TURNS)))
+    return (*table, *[table[-1]] * len(CHIPS))
+
+
+@lru_cache(maxsize=4096)
+def _worth(unit: Unit) -> float:
+    """The mean value of a unit's chips, as long as none has been seen."""
+    return sum([4 * LEVEL_OF[chip] - 2.5 for chip in unit])
+
+
+def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
+    """A policy for `roll_out` that goes by these numbers."""
+    turn_back, next_move, first_unit, next_unit, drop_unit = numbers
+    homes: HomeChances = ()
+
+    def choose(position: View | GameState) -> str:
+        """The action of the seat to move: one of `legal`, by what everybody knows."""
+        # Written out, because roll-outs spend much of their time here.
+        nonlocal homes
+        legal = position.legal
+        if len(legal) < 2:
+            return legal[0]
+        if not homes:  # only now: every bot imports this, and few of them ask
+            homes = home_chances()
+        phase = position.phase
+        seat = position.to_move
+        own = position.cargo[seat]
+        load = len(own)
+        if phase == "declare":
+            if not load:
+                return DOWN
+            turns = -(-position.air // sum(map(len, position.cargo))) - 1
+            deeper = position.place[seat] + (next_move - load if load < next_move else 1)
+            return BACK if homes[load][turns][deeper] < turn_back[position.dive - 1] else DOWN
+        if phase != "search":
+            return legal[0]
+        breath = sum(map(len, position.cargo))
+        # The others breathe before this seat does again.
+        air = position.air - breath + load
+        if air < 0:
+            air = 0
+        place = position.place[seat]
+        if TAKE in legal:
+            unit = position.trail[place]
+            chance = homes[load + 1][-(-air // (breath + 1))][place]
+            if not load:
+                good = chance * _worth(unit) >= first_unit[position.dive - 1]
+                return TAKE if good else LEAVE
+            points = sum(map(_worth, own))
+            factor = next_unit * homes[load][-(-air // breath)][place]
+            return TAKE if chance * (points + _worth(unit)) > factor * points else LEAVE
+        poorest = min(own, key=_worth)
+        points = sum(map(_worth, own))
+        turns = -(-air // (breath - 1)) if breath > 1 else MANY_TURNS
+        rest = homes[load - 1][turns][place] * (points - _worth(poorest))
+        factor = drop_unit * homes[load][-(-air // breath)][place]
+        return drop(poorest) if rest > factor * points else LEAVE
+
+    return choose
+
+
+def by_seats(table: Mapping[int, Numbers]) -> Callable[[View | GameState], str]:
+    """A policy that goes by the numbers for as many seats as there are."""
+    policies = {seats: policy(numbers) for seats, numbers in table.items()}
+
+    def choose(position: View | GameState) -> str:
+        """The action of the seat to move: one of `legal`, by what everybody knows."""
+        return policies[position.players](position)
+
+    return choose
+
+
+steady = by_seats(STEADY)
+"""The policy of these numbers, for `roll_out`: the coach and `diver` play on with it."""

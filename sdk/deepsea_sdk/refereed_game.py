@@ -19,9 +19,9 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import Bank, TimeControl, overrun
 
-from .author_error import reason, summary
 from .bot import FaultNotice, GameEnd, GameInfo
 from .clock import NO_CLOCK, TimeLeft
+from .errors import reason, summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,10 @@ from deepsea_rules.record import GameRecord, unique_names
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
 
-from .author_error import summary
-from .bot import AnyBot, Bot
+from .bot import Answered, AnyBot, Bot, SeatedBot
 from .clock import Clock, now_us
+from .errors import summary
 from .refereed_game import RefereedGame
-from .seated_bot import Answered, SeatedBot
 
 OnError = Literal["raise", "forfeit"]
 _T = TypeVar("_T")

@@ -24,7 +24,7 @@ from deepsea_arena.frames import frames
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.racing import Effort, Interval
+from deepsea_sdk.coach.decisions import Effort, Interval
 from helpers.commands import faulty, played, record_of
 
 QUICK = AnalysisSettings(Effort.of(4), luck=2)

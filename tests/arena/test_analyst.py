@@ -25,8 +25,8 @@ from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.coach.racing import Effort
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.policies import STEADY_VERSION
 from helpers.beside import OneWorker
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
@@ -54,7 +54,7 @@ class InlineAnalyst(OneWorker):
         for _ in range(3):
             self.on_step()
             yield Sent(task, StepDone(1))
-        yield Done(task, Analysed(VERSION, '{"found":1}'))
+        yield Done(task, Analysed(STEADY_VERSION, '{"found":1}'))
 
 
 class Watcher:
@@ -118,7 +118,7 @@ def test_what_waits_is_done_one_after_another(site: Site) -> None:
     for game in (1, 2):
         ask(site.store, game)
     site.run_out()
-    assert site.watcher.seen == [f"s1-1: done, {VERSION}", f"s1-2: done, {VERSION}"]
+    assert site.watcher.seen == [f"s1-1: done, {STEADY_VERSION}", f"s1-2: done, {STEADY_VERSION}"]
     assert site.worker.tasks[0] == AnalyseGame(site.store.games.record("s1-1"), QUICK)
     assert site.store.analyses.document("s1-2") == '{"found":1}'
     assert site.store.analyses.owners() == []
@@ -131,7 +131,7 @@ def test_the_result_is_what_analyse_finds_in_the_same_record(played: Store) -> N
     expected = document(Analysis([("s1-1.json", record)], QUICK).run(workers=2), QUICK)
     assert json.loads(found.document) == expected
     assert "\n" not in found.document
-    assert (found.policy, found.problem) == (VERSION, "")
+    assert (found.policy, found.problem) == (STEADY_VERSION, "")
     assert sum(steps) > 10
 
 
@@ -327,5 +327,5 @@ def test_a_killed_worker_process_is_replaced(played: Store, stop: Stop, tmp_path
     ask(played)
     with analysing(played, lambda: workers, watcher, stop, to_end=True):
         pass
-    assert watcher.seen == [f"s1-1: done, {VERSION}"]
+    assert watcher.seen == [f"s1-1: done, {STEADY_VERSION}"]
     assert "the worker ended (signal 9)" in watcher.troubles[0]

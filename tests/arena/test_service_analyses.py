@@ -20,8 +20,8 @@ from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_sdk.coach.racing import Effort
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.policies import STEADY_VERSION
 from helpers import ladder
 from helpers.submissions import LIMITS, an_author
 
@@ -56,7 +56,12 @@ def refused(service: LadderService, caller: Caller, name: str, game_id: str) -> 
 def test_an_author_asks_and_everybody_reads(service: LadderService) -> None:
     anna = author(service)
     asked = service.call(anna, "RequestAnalysis", game_id="s1-1").analysis
-    assert (asked.state, asked.ahead, asked.policy, asked.outdated) == (QUEUED, 0, VERSION, False)
+    assert (asked.state, asked.ahead, asked.policy, asked.outdated) == (
+        QUEUED,
+        0,
+        STEADY_VERSION,
+        False,
+    )
     seen = service.call(visitor(), "GetAnalysis", game_id="s1-1")
     assert (seen.done, seen.last, seen.document) == (None, asked, "")
     steps = service.call(visitor(), "WatchAnalysis", game_id="s1-1")
@@ -73,7 +78,7 @@ def test_an_author_asks_and_everybody_reads(service: LadderService) -> None:
     assert seen.document == found.document
     assert not seen.may_be_asked
     frames = json.loads(service.call(visitor(), "GetFrames", game_id="s1-1", seat=1).frames)
-    assert frames["policy"] == VERSION
+    assert frames["policy"] == STEADY_VERSION
     assert any("judged" in one for one in frames["decisions"])
 
 
@@ -107,7 +112,7 @@ def test_one_by_other_settings_is_outdated(
     first = service.call(anna, "RequestAnalysis", game_id="s1-1").analysis
     lease = service.store.analyses.claim("runner", 60)
     assert lease is not None
-    assert service.store.analyses.finish(lease, VERSION, "{}", LIMITS)
+    assert service.store.analyses.finish(lease, STEADY_VERSION, "{}", LIMITS)
     assert not service.call(anna, "GetAnalysis", game_id="s1-1").done.outdated
     monkeypatch.setattr(plan, "__defaults__", (QUICK,))
     assert ladder_analyses.plan() == plan(QUICK)

@@ -1,6 +1,6 @@
 """The search for the policy's numbers: the same each time, and within its ranges."""
 
-from deepsea_sdk.steady import STEADY
+from deepsea_sdk.policies import STEADY
 from tune_steady import START, chunks, flat, leads, moved, numbers_of, search, within
 
 

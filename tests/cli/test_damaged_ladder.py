@@ -22,7 +22,7 @@ from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.account_rows import NewToken
 from deepsea_rules.randomness import seed_from_text
-from deepsea_sdk.coach.racing import Effort
+from deepsea_sdk.coach.decisions import Effort
 from helpers import ladder, submissions
 from helpers.commands import Run, one_line
 

@@ -22,8 +22,8 @@ from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
-from deepsea_sdk.coach.racing import Effort
-from deepsea_sdk.steady import VERSION
+from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.policies import STEADY_VERSION
 from helpers import ladder
 from helpers.commands import Run, start
 from helpers.programs import nothing_left_behind
@@ -72,7 +72,7 @@ def test_waiting_for_it_makes_it_here_whatever_waits_before_it(run: Run, store: 
     with nothing_left_behind():
         done = run("ladder", "analyse", "s1-1", "--wait", "--all")
     assert done.status == 0
-    assert f"placement scores by roll-outs of {VERSION}, 4 for each option" in done.out
+    assert f"placement scores by roll-outs of {STEADY_VERSION}, 4 for each option" in done.out
     assert "decision 0, turn 1" in done.out
     assert "luck  own dice" in done.out
     assert store.analyses.get(1).state is AnalysisState.QUEUED
@@ -80,7 +80,7 @@ def test_waiting_for_it_makes_it_here_whatever_waits_before_it(run: Run, store: 
     assert again.out == done.out
     found = json.loads(run("ladder", "analyse", "s1-1", "--json").out)
     assert found["done"] == found["last"]
-    assert found["done"]["policy"] == VERSION
+    assert found["done"]["policy"] == STEADY_VERSION
 
 
 def test_what_is_stored_is_what_analyse_prints_of_the_record(
@@ -161,7 +161,7 @@ def test_a_run_makes_those_that_wait(run: Run, living: Store) -> None:
     with nothing_left_behind():
         done = run("ladder", "run", "--games", 1)
     assert done.status == 0, done.err
-    assert f"analysis of game s1-1: done, {VERSION}" in done.err
+    assert f"analysis of game s1-1: done, {STEADY_VERSION}" in done.err
     (found,) = json.loads(living.analyses.document("s1-1"))["games"]
     assert found["record"] == "s1-1.json"
     assert living.analyses.get(number).state is AnalysisState.DONE

@@ -40,7 +40,7 @@ from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_sdk.coach.racing import Effort
+from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder, submissions
 from helpers.commands import Run, one_line, start

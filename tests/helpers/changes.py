@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
-from deepsea_sdk.coach.course import Outlook, Step, course, rolls
-from deepsea_sdk.coach.luck import Evaluation, Number
+from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, Step, course, rolls
 
 
 def value(outlook: Outlook, evaluate: Evaluation) -> Sequence[Number]:

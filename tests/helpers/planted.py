@@ -5,7 +5,7 @@ from __future__ import annotations
 from deepsea_rules.actions import BACK, DOWN
 from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot, GameInfo
-from deepsea_sdk.steady import steady
+from deepsea_sdk.policies import steady
 from deepsea_sdk.table import LocalGame, play
 
 SEAT = 1

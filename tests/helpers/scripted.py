@@ -23,7 +23,7 @@ from deepsea_sdk._pb.play_pb2_grpc import PlayServiceServicer, add_PlayServiceSe
 from deepsea_sdk.bot import GameEnd, GameInfo
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.wire.games import result_to_wire, start_to_wire
-from deepsea_sdk.wire.questions import decision_from_wire
+from deepsea_sdk.wire.messages import decision_from_wire
 
 T = TypeVar("T")
 Stream = Any

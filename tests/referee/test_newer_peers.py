@@ -14,7 +14,7 @@ from deepsea_sdk import Bot, FaultNotice, GameEnd, GameInfo, wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.client import Player
 from deepsea_sdk.wire.games import result_to_wire
-from deepsea_sdk.wire.streams import Hello
+from deepsea_sdk.wire.messages import Hello
 from helpers import newer
 from helpers.in_loop import run
 from helpers.scripted import end_of, request_of, start_of

@@ -33,7 +33,7 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import NewBot
 from deepsea_sdk.client import Player, features_of, play
 from deepsea_sdk.wire.games import fault_to_wire
-from deepsea_sdk.wire.questions import decision_from_wire
+from deepsea_sdk.wire.messages import decision_from_wire
 from helpers.in_loop import run
 from helpers.scripted import (
     TOKEN,

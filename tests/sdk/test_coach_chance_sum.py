@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import cycle, product
+from itertools import cycle, permutations, product
 from math import sqrt
 
 import pytest
@@ -14,17 +14,19 @@ from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
 from deepsea_bots.random_bot import Random
+from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.scoring import final_result, placement_scores
+from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 from deepsea_sdk import Bot, Event, GameInfo
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.chance_sum import Luck, chance_sum
-from deepsea_sdk.coach.common_luck import halves
-from deepsea_sdk.coach.course import Outlook, course
-from deepsea_sdk.coach.formula import formula
-from deepsea_sdk.coach.luck import Evaluation, Number
+from deepsea_sdk.coach.decisions import halves
+from deepsea_sdk.coach.formula import final_scores, formula
+from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, course
 from deepsea_sdk.table import play
 from helpers import games
 from helpers.changes import chances, change, unseen_of, value
@@ -325,3 +327,61 @@ def test_the_mean_luck_of_games_of_one_seed_is_nothing(
         deviation = sqrt(sum((luck - mean) ** 2 for luck in found) / (len(found) - 1))
         assert deviation > 0.02
         assert abs(mean) < 3.5 * deviation / sqrt(len(found))
+
+
+# What seats score on average at the end, while values are unknown: by counting all deals
+
+
+def ended(rules: str, banks: list[tuple[int, ...]]) -> GameState:
+    state = GameState(PRESETS[rules], (0,) * 33, len(banks))
+    state.bank = banks
+    state.phase = "over"
+    return state
+
+
+def counted(state: GameState, known: dict[int, int]) -> list[float]:
+    """The mean over all ways to deal the values of one level that are left."""
+    chips = [chip for bank in state.bank for chip in bank if chip not in known]
+    (level,) = {LEVEL_OF[chip] for chip in chips}
+    left = list(values_of_level(level))
+    for chip in known:
+        if LEVEL_OF[chip] == level:
+            left.remove(known[chip])
+    total, count = [0.0] * state.players, 0
+    for dealt in permutations(left, len(chips)):
+        values = list(state.values)
+        for chip, worth in {**known, **dict(zip(chips, dealt, strict=True))}.items():
+            values[chip] = worth
+        found = final_result(state.rules.tiebreak, state.bank, values)
+        for seat, score in enumerate(placement_scores(found.placements)):
+            total[seat] += score
+        count += 1
+    return [score / count for score in total]
+
+
+@pytest.mark.parametrize("rules", sorted(PRESETS))
+@pytest.mark.parametrize(
+    ("banks", "known"),
+    [
+        ([(1, 2), (3, 4)], {}),
+        ([(1, 2), (3, 9)], {9: 4}),
+        ([(1,), (2, 3)], {1: 3, 5: 3, 6: 2}),
+        ([(1, 10), (2, 11)], {10: 4, 11: 5}),
+        ([(1, 2), (17,)], {17: 9}),
+        ([(), (1,)], {}),
+    ],
+)
+def test_all_deals_are_counted(
+    rules: str, banks: list[tuple[int, ...]], known: dict[int, int]
+) -> None:
+    state = ended(rules, banks)
+    assert final_scores(state, known) == pytest.approx(counted(state, known))
+
+
+def test_three_seats_are_compared_by_pairs() -> None:
+    state = ended("manual", [(1,), (25,), (26, 2)])
+    scores = final_scores(state, {})
+    assert scores[0] == 0
+    assert sum(scores) == pytest.approx(1.5)
+    # A chip more is an advantage of 0 to 3 points among values that are otherwise alike.
+    assert scores[2] > scores[1] > 0.5

@@ -13,10 +13,9 @@ from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import HOME, RuleSet
-from deepsea_sdk.coach.common_luck import Stream, halves
-from deepsea_sdk.coach.course import Outlook, Step, course, known_to_any, rolls
-from deepsea_sdk.coach.luck import luck_of
-from deepsea_sdk.steady import steady
+from deepsea_sdk.coach.decisions import Stream, halves
+from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of, rolls
+from deepsea_sdk.policies import steady
 from helpers import games
 from helpers.changes import change, value
 from helpers.commands import faulty, played

@@ -25,15 +25,16 @@ from deepsea_sdk import FaultNotice, GameEnd, GameInfo, Unit, WireError, wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.wire import framing
-from deepsea_sdk.wire.events import event_from_wire, event_to_wire
 from deepsea_sdk.wire.games import (
+    event_from_wire,
+    event_to_wire,
     fault_to_wire,
     result_to_wire,
     rules_from_wire,
     rules_to_wire,
     start_to_wire,
 )
-from deepsea_sdk.wire.questions import decision_from_wire
+from deepsea_sdk.wire.messages import decision_from_wire
 from deepsea_sdk.wire.views import ViewWriter, view_from_wire
 from helpers import games
 from helpers.positions import ALL, at, custom

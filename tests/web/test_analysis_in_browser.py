@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from deepsea_arena.analysis import Analysis, AnalysisSettings, ChanceEvent
-from deepsea_sdk.coach.racing import Effort, Interval
+from deepsea_sdk.coach.decisions import Effort, Interval
 from deepsea_web.game_page import PageGame, game_page
 from helpers.chromium import keep_screenshot, visited, without_violations
 from helpers.planted import SEAT, planted

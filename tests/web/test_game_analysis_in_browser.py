@@ -14,7 +14,7 @@ from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.analyst import analysing, eager_analyst
 from deepsea_arena.shutdown import Stop
 from deepsea_ladder.model.analyses import AnalysisState
-from deepsea_sdk.coach.racing import Effort
+from deepsea_sdk.coach.decisions import Effort
 from helpers.chromium import fits, visited, without_violations
 from helpers.site_server import serving
 from helpers.world import ANNA, Stock, World, opened, stock_of

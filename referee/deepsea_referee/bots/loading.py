@@ -22,7 +22,7 @@ from deepsea_referee.bots.author_error import author_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot
-from deepsea_sdk.parameters import apply, parse
+from deepsea_sdk.launch import Parameters, apply_parameters
 
 _numbers: Final = itertools.count(1)
 
@@ -36,7 +36,7 @@ def load(bot: BotSpec) -> NewBot:
     file = python_file(bot)
     given: list[NewBot] = []
     module = _import(bot, file, given)
-    if bot.parameters and (given or parse(bot.parameters).class_name):
+    if bot.parameters and (given or Parameters.parse(bot.parameters).class_name):
         return _with_parameters(bot, given[0] if given else Bot, module)
     if given:
         return given[0]
@@ -67,7 +67,7 @@ def load(bot: BotSpec) -> NewBot:
 
 def _with_parameters(bot: BotSpec, new_bot: NewBot, module: ModuleType) -> NewBot:
     try:
-        return apply(bot.parameters, new_bot, module)
+        return apply_parameters(bot.parameters, new_bot, module)
     except TypeError as error:
         raise UserError(f"bot {bot.name!r}: {error}") from None
 

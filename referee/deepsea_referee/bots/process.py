@@ -39,11 +39,10 @@ from deepsea_referee.transport.pauses import Pauses
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
+from deepsea_sdk.bot import HINT
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.entropy import fresh_token
-from deepsea_sdk.hints import PREFIX as HINT
-from deepsea_sdk.launch import TOKEN
-from deepsea_sdk.parameters import VARIABLE as PARAMETERS_VARIABLE
+from deepsea_sdk.launch import PARAMETERS, TOKEN
 
 START_PATIENCE: Final = 6
 """How many times its start-up timeout a bot may take to start on a busy host."""
@@ -290,7 +289,7 @@ class BotProcess:
             # Its output is complete even if it is killed, and the order of its sets is repeatable.
             "PYTHONUNBUFFERED": "1",
             "PYTHONHASHSEED": "0",
-            **({PARAMETERS_VARIABLE: self.bot.parameters} if self.bot.parameters else {}),
+            **({PARAMETERS: self.bot.parameters} if self.bot.parameters else {}),
         }
 
     def _on_exit(self) -> None:

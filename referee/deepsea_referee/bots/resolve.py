@@ -28,7 +28,7 @@ from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
 from deepsea_referee.bots.apart import read_apart
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import unique_names
-from deepsea_sdk.parameters import parse, split
+from deepsea_sdk.launch import Parameters, split_parameters
 
 COMMAND_PREFIX: Final = "cmd:"
 
@@ -64,7 +64,7 @@ def resolve(text: str) -> BotSpec:
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
-    bot, parameters = ("", "") if _exists(text) else split(text)
+    bot, parameters = ("", "") if _exists(text) else split_parameters(text)
     return _with_parameters(_resolve(bot), parameters) if parameters else _resolve(text)
 
 
@@ -72,7 +72,7 @@ def _with_parameters(bot: BotSpec, text: str) -> BotSpec:
     if bot.command[0] != sys.executable:
         raise UserError(f"bot {bot.name!r}: parameters ({text[1:]}) are for Python bots")
     try:
-        text = parse(text).format()
+        text = Parameters.parse(text).format()
     except ValueError as error:
         raise UserError(f"bot {bot.name!r}: {error}") from None
     total = hashlib.sha256(_length_first((bot.digest.encode(), text.encode())))

@@ -35,8 +35,7 @@ from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.bot import Bot
-from deepsea_sdk.hints import PREFIX as HINT
+from deepsea_sdk.bot import HINT, Bot
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 from deepsea_sdk.wire import CONCURRENT_GAMES
 

@@ -24,8 +24,7 @@ from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
 from deepsea_rules.ruleset import HOME
 
-from .course import Outlook, Step, course, rolls
-from .luck import Evaluation
+from .luck import Evaluation, Outlook, Step, course, rolls
 
 Luck: TypeAlias = tuple[float, float]
 """How far chance moved a lead: never above the bound, and never below minus the bound."""

@@ -1,8 +1,10 @@
 """The formula: a quick guess, without roll-outs, of the placement score that a position leads to.
 
 Invariants: it reads what everybody sees and the values that are passed in, and no other; it has no
-weights that were fitted to games; of a game that is over it says what is exactly expected; other
-numbers are another version, because sums of luck depend on them.
+weights that were fitted to games; other numbers are another version, because sums of luck depend on
+them. Of a game that is over it is exact for each pair of seats, of which one is ahead or the other:
+values that are not known are dealt from those that are left of their level, without replacement;
+forfeits are not looked at.
 
 A diver comes home with its cargo, or does not; the chance is that to swim the way in the turns that
 the air leaves, with the unit that it may take now or without, whichever brings more. Whether a seat
@@ -13,34 +15,34 @@ logistic curve that is steeper the later it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import exp, sqrt
-from typing import Final, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS, values_of_level
 from deepsea_rules.ruleset import DIVES, FULL_AIR, HOME
+from deepsea_rules.scoring import final_result
 from deepsea_rules.state import GameState
-from deepsea_sdk.chances import MANY_TURNS
-from deepsea_sdk.steady import home_chances
+from deepsea_sdk.policies import MANY_TURNS, home_chances
 
-from .course import Outlook
-from .ending import final_scores
+from .luck import Outlook
 
-VERSION: Final = "formula-2"
+VERSION = "formula-2"
 """The name and version of the formula, for results that depend on it."""
 
-SPREAD: Final = {1: 16.0, 2: 12.0}
+SPREAD = {1: 16.0, 2: 12.0}
 """By dive, the points of a lead that wins 73 of 100 games when all divers are home,"""
-LAST_SPREAD: Final = (1.5, 3.0, 6.0)
+LAST_SPREAD = (1.5, 3.0, 6.0)
 """and the same in the last dive: without air, with half of it, with all."""
-LEAST_CHANCE: Final = 0.01
+LEAST_CHANCE = 0.01
 """No diver is as good as home or lost as the dice alone say: it may take more, or drop some."""
-HOPE: Final = 3.0
+HOPE = 3.0
 """The points that a diver that comes down with no cargo will find from there on."""
-DOUBT: Final = 4.0
+DOUBT = 4.0
 """What cargo that comes home adds to the square of a spread: it may be other cargo by then."""
-PER_CHIP: Final = 0.38
+PER_CHIP = 0.38
 """What a chip of unknown value in a bank adds: its variance is 1.25."""
-_OPENING_MEANS: Final = tuple([4 * LEVEL_OF[chip] - 2.5 for chip in (0, *CHIPS)])
+_OPENING_MEANS = tuple([4 * LEVEL_OF[chip] - 2.5 for chip in (0, *CHIPS)])
 
 
 class _Prospect(NamedTuple):
@@ -51,7 +53,7 @@ class _Prospect(NamedTuple):
     doubt: float
 
 
-_NOTHING: Final = _Prospect(0.0, 0.0, 0.0)
+_NOTHING = _Prospect(0.0, 0.0, 0.0)
 
 
 def formula(outlooks: Sequence[Outlook]) -> list[list[float]]:
@@ -99,7 +101,7 @@ class _Kept:
             for other in range(seat):
                 pair = seat, other
                 if seat == moves or other == moves or pair not in pairs:
-                    pairs[pair] = share * _ahead(
+                    pairs[pair] = share * _chance_ahead(
                         self._banks[seat] - self._banks[other],
                         self._square + self._doubts[seat] + self._doubts[other],
                         prospects[seat],
@@ -111,7 +113,7 @@ class _Kept:
         return scores
 
 
-def _ahead(lead: float, square: float, ours: _Prospect, theirs: _Prospect) -> float:
+def _chance_ahead(lead: float, square: float, ours: _Prospect, theirs: _Prospect) -> float:
     """The chance to be ahead, over the cases in which each of two divers comes home or does not."""
     chance, points, doubt = ours
     their_chance, their_points, their_doubt = theirs
@@ -205,3 +207,88 @@ def _worths(known: Mapping[int, int]) -> Sequence[float]:
     for chip, value in known.items():
         worth[chip] = value
     return worth
+
+
+# The end of a game, where the values of some chips are unknown
+
+Spread: TypeAlias = Mapping[int, float]
+"""The probability of each lead in points."""
+
+
+def final_scores(state: GameState, known: Mapping[int, int]) -> list[float]:
+    """The placement score that each seat is expected to have if the banks stay as they are."""
+    players = state.players
+    left = {level: list(values_of_level(level)) for level in LEVELS}
+    for chip, value in known.items():
+        left[LEVEL_OF[chip]].remove(value)
+    pools = {level: tuple(values) for level, values in left.items()}
+    points = [sum([known[chip] for chip in bank if chip in known]) for bank in state.bank]
+    unknown = [[LEVEL_OF[chip] for chip in bank if chip not in known] for bank in state.bank]
+    scores = [0.0] * players
+    share = 1 / (players - 1)
+    for seat in range(1, players):
+        for other in range(seat):
+            lead = points[seat] - points[other]
+            ahead = _ahead(state, (seat, other), lead, unknown[seat], unknown[other], pools)
+            scores[seat] += share * ahead
+            scores[other] += share * (1 - ahead)
+    return scores
+
+
+def _ahead(
+    state: GameState,
+    seats: tuple[int, int],
+    lead: int,
+    ours: list[int],
+    theirs: list[int],
+    pools: Mapping[int, tuple[int, ...]],
+) -> float:
+    """The chance that the first seat is ahead; a tie that stays one is half of it."""
+    least, most = lead, lead
+    for sign, levels in ((1, ours), (-1, theirs)):
+        for level in levels:
+            low, high = sign * pools[level][0], sign * pools[level][-1]
+            least += min(low, high)
+            most += max(low, high)
+    if least > 0 or most < 0:
+        return float(least > 0)
+    leads: Spread = {lead: 1.0}
+    for level in {*ours, *theirs}:
+        more = _difference(pools[level], ours.count(level), theirs.count(level))
+        sums: dict[int, float] = {}
+        for one, chance in leads.items():
+            for other, weight in more.items():
+                sums[one + other] = sums.get(one + other, 0.0) + chance * weight
+        leads = sums
+    ahead = sum([chance for one, chance in leads.items() if one > 0])
+    tied = leads.get(0, 0.0)
+    return ahead + tied * _tie(state, *seats) if tied else ahead
+
+
+@lru_cache(maxsize=4096)
+def _difference(pool: tuple[int, ...], ours: int, theirs: int) -> Spread:
+    """The sum of some chips less that of some others, all of one level with these values left."""
+    if not ours and not theirs:
+        return {0: 1.0}
+    ways: dict[tuple[int, int, int], int] = {(0, 0, 0): 1}
+    for value in pool:
+        more = dict(ways)
+        for (one, other, total), count in ways.items():
+            for key in ((one + 1, other, total + value), (one, other + 1, total - value)):
+                if key[0] <= ours and key[1] <= theirs:
+                    more[key] = more.get(key, 0) + count
+        ways = more
+    found = {total: n for (one, other, total), n in ways.items() if (one, other) == (ours, theirs)}
+    every = sum(found.values())
+    return {total: n / every for total, n in found.items()}
+
+
+def _tie(state: GameState, seat: int, other: int) -> float:
+    """1 if the first of two seats with the same points is ahead, 0 behind, 0.5 if they stay tied.
+
+    Chips break ties by their levels, which everybody knows; a third seat with the same points is
+    not looked at.
+    """
+    banks = [state.bank[seat], state.bank[other]]
+    first, second = final_result(state.rules.tiebreak, banks, (0,) * len(state.values)).placements
+    return 0.5 if first == second else float(first < second)

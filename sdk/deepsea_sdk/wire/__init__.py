@@ -10,28 +10,27 @@ the hot path, are written as bytes (framing.py says why), and a game's requests 
 referee uses the bytes of whole messages: `THING_message` and `read_from_bot`.
 """
 
-from .events import events_from_wire
-from .features import CONCURRENT_GAMES, NO_EVENTS
 from .games import (
+    events_from_wire,
     fault_from_wire,
-    hello_to_wire,
     last_events_from_wire,
     result_from_wire,
     start_from_wire,
 )
-from .questions import (
+from .messages import (
+    CONCURRENT_GAMES,
+    METHOD,
+    NO_EVENTS,
+    SERVICE,
     Answer,
     RequestWriter,
     decision_to_wire,
-    numbered,
-    request_from_wire,
-)
-from .streams import (
-    METHOD,
-    SERVICE,
     fault_message,
     goodbye_message,
+    hello_to_wire,
+    numbered,
     read_from_bot,
+    request_from_wire,
     result_message,
     start_message,
     void_message,

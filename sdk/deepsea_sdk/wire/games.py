@@ -1,39 +1,61 @@
-"""Hello, rules, the start and end of games, and faults on the wire."""
+"""Rules, the start and end of games, faults, and events on the wire."""
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, cast
 
+from deepsea_rules.actions import LEVEL_OF, Unit
 from deepsea_rules.errors import InvalidRules
-from deepsea_rules.events import Event, Happening, end_event
+from deepsea_rules.events import (
+    CleanedUp,
+    Event,
+    Happening,
+    TurnPlayed,
+    banked_chips,
+    chip_text,
+    end_event,
+    trail_text,
+)
 from deepsea_rules.game import Forfeit
-from deepsea_rules.ruleset import DEFAULT, OPTIONS, PRESETS, RuleSet
+from deepsea_rules.ruleset import DEFAULT, OPTIONS, PRESETS, SEAT_LETTERS, RuleSet
 from deepsea_rules.scoring import Result
-from deepsea_sdk import __version__
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo
 from deepsea_sdk.errors import WireError
 
-from .events import event_to_wire, events_from_wire
-from .framing import framed, tag
-from .numbers import FAULT_NAMES, FAULTS, name_of
+from .framing import (
+    END_REASON_NAMES,
+    END_REASONS,
+    FAULT_NAMES,
+    FAULTS,
+    framed,
+    known_value,
+    name_of,
+    small_fields,
+    small_tags,
+    stacks_from_wire,
+    tag,
+    trail_from_wire,
+    units_to_wire,
+    zigzag,
+)
 
-
-def hello_to_wire(token: str, features: Iterable[str] = ()) -> pb.PlayRequest:
-    """The first message of a bot; `features` are some of those in `features.py`."""
-    sdk = f"deepsea-sdk/{__version__} python/{platform.python_version()}"
-    return pb.PlayRequest(hello=pb.Hello(token=token, sdk=sdk, features=features))
+_RULES = tag(pb.GameStart.DESCRIPTOR, "rules")
+_LAST_EVENTS = tag(pb.GameResult.DESCRIPTOR, "events")
+_EVENTS = tag(pb.DecisionRequest.DESCRIPTOR, "events")
+_TURN = tag(pb.Event.DESCRIPTOR, "turn")
+_DECLARE, _DICE, _SEARCH = (
+    tag(pb.TurnEvent.DESCRIPTOR, name) for name in ("declare", "dice", "search")
+)
+_DIVE, _SEAT, _FROM_SPACE, _TO_SPACE, _HOME, _AIR = small_tags(
+    pb.TurnEvent.DESCRIPTOR, "dive", "seat", "from_space", "to_space", "home", "air"
+)
 
 
 # Rules
-
-
-_RULES: Final = tag(pb.GameStart.DESCRIPTOR, "rules")
-_EVENTS: Final = tag(pb.GameResult.DESCRIPTOR, "events")
 
 
 def rules_to_wire(rules: RuleSet) -> pb.Rules:
@@ -116,7 +138,7 @@ def result_to_wire(end: GameEnd, happenings: Sequence[Happening]) -> bytes:
     happenings  what happened since the seat's last request
     """
     known = dict(enumerate(end.values)) if happenings else {}
-    events = [framed(_EVENTS, event_to_wire(one, known)) for one in happenings]
+    events = [framed(_LAST_EVENTS, event_to_wire(one, known)) for one in happenings]
     result = pb.GameResult(
         game_id=end.game_id,
         is_void=end.is_void,
@@ -180,3 +202,155 @@ def fault_from_wire(message: pb.FaultNotice, game_id: str) -> FaultNotice:
         message=message.message,
         forfeit=message.forfeit,
     )
+
+
+# Events
+
+
+class EventLog:
+    """The events of one game as the bytes of requests; what seats see alike is made once.
+
+    happenings  the game's own list, which grows
+    """
+
+    def __init__(self, happenings: Sequence[Happening]) -> None:
+        self._happenings = happenings
+        self._alike: list[bytes | None] = []
+        """None where seats that know different values see it differently."""
+        self._seen: dict[tuple[int | None, ...], bytes] = {}
+
+    def since(self, mark: int, known: Mapping[int, int]) -> bytes:
+        """The field `events` of a request, without the first `mark`; `known` as in its view."""
+        alike = self._alike
+        for happening in self._happenings[len(alike) :]:
+            alike.append(None if banked_chips(happening) else _field(happening, known))
+        new = alike[mark:]
+        if None in new:
+            return b"".join(
+                [
+                    self._as_known(number, known) if data is None else data
+                    for number, data in enumerate(new, mark)
+                ]
+            )
+        return b"".join(cast(list[bytes], new))
+
+    def _as_known(self, number: int, known: Mapping[int, int]) -> bytes:
+        happening = self._happenings[number]
+        key = (number, *map(known.get, banked_chips(happening)))
+        data = self._seen.get(key)
+        if data is None:
+            data = self._seen[key] = _field(happening, known)
+        return data
+
+
+def _field(happening: Happening, known: Mapping[int, int]) -> bytes:
+    return framed(_EVENTS, event_to_wire(happening, known))
+
+
+def event_to_wire(happening: Happening, known: Mapping[int, int]) -> bytes:
+    """The bytes of a `pb.Event` for a viewer who knows the values `known`, by chip id."""
+    if isinstance(happening, TurnPlayed):
+        return framed(_TURN, _turn(happening))
+    numbers, stacks = units_to_wire(happening.trail[1:], happening.laid)
+    piles = [pb.Stack.FromString(stack) for stack in stacks]
+    if isinstance(happening, CleanedUp):
+        seen = [
+            pb.KnownValue.FromString(known_value(chip, known[chip]))
+            for chip in banked_chips(happening)
+            if chip in known
+        ]
+        cleanup = pb.CleanupEvent(
+            dive=happening.dive,
+            reason=END_REASONS[happening.reason],
+            trail=numbers,
+            stacks=piles,
+            banked=[pb.BankedChips(chips=chips) for chips in happening.banked],
+            known=seen,
+            starter=happening.starter,
+        )
+        return pb.Event(cleanup=cleanup).SerializeToString()
+    dive = pb.DiveEvent(
+        dive=happening.dive,
+        starter=happening.starter,
+        air=happening.air,
+        trail=numbers,
+        stacks=piles,
+    )
+    return pb.Event(dive=dive).SerializeToString()
+
+
+def _turn(turn: TurnPlayed) -> bytes:
+    """The bytes of a `pb.TurnEvent`: most events are turns, and all their numbers are small."""
+    dive, seat, declare, dice, from_space, to_space, home, search, air = turn
+    data = small_fields(
+        _DIVE, dive, _SEAT, seat, _TO_SPACE, to_space, _HOME, home, _AIR, zigzag(air)
+    )
+    if dice is not None:
+        data += small_fields(_FROM_SPACE, from_space or 0) + framed(_DICE, bytes(dice))
+    if declare is not None:
+        data += framed(_DECLARE, declare.encode())
+    if search is not None:
+        data += framed(_SEARCH, search.encode())
+    return data
+
+
+def events_from_wire(messages: Iterable[pb.Event]) -> list[Event]:
+    """The events of a request, or of a game's end, without those of a kind added since."""
+    events = map(event_from_wire, messages)
+    return [event for event in events if event is not None]
+
+
+def event_from_wire(message: pb.Event) -> Event | None:
+    """The event, as in records' event logs; None if this version does not know its kind."""
+    what = message.WhichOneof("event")
+    if what == "turn":
+        turn = message.turn
+        dice = list(turn.dice)
+        return {
+            "event": "turn",
+            "dive": turn.dive,
+            "seat": turn.seat,
+            "declare": turn.declare if turn.HasField("declare") else None,
+            "dice": dice or None,
+            "from_space": turn.from_space if dice else None,
+            "to_space": turn.to_space,
+            "home": turn.home,
+            "search": turn.search if turn.HasField("search") else None,
+            "air": turn.air,
+        }
+    if what == "dive":
+        dive = message.dive
+        return {
+            "event": "dive",
+            "dive": dive.dive,
+            "starter": dive.starter,
+            "air": dive.air,
+            "trail": _trail_text(dive),
+        }
+    if what == "cleanup":
+        cleanup = message.cleanup
+        known = {pair.chip: pair.value for pair in cleanup.known}
+        return {
+            "event": "cleanup",
+            "dive": cleanup.dive,
+            "reason": name_of(END_REASON_NAMES, cleanup.reason),
+            "trail": _trail_text(cleanup),
+            "banked": {
+                letter: [_chip_text(chip, known) for chip in haul.chips]
+                for letter, haul in zip(SEAT_LETTERS, cleanup.banked, strict=False)
+            },
+            "starter": cleanup.starter if cleanup.HasField("starter") else None,
+        }
+    return None
+
+
+def _trail_text(message: pb.DiveEvent | pb.CleanupEvent) -> str:
+    stacks, laid = stacks_from_wire(message.stacks)
+    trail: tuple[Unit, ...] = trail_from_wire(message.trail, stacks)
+    return trail_text(trail, laid)
+
+
+def _chip_text(chip: int, known: Mapping[int, int]) -> str:
+    if not 0 < chip < len(LEVEL_OF):
+        raise WireError(f"there is no chip {chip}")
+    return chip_text(chip, known)

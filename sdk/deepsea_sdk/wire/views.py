@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from deepsea_rules.actions import CHIPS, Unit
 from deepsea_rules.events import new_tuple
@@ -18,15 +18,21 @@ from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 
-from .framing import framed, small_fields, small_tags, tag, zigzag
-from .numbers import PHASE_NAMES, PHASES, UNKNOWN
-from .units import (
+from .framing import (
     FIRST_STACK,
+    PHASE_NAMES,
+    PHASES,
+    UNKNOWN,
+    framed,
     known_value,
+    small_fields,
+    small_tags,
     stacks_from_wire,
+    tag,
     trail_from_wire,
     units_from_wire,
     units_to_wire,
+    zigzag,
 )
 
 _Diver: TypeAlias = tuple[int, bool, bool, tuple[Unit, ...], tuple[int, ...], int]
@@ -42,8 +48,8 @@ _CARGO, _BANK = (tag(pb.Diver.DESCRIPTOR, name) for name in ("cargo", "bank"))
 _LOCATION, _SPACE, _HOMEWARD, _BARRED, _BANKED_EARLIER = small_tags(
     pb.Diver.DESCRIPTOR, "location", "space", "homeward", "barred", "banked_earlier"
 )
-_AT_HOME: Final = pb.LOCATION_HOME
-_PLACES: Final = {
+_AT_HOME = pb.LOCATION_HOME
+_PLACES = {
     HOME: small_fields(_LOCATION, pb.LOCATION_HOME),
     ABOARD: small_fields(_LOCATION, pb.LOCATION_ABOARD),
     **{
@@ -51,10 +57,10 @@ _PLACES: Final = {
         for space in range(1, len(CHIPS) + 1)
     },
 }
-_IS_HOMEWARD: Final = small_fields(_HOMEWARD, True)
-_IS_BARRED: Final = small_fields(_BARRED, True)
-_UNKNOWN_PHASE: Final = cast(Phase, UNKNOWN)
-_NOTHING_LAID: Final[frozenset[Unit]] = frozenset()
+_IS_HOMEWARD = small_fields(_HOMEWARD, True)
+_IS_BARRED = small_fields(_BARRED, True)
+_UNKNOWN_PHASE = cast(Phase, UNKNOWN)
+_NOTHING_LAID: frozenset[Unit] = frozenset()
 
 
 class _Written(NamedTuple):
@@ -66,7 +72,7 @@ class _Written(NamedTuple):
     stacks: list[bytes]
 
 
-_NOT_WRITTEN: Final = _Written((ABOARD, False, False, (), (), -1), b"", 0, [])
+_NOT_WRITTEN = _Written((ABOARD, False, False, (), (), -1), b"", 0, [])
 
 
 class ViewWriter:
@@ -84,7 +90,7 @@ class ViewWriter:
         self._divers: list[_Written] = []
 
     def write(self, view: View) -> bytes:
-        """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `questions`."""
+        """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `messages`."""
         seat = view.seat
         if seat is None:
             raise ValueError("a watcher's view is not sent to bots")
@@ -212,7 +218,7 @@ def _read_known(view: View, message: pb.View) -> None:
     view.known = {pair.chip: pair.value for pair in message.known}
 
 
-_READERS: Final[dict[str, Callable[[View, pb.View], None]]] = {
+_READERS: dict[str, Callable[[View, pb.View], None]] = {
     **dict.fromkeys(("trail", "laid"), _read_trail),
     **dict.fromkeys(
         ("players", "place", "homeward", "barred", "cargo", "bank", "banked_earlier"), _read_divers

@@ -1,19 +1,110 @@
-"""Roll-outs: a sampled position is played to its end, and every seat gets what it banked."""
+"""Chances, roll-outs and policies: by brute force, and by games that are played on."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from hashlib import sha256
 
 import pytest
+from hypothesis import given, settings
 
-from deepsea_rules import PRESETS, GameState, IllegalAction
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE
+from deepsea_rules.errors import IllegalAction
 from deepsea_rules.events import Happening, TurnPlayed
 from deepsea_rules.game import Game
-from deepsea_rules.randomness import deal
-from deepsea_rules.ruleset import FACES
-from deepsea_sdk import Policy, TurnDice, roll_out, sensible, steady
-from helpers.games import rng
+from deepsea_rules.randomness import deal, seed_from_text
+from deepsea_rules.ruleset import FACES, PRESETS, RuleSet
+from deepsea_rules.state import GameState
+from deepsea_rules.view import view_for
+from deepsea_sdk import (
+    MANY_TURNS,
+    Policy,
+    TurnDice,
+    home_chance,
+    roll_out,
+    sensible,
+    steady,
+    turns_left,
+)
+from deepsea_sdk.coach.decisions import Stream, halves
+from deepsea_sdk.policies import STEADY, play_on, policy
+from helpers import games
+from helpers.games import Chooser, opening_state, rng, walk
+from helpers.positions import ALL, at
+
+ROLLS = [d1 + d2 for d1 in FACES for d2 in FACES]
+
+
+def counted(distance: int, load: int, turns: int) -> float:
+    """The share of all sequences of rolls that cover the distance."""
+    home = [
+        sum(max(0, roll - load) for roll in rolls) >= distance
+        for rolls in itertools.product(ROLLS, repeat=turns)
+    ]
+    return sum(home) / len(home)
+
+
+@pytest.mark.parametrize("turns", range(5))
+@pytest.mark.parametrize("load", range(7))
+def test_the_chance_to_get_home_is_that_of_all_rolls_counted(load: int, turns: int) -> None:
+    for distance in (0, 1, 2, 3, 5, 8, 12):
+        expected = counted(distance, load, turns)
+        assert home_chance(distance, load, turns) == pytest.approx(expected)
+
+
+def test_other_divers_on_the_way_only_help() -> None:
+    # With B and C on the way, 6 spaces home are 4 that count.
+    home = 0
+    for d1, d2 in itertools.product(FACES, FACES):
+        state = at("1 1 1 1 1 x 1 | *A6^:1 B5v C4v | d1 a25")
+        state.roll(d1, d2)
+        home += state.home_order == (0,)
+    assert home / 9 == pytest.approx(home_chance(4, 1, 1))
+    assert home / 9 > home_chance(6, 1, 1)
+
+
+def rolls_played(state: GameState) -> int:
+    """How many rolls the seat to move makes in this dive if nobody takes, drops or gets home."""
+    seat, dive, rolls = state.to_move, state.dive, 0
+    while state.dive == dive and state.phase != "over":
+        if state.phase == "search":
+            state.apply("leave")
+        elif state.phase == "order":
+            state.apply(state.legal[0])
+        else:
+            rolls += state.to_move == seat
+            state.roll(1, 1)
+    return rolls
+
+
+@pytest.mark.parametrize("air", [1, 2, 3, 4, 5, 6, 7, 12, 25])
+@pytest.mark.parametrize(
+    "divers",
+    ["*A30v:1,1 B29v:1,1", "*A30v:1,1 B0v", "*A30v:1,1 B29v:1,1,1 C28v:2,2,2,2", "*A31v B29v:1,1"],
+)
+@pytest.mark.parametrize("phase", ["", "roll", "search"])
+def test_the_turns_left_are_those_that_are_played(divers: str, air: int, phase: str) -> None:
+    # Two ones move nobody who carries two or more; who carries none only goes down.
+    state = at(f"1 {'x ' * 31}| {divers} | d1 a{air} {phase}".strip())
+    load = len(state.cargo[state.to_move])
+    expected = turns_left(state, load)
+    assert turns_left(view_for(state, state.to_move), load) == expected
+    assert min(rolls_played(state), MANY_TURNS) == expected
+
+
+def test_turns_left_is_asked_for_a_load_that_is_not_carried_yet() -> None:
+    state = at("1 1 1 1 | *A4v B3v:1,1 | d1 a12 search")
+    # The two of B, and then rounds of 2 or 3.
+    assert [turns_left(state, load) for load in (0, 1)] == [5, 4]
+
+
+def test_without_anybody_who_carries_there_is_no_end() -> None:
+    assert turns_left(at("1 1 1 1 | *A4v B3v | d1 a1 search"), 0) == MANY_TURNS
+
+
+# Roll-outs: a sampled position is played to its end, and every seat gets what it banked
+
 
 GOLDEN = "f396dc4d90f93792fd7ce58034c0566edee036dcf5d7e45682be55f21a69dc23"
 
@@ -178,11 +269,11 @@ class Rolls(GameState):
 def test_turn_dice_are_the_same_for_a_seats_turn_whatever_is_done(players: int) -> None:
     dice = TurnDice(rng(f"dice of {players}"), players)
     courses = []
-    for number, policy in enumerate((sensible, steady, lambda state: state.legal[0])):
+    for number, choose in enumerate((sensible, steady, lambda state: state.legal[0])):
         state = Rolls.opening(PRESETS["manual"], deal(bytes([number]) * 32), players, 0)
         assert isinstance(state, Rolls)
         state.rolls = {}
-        roll_out(state, dice, policy)
+        roll_out(state, dice, choose)
         assert state.phase == "over"
         courses.append(state.rolls)
     one, *others = courses
@@ -218,9 +309,98 @@ def test_the_same_seeds_give_the_same_roll_outs_on_every_machine() -> None:
             assert question is not None
             view = game.view(question.seat)
             source = rng(f"{name} {players}")
-            for policy in (None, sensible, steady):
-                found.update(f"{roll_out(view.sample(source), source, policy)}".encode())
+            for choose in (None, sensible, steady):
+                found.update(f"{roll_out(view.sample(source), source, choose)}".encode())
             dice = TurnDice(source, players)
             state = view.sample(source)
             found.update(f"{roll_out(state, dice, steady)} {state}".encode())
     assert found.hexdigest() == GOLDEN
+
+
+# The sensible policy: it brings something home, and answers for views as for states
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("1 1 1 1 | *A3v B0v | d1 a25 search", "take"),
+        ("1 1 1 1 2 2 2 2 | *A8v:1,1 B0v | d1 a5 search", "leave"),
+        ("1 1 x 1 | *A3^:1,1 B0v | d1 a3 search", "leave"),
+        ("1 1 1 x | *A4v:1 B0v | d1 a25", "down"),
+        ("1 1 1 x 2 2 2 2 2 2 2 2 | *A4v B0v | d1 a1", "down"),
+        ("1 1 1 1 1 1 1 x 2 2 2 2 | *A8v:1,2 B0v | d1 a9", "back"),
+        ("4 x x x x x | *A5^:4,3,2,1 Bh1 | d1 a0 order", "order:4,3,2,1"),
+    ],
+)
+def test_what_sensible_does(text: str, action: str) -> None:
+    state = at(text)
+    assert sensible(state) == sensible(view_for(state, 0)) == action
+
+
+@pytest.mark.parametrize("preset", ALL)
+def test_sensible_brings_home_far_more_than_chance(preset: str) -> None:
+    position = Game(PRESETS[preset], 3, seed_from_text("sensible")).state
+    rolls = rng("dice")
+    careful = sum(sum(roll_out(position.clone(), rolls, sensible)) for _ in range(20))
+    random = sum(sum(roll_out(position.clone(), rolls)) for _ in range(20))
+    assert careful > 2 * random
+
+
+# The steady policy: legal everywhere, by public facts alone, and strong
+
+
+@settings(max_examples=40)
+@given(games.rule_sets, games.players, games.choosers)
+def test_steady_is_legal_and_the_same_for_a_view(
+    rules: RuleSet, players: int, chooser: Chooser
+) -> None:
+    for state in walk(opening_state(rules, players, "steady"), chooser):
+        if state.legal:
+            action = steady(state)
+            assert action in state.legal
+            assert steady(view_for(state, state.to_move)) == action
+
+
+@pytest.mark.parametrize(
+    ("position", "action"),
+    [
+        # Nothing to lose yet.
+        ("1 1 1 1 2 2 2 2 | *A3v B0v | d1 a25", DOWN),
+        # The way home takes all the air that is left.
+        ("1 1 1 x 2 2 x x 3 3 3 | *A8v:2,2 B4v:1 | d1 a12", BACK),
+        # A first unit that surely comes home, and one that cannot.
+        ("1 1 1 1 2 2 2 2 3 3 | A9v B0v | d1 a25 *A?", TAKE),
+        ("1 1 1 1 2 2 2 2 3 3 | A9^ B1v:1,1,1 | d1 a3 *A?", LEAVE),
+    ],
+)
+def test_what_steady_does(position: str, action: str) -> None:
+    if position.endswith("?"):
+        position = position.replace(" *A?", "").replace("| A", "| *A")
+        state = at(position)
+        state.phase = "search"
+        state.refresh()
+    else:
+        state = at(position)
+    assert steady(state) == action
+
+
+def test_steady_plays_much_better_than_sensible() -> None:
+    stream = Stream("steady against sensible", 4)
+    ahead = 0
+    for number in range(60):
+        for ours in (0, 1):
+
+            def choose(state: GameState, ours: int = ours) -> str:
+                return (steady if state.to_move % 2 == ours else sensible)(state)
+
+            state = opening_state(PRESETS["manual"], 4, f"{number}")
+            play_on(state, stream.luck(number).dice, choose)
+            found = halves(state)
+            ahead += sum(found[ours::2]) - sum(found[1 - ours :: 2])
+    assert ahead > 0
+
+
+def test_steady_with_other_numbers_plays_otherwise() -> None:
+    bold = policy(STEADY[2]._replace(turn_back=(0.0, 0.0, 0.0)))
+    state = at("1 1 1 x 2 2 x x 3 3 3 | *A8v:2,2 B4v:1 | d1 a12")
+    assert (steady(state), bold(state)) == (BACK, DOWN)

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from deepsea_sdk import Bot
-from deepsea_sdk.parameters import apply, parse, split
+from deepsea_sdk.launch import Parameters, apply_parameters, split_parameters
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from deepsea_sdk.parameters import apply, parse, split
     ],
 )
 def test_parameters_stand_behind_the_bot(text: str, parts: tuple[str, str]) -> None:
-    assert split(text) == parts
+    assert split_parameters(text) == parts
 
 
 def test_values_are_numbers_truths_or_texts() -> None:
     text = ",a=3,b=-0.5,c=1e-3,d=true,e=false,f=fast,g=1.2.3,h=.5,i="
-    values = parse(text).values
+    values = Parameters.parse(text).values
     assert values == {
         "a": 3,
         "b": -0.5,
@@ -45,14 +45,17 @@ def test_values_are_numbers_truths_or_texts() -> None:
 
 
 def test_the_same_parameters_have_one_text() -> None:
-    one, other = parse(":Fast,safe=0.90,deep=3"), parse(":Fast,deep=+3,safe=.9")
+    one, other = (
+        Parameters.parse(":Fast,safe=0.90,deep=3"),
+        Parameters.parse(":Fast,deep=+3,safe=.9"),
+    )
     assert one.format() == other.format() == ":Fast,deep=3,safe=0.9"
-    assert parse(one.format()) == one
+    assert Parameters.parse(one.format()) == one
 
 
 def test_a_parameter_is_given_once() -> None:
     with pytest.raises(ValueError, match="'a' is given twice"):
-        parse(",a=1,a=2")
+        Parameters.parse(",a=1,a=2")
 
 
 def program() -> tuple[types.ModuleType, type[Bot]]:
@@ -73,14 +76,14 @@ def program() -> tuple[types.ModuleType, type[Bot]]:
 
 def test_attributes_of_the_class_are_set_before_a_bot_is_made() -> None:
     module, mine = program()
-    made = apply(",depth=5,style=wild", mine, module)()
+    made = apply_parameters(",depth=5,style=wild", mine, module)()
     assert (vars(type(made))["depth"], vars(made)["double"]) == (5, 10)
 
 
 def test_another_class_can_play() -> None:
     module, mine = program()
-    assert apply(":Fast", mine, module) is vars(module)["Fast"]
-    assert apply(":Mine", mine, types.ModuleType("empty")) is mine
+    assert apply_parameters(":Fast", mine, module) is vars(module)["Fast"]
+    assert apply_parameters(":Mine", mine, types.ModuleType("empty")) is mine
 
 
 @pytest.mark.parametrize(
@@ -97,10 +100,10 @@ def test_another_class_can_play() -> None:
 def test_what_the_bot_does_not_have_is_refused(text: str, told: str) -> None:
     module, mine = program()
     with pytest.raises(TypeError, match=told):
-        apply(text, mine, module)
+        apply_parameters(text, mine, module)
 
 
 def test_a_function_has_no_attributes_to_be_set() -> None:
     module, mine = program()
     with pytest.raises(TypeError, match="attributes of a class"):
-        apply(",depth=3", functools.partial(mine), module)
+        apply_parameters(",depth=3", functools.partial(mine), module)
