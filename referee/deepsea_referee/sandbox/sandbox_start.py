@@ -16,8 +16,8 @@ from pathlib import Path
 
 from deepsea_referee.sandbox import cgroup, cleanup, mounts, python_paths, root_staging, seccomp
 from deepsea_referee.sandbox.bot_group import Group
+from deepsea_referee.sandbox.bubblewrap import SandboxedProcess
 from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MIB, LaunchSpec, ResourceLimits
-from deepsea_referee.sandbox.sandboxed_process import SandboxedProcess
 
 _log = logging.getLogger(__name__)
 
