@@ -18,7 +18,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.apart import read_apart
-from deepsea_referee.sandbox import cleanup, leftovers
+from deepsea_referee.sandbox import cleanup
 
 _ZIP: Final = b"PK"
 _NAMELESS: Final = "-"
@@ -68,7 +68,7 @@ Perform = Callable[[ReadArchive | PlayAdmission], ArchiveRead | AdmissionPlayed]
 @contextmanager
 def check_worker(link: Sender) -> Iterator[Perform]:
     """Set up a worker that checks submissions."""
-    leftovers.remove_folders()
+    cleanup.remove_folders()
 
     def perform(task: ReadArchive | PlayAdmission) -> ArchiveRead | AdmissionPlayed:
         if isinstance(task, ReadArchive):

@@ -13,7 +13,7 @@ from typing import Final
 from deepsea_arena.worker_protocol import HostTrouble, VoidOutcome
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_referee.errors import HostTooBusy, RefereeError
-from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_rules.printable import one_line
 
 _SHORT: Final = frozenset(

@@ -31,10 +31,9 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import unpacked_bot
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.play_game import play_game
-from deepsea_referee.sandbox import cleanup, leftovers
+from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.cgroup import hierarchies
-from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import MIB, ResourceLimits
+from deepsea_referee.sandbox.interface import MIB, ResourceLimits, SandboxUnavailable
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
@@ -64,7 +63,7 @@ def worker(link: WorkerLink, starts_at_once: int = 1) -> Iterator[Callable[[Job]
 
     starts_at_once  its share of the CPUs; 1 where nobody knows what other workers are there
     """
-    leftovers.remove_folders()
+    cleanup.remove_folders()
     folder = cleanup.private_folder()
     starts = asyncio.Semaphore(starts_at_once)
     player = RatedGamePlayer(BotCache(folder, link.file), link, starts)

@@ -66,7 +66,7 @@ def _ours(error: Exception) -> tuple[str, int] | None:
         WorkerError,
     )
     from deepsea_referee.errors import RefereeError, UserError
-    from deepsea_referee.sandbox.errors import SandboxUnavailable
+    from deepsea_referee.sandbox.interface import SandboxUnavailable
     from deepsea_rules.errors import IllegalAction, RulesError
 
     line = _one_line(str(error))

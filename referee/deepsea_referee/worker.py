@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeAlias
 
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.system import SYSTEM
 
 GRACE_S: Final = 10.0

@@ -31,7 +31,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.system.cpu_shares import core_of, cpus_of, equal_shares
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent
 from deepsea_rules.randomness import seed_from_text

@@ -11,7 +11,7 @@ from deepsea_arena.outcomes import outcome_of
 from deepsea_arena.worker_protocol import HostTrouble, Outcome, VoidOutcome
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_referee.errors import HostTooBusy, RefereeError
-from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.sandbox.interface import SandboxUnavailable
 
 
 def no(number: int) -> OSError:

@@ -17,10 +17,9 @@ from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.upload_limits import UploadLimits
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
-from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import ResourceLimits
-from deepsea_referee.sandbox.sandbox_start import Sandbox
+from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from helpers import ladder
 

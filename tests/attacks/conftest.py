@@ -8,8 +8,8 @@ import pytest
 
 from attacks.harness import Arena
 from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from attacks import guard
-from deepsea_referee.sandbox import cleanup_process, process_tree, run_once
+from deepsea_referee.sandbox import cleanup_process, probe, process_tree
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_referee.sandbox.interface import MIB, IsolatedProcess, LaunchSpec, ResourceLimits
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 PROGRAMS = Path(__file__).parent / "programs"
 SMALL = ResourceLimits(memory_bytes=64 * MIB, processes=24, open_files=64, file_bytes=4 * MIB)
@@ -33,7 +33,7 @@ class Result:
     """What a hostile program reported, and what became of it."""
 
     report: dict[str, Any]
-    outcome: run_once.RunOutcome
+    outcome: probe.RunOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Arena:
         ) as running:
             ended = process_tree.wait_for_end(running.contained.pid, milliseconds)
             returncode = running.contained.poll()
-            outcome = run_once.RunOutcome(
+            outcome = probe.RunOutcome(
                 ended,
                 returncode,
                 _rest(running.stdout),

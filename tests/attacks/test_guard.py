@@ -12,7 +12,7 @@ import pytest
 
 from attacks import guard
 from attacks.harness import PROGRAMS, Arena
-from deepsea_referee.sandbox import run_once
+from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
 HARMLESS = "from attacks.guard import run\nrun(lambda: {'ran': True})\n"
@@ -47,7 +47,7 @@ def test_it_refuses_on_the_host_whatever_it_is_told(bot: Path, told: str | None)
 
 def test_it_refuses_in_a_plain_process(bot: Path) -> None:
     told = {guard.HOST_VARIABLE: json.dumps(guard.namespaces())}
-    outcome = run_once.run(
+    outcome = probe.run(
         PlainProcess(), (sys.executable, "program.py"), folder=bot, environment=told
     )
     assert outcome.returncode == guard.REFUSED

@@ -25,8 +25,8 @@ from attacks.harness import SMALL, Arena, Result, readable
 from deepsea_referee.bots.bot_output import KEPT_BYTES
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.sandbox import process_tree
+from deepsea_referee.sandbox.bot_users import is_root
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
-from deepsea_referee.sandbox.root_staging import is_root
 
 DENIED = {"EPERM", "EACCES", "EROFS", "ENOENT"}
 

@@ -245,7 +245,7 @@ def test_trouble_of_our_own_is_no_bots_fault(
     (job,) = claimed(place, 1)
     starts = Starts()
     room = RatedGamePlayer(BotCache(tmp_path / "bots", (link := Link(place)).file), link, starts)
-    monkeypatch.setattr("deepsea_referee.sandbox.exit_watch.os.pidfd_open", _refuse)
+    monkeypatch.setattr("deepsea_referee.sandbox.process_tree.os.pidfd_open", _refuse)
     with nothing_left_behind():
         outcome = room.play(job)
         room.close()

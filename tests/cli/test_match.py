@@ -19,7 +19,7 @@ from deepsea_referee.bots.resolve import sample_bots
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.sandbox import probe
-from deepsea_referee.sandbox.errors import SandboxUnavailable
+from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision
 from deepsea_rules.randomness import seed_from_text

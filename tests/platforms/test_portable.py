@@ -16,8 +16,7 @@ import pytest
 from deepsea_bundle import folder, reader_process
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.interrupts import first_ready
-from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import IsolatedProcess
+from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
 from deepsea_referee.system import guardian, worker_socket
 from deepsea_referee.system.interface import System
 from deepsea_referee.system.portable import PortableSystem

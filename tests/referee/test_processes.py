@@ -22,8 +22,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match, run_match
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
+from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits, SandboxUnavailable
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
 from deepsea_referee.sandbox.probe import choose
 from deepsea_rules.faults import Fault

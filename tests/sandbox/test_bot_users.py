@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import deepsea_bundle
-from deepsea_referee.sandbox import bot_users, probe, root_staging, run_once
+from deepsea_referee.sandbox import bot_users, probe
 from deepsea_referee.sandbox.bot_users import BotUsers, UserRange
-from deepsea_referee.sandbox.sandbox_start import Sandbox
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 
 SMALL = UserRange(700_000, 700_002)
 MODULES = ((deepsea_bundle, 1), (bot_users, 2))
@@ -119,14 +119,14 @@ def test_a_forked_process_does_not_own_its_parents_claims(tmp_path: Path) -> Non
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.skipif(not root_staging.is_root(), reason="only root starts bots as other users")
+@pytest.mark.skipif(not bot_users.is_root(), reason="only root starts bots as other users")
 def test_two_sandboxes_at_once_have_two_users() -> None:
     if trouble := probe.sandbox_trouble():
         pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
     own = bot_users.configured()
     assert own is not None, bot_users.wanted().trouble()
     show = (sys.executable, "-I", "-S", "-c", "print(open('/proc/self/uid_map').read())")
-    with run_once.ProgramRun(Sandbox(), show) as first, run_once.ProgramRun(Sandbox(), show) as two:
+    with probe.ProgramRun(Sandbox(), show) as first, probe.ProgramRun(Sandbox(), show) as two:
         seen = {int(one.outcome().stdout.split()[1]) for one in (first, two)}
     assert len(seen) == 2
     assert all(own.range.first <= user <= own.range.last for user in seen)
@@ -170,16 +170,16 @@ def test_subordinate_users_are_the_last_that_are_given_as_users_and_as_groups(
 ORDINARY = """
 import json, os, sys, tempfile
 from pathlib import Path
-from deepsea_referee.sandbox import process_tree, root_staging, run_once
+from deepsea_referee.sandbox import bot_users, probe, process_tree
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
-from deepsea_referee.sandbox.sandbox_start import Sandbox
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 
 folder = Path(tempfile.mkdtemp())
 (folder / "bot.toml").write_text('command = "python bot.py"')
 (folder / "bot.py").write_text("import os; print('private', os.getuid())")
 (folder / "bot.py").chmod(0o600)
-users = root_staging.own_users()
-outcome = run_once.run(Sandbox(), (sys.executable, "bot.py"), folder=folder)
+users = bot_users.own_users()
+outcome = probe.run(Sandbox(), (sys.executable, "bot.py"), folder=folder)
 bots, outside = [], []
 for _ in range(2):
     out, end = os.pipe()
@@ -220,7 +220,7 @@ def as_ordinary_user(etc: Path, *command: str) -> Sequence[str]:
     return ("unshare", "--mount", "--", "sh", "-c", AS_USER, "sh", str(etc), *command)
 
 
-@pytest.mark.skipif(not root_staging.is_root(), reason="only root can act as another user")
+@pytest.mark.skipif(not bot_users.is_root(), reason="only root can act as another user")
 def test_an_ordinary_user_with_subordinate_ones_has_a_user_for_each_bot(tmp_path: Path) -> None:
     if trouble := probe.sandbox_trouble():
         pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.sandbox import cgroup
-from deepsea_referee.sandbox.bot_group import OWN_TASKS, SHARES, Group
-from deepsea_referee.sandbox.cgroup import Hierarchies, Mounted, hierarchies
+from deepsea_referee.sandbox.cgroup import (
+    OWN_TASKS,
+    SHARES,
+    Group,
+    Hierarchies,
+    Mounted,
+    hierarchies,
+)
 from deepsea_referee.sandbox.interface import ResourceLimits
 
 MIXED_MOUNTS = """\

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cgroup, cleanup_process, probe, process_tree, run_once
+from deepsea_referee.sandbox import cgroup, cleanup_process, probe, process_tree
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import (
     MIB,
@@ -23,7 +24,6 @@ from deepsea_referee.sandbox.interface import (
     ResourceLimits,
 )
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 from deepsea_sdk.entropy import fresh_token
 from helpers.programs import soon
 
@@ -95,7 +95,7 @@ def grows(contained: IsolatedProcess) -> bool:
 
 def test_output_status_and_environment(isolation: Isolation) -> None:
     program = "import os, sys; print(os.environ['WORD'], os.getcwd()); sys.exit(3)"
-    outcome = run_once.run(
+    outcome = probe.run(
         isolation, (*PYTHON, program), folder=Path("/usr"), environment={"WORD": "hello"}
     )
     assert (outcome.ended, outcome.returncode) == (True, 3)
@@ -108,7 +108,7 @@ def test_the_referees_environment_is_not_handed_down(
     isolation: Isolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "secret")
-    outcome = run_once.run(isolation, (*PYTHON, "import os; print('DATABASE_URL' in os.environ)"))
+    outcome = probe.run(isolation, (*PYTHON, "import os; print('DATABASE_URL' in os.environ)"))
     assert outcome.stdout == "False\n"
 
 
@@ -122,20 +122,20 @@ def test_the_address_is_the_socket_as_the_bot_sees_it(isolation: Isolation, tmp_
             "address = os.environ['DEEPSEA_ADDRESS'].removeprefix('unix:')\n"
             "socket.socket(socket.AF_UNIX).connect(address)"
         )
-        outcome = run_once.run(isolation, (*PYTHON, program), socket=path)
+        outcome = probe.run(isolation, (*PYTHON, program), socket=path)
     assert outcome.stderr == ""
     assert outcome.returncode == 0
 
 
 def test_bots_can_import_the_sdk(isolation: Isolation) -> None:
-    outcome = run_once.run(isolation, (sys.executable, "-c", "import deepsea_sdk.client"))
+    outcome = probe.run(isolation, (sys.executable, "-c", "import deepsea_sdk.client"))
     assert outcome.stderr == ""
     assert outcome.returncode == 0
 
 
 def test_a_program_that_does_not_exist(isolation: Isolation, tmp_path: Path) -> None:
     try:
-        outcome = run_once.run(isolation, ("no-such-program-anywhere",), folder=tmp_path)
+        outcome = probe.run(isolation, ("no-such-program-anywhere",), folder=tmp_path)
     except OSError:
         return
     # 126 if some folder on PATH may not be looked into.
@@ -298,4 +298,4 @@ def test_limits_are_set(isolation: Isolation) -> None:
     limits = ResourceLimits(open_files=100, file_bytes=MIB)
     # A plain process gets its limits a moment after its start.
     program = "import time; time.sleep(0.2)\n" + program
-    assert run_once.run(isolation, (*PYTHON, program), limits=limits).stdout == f"100 {MIB}\n"
+    assert probe.run(isolation, (*PYTHON, program), limits=limits).stdout == f"100 {MIB}\n"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from deepsea_referee.sandbox import cleanup_process, run_once
+from deepsea_referee.sandbox import cleanup_process, probe
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
@@ -43,7 +43,7 @@ def test_too_many_processes_are_ended() -> None:
         "    if os.fork() == 0: time.sleep(60)\n"
         "time.sleep(60)"
     )
-    outcome = run_once.run(PlainProcess(), (*PYTHON, program), limits=ResourceLimits(processes=10))
+    outcome = probe.run(PlainProcess(), (*PYTHON, program), limits=ResourceLimits(processes=10))
     assert outcome.ended
     assert outcome.over_limit == "processes: more than 10"
 

@@ -10,18 +10,16 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.sandbox import (
+    bot_users,
     cgroup,
     doctor_checks,
     probe,
     probe_inside,
-    root_staging,
-    run_once,
 )
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
-from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import ResourceLimits
+from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 from helpers.commands import Run
 
 
@@ -29,7 +27,7 @@ from helpers.commands import Run
 def no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine on which nothing of the system is found."""
     probe.sandbox_trouble.cache_clear()
-    monkeypatch.setattr(root_staging, "TOOL_PATH", "/nonexistent")
+    monkeypatch.setattr(bot_users, "TOOL_PATH", "/nonexistent")
     yield
     probe.sandbox_trouble.cache_clear()
 
@@ -74,7 +72,7 @@ def test_a_look_that_was_begun_early_is_the_one_that_counts(
 def test_a_look_that_shows_a_hole_is_believed() -> None:
     needs_sandbox()
     hole = "import json, sys; json.dump({}, sys.stdout)"
-    with run_once.ProgramRun(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
+    with probe.ProgramRun(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
         assert probe.choose("auto", begun).name == "process"
 
 

@@ -9,10 +9,10 @@ import os
 import signal
 import sys
 
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import Isolation, LaunchSpec
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 # It and its child, which left the session, ignore what can be ignored.
 BOT = """

@@ -32,10 +32,10 @@ from attacks.matches import hostile
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import HostTooBusy
-from deepsea_referee.sandbox import probe, root_staging
+from deepsea_referee.sandbox import bot_users, probe
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.faults import Fault
@@ -229,7 +229,7 @@ LOOK = """
 import json, pathlib, sys
 from attacks.harness import Arena
 from deepsea_referee.sandbox import probe
-from deepsea_referee.sandbox.sandbox_start import Sandbox
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 assert probe.sandbox_trouble() is None
 report = Arena(Sandbox(), pathlib.Path(sys.argv[1])).run("s12_read_canaries", *sys.argv[2:]).report
 print(json.dumps([report["named"], report["found"]]))
@@ -263,7 +263,7 @@ def project(arena: Arena, _condition: Condition, _number: int, seen: Seen) -> No
 
 def one_user(_condition: Condition) -> Limit | None:
     """All bots are one user unless the referee is root or has subordinate ones."""
-    return None if root_staging.own_users() else ONE_USER
+    return None if bot_users.own_users() else ONE_USER
 
 
 HALF = TimeControl.parse("500ms")

@@ -29,8 +29,8 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.interface import MIB
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.time_control import TimeControl

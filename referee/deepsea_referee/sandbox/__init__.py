@@ -1,5 +1,5 @@
 """How a bot's process is started, confined, measured and ended.
 
-Start reading at interface.py. plain_process.py is the level `process`, sandbox_start.py the level
+Start reading at interface.py. plain_process.py is the level `process`, bubblewrap.py the level
 `sandbox`; `probe.choose` says which of them works here. Nothing else of the referee is imported.
 """

@@ -1,18 +1,24 @@
-"""A bot that runs in bubblewrap: measured, frozen and killed from outside.
+"""The level `sandbox`: a bot in its own namespaces, made by bubblewrap without privileges.
 
 The tree: bubblewrap's monitor (the process that we started) > the sandbox's process 1, also
 bubblewrap > the bot's first process > its children. When process 1 exits, the kernel kills
 everything in the sandbox; it exits when the bot's first process, the monitor or this process does.
 
-Invariants: readings come from the control group where it has them, the rest from /proc.
-Process numbers may be reused: process 1 is held by a pidfd.
+Invariants: own user, mount, pid, net, ipc, uts and cgroup namespaces; no capability; the system
+call filter of seccomp.py; limits set inside; memory and tasks limited by a control group or, where
+there is none, by the watchdog. bubblewrap itself gets an empty environment and its options through
+a descriptor: nothing of the referee is in the memory that it shares with the sandbox. Readings come
+from the control group where it has them, the rest from /proc. Process numbers may be reused:
+process 1 is held by a pidfd.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -21,19 +27,175 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deepsea_referee.sandbox import (
+    bot_users,
+    cgroup,
     cleanup,
-    exit_watch,
+    mounts,
     process_tree,
-    root_staging,
-    stop_signals,
+    python_paths,
+    seccomp,
     watchdog,
 )
-from deepsea_referee.sandbox.bot_group import OWN_TASKS, Group
-from deepsea_referee.sandbox.interface import MIB, ResourceLimits, ThreadTimes
+from deepsea_referee.sandbox.cgroup import OWN_TASKS, Group
+from deepsea_referee.sandbox.interface import (
+    ADDRESS_VARIABLE,
+    MIB,
+    LaunchSpec,
+    ResourceLimits,
+    ThreadTimes,
+)
 
+_log = logging.getLogger(__name__)
+
+# The same user inside every sandbox, whoever it is outside.
+USER = 1000
+HOST_NAME = "bot"
+_GIB = 1024 * MIB
 # What a file in a tmpfs costs the kernel, as the watchdog counts it.
 INODE_BYTES = 1024
 _END_MS = 1000
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "USER": "bot",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # Fewer and smaller reservations of address space by glibc.
+    "MALLOC_ARENA_MAX": "2",
+}
+
+
+class Sandbox:
+    """Starts bots in bubblewrap. `places`: the control groups to use, by default all found."""
+
+    name = "sandbox"
+
+    def __init__(self, places: cgroup.Hierarchies | None = None) -> None:
+        self._places = cgroup.hierarchies() if places is None else places
+        self._warned: set[tuple[Path, ...]] = set()
+
+    @property
+    def counts_every_process(self) -> bool:
+        return self._places.counts_cpu
+
+    def spawn(self, launch: LaunchSpec) -> SandboxedProcess:
+        """Start a bot; see `interface.Isolation`."""
+        plan = mounts.layout_for(launch)
+        if plan.hidden and plan.hidden not in self._warned:
+            self._warned.add(plan.hidden)
+            _log.warning(
+                "the bot in %s does not see %s: settings, a ladder's store or another bot",
+                plan.directory,
+                ", ".join(map(str, plan.hidden)),
+            )
+        mark = f"deepsea-{cleanup.new_mark()}"
+        cleanup.register("mark", mark)
+        group: Group | None = None
+        stage: bot_users.Stage | None = None
+        status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            stage = bot_users.Stage.build(plan.shown)
+            if self._places.folders():
+                group = Group(launch.limits, self._places)
+            options = [*_options(launch), *mounts.bubblewrap_options(plan, launch, stage.sources)]
+            process = _start(launch, options, mark, group, stage, status_end)
+        except BaseException:
+            os.close(status)
+            if group is not None:
+                group.remove()
+            if stage is not None:
+                stage.remove()
+            cleanup.unregister("mark", mark)
+            raise
+        finally:
+            os.close(status_end)
+        return SandboxedProcess(process, mark, launch.limits, group, stage, status)
+
+
+def _options(launch: LaunchSpec) -> list[str]:
+    """bubblewrap's options, except those of the file system."""
+    environment = dict(ENVIRONMENT)
+    if search_path := python_paths.search_path():
+        environment["PYTHONPATH"] = search_path
+    environment.update(launch.environment)
+    if launch.socket is not None:
+        environment[ADDRESS_VARIABLE] = f"unix:{mounts.SOCKET}"
+    options = [f"--unshare-{one}" for one in ("user", "pid", "net", "ipc", "uts", "cgroup")]
+    options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    options += ["--uid", str(USER), "--gid", str(USER), "--hostname", HOST_NAME, "--clearenv"]
+    for name, value in environment.items():
+        options += ["--setenv", name, value]
+    return options
+
+
+def _limits(limits: ResourceLimits) -> list[str]:
+    """Options for prlimit, which runs inside: only there are processes counted per sandbox."""
+    wanted = {
+        "nproc": (resource.RLIMIT_NPROC, limits.processes),
+        "nofile": (resource.RLIMIT_NOFILE, limits.open_files),
+        "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
+        # Additional limits of one process; the whole tree is limited elsewhere. Programs reserve
+        # much more address space than they use (gRPC in Python: 35 MiB used, 600 reserved).
+        "data": (resource.RLIMIT_DATA, 2 * limits.memory_bytes + _GIB // 2),
+        "as": (resource.RLIMIT_AS, max(16 * _GIB, 8 * limits.memory_bytes)),
+        "memlock": (resource.RLIMIT_MEMLOCK, 64 * 1024),
+        "sigpending": (resource.RLIMIT_SIGPENDING, 256),
+        "msgqueue": (resource.RLIMIT_MSGQUEUE, 0),
+        "rtprio": (resource.RLIMIT_RTPRIO, 0),
+        "nice": (resource.RLIMIT_NICE, 0),
+        # 0 would write no core file either but still call a core dump program of the host.
+        "core": (resource.RLIMIT_CORE, 1),
+    }
+    options = []
+    for name, (which, value) in wanted.items():
+        hard = resource.getrlimit(which)[1]
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        options.append(f"--{name}={most}:{most}")
+    return options
+
+
+def _start(
+    launch: LaunchSpec,
+    options: list[str],
+    mark: str,
+    group: Group | None,
+    stage: bot_users.Stage,
+    status_end: int,
+) -> subprocess.Popen[bytes]:
+    steps, environment = bot_users.steps(group.joins() if group else [], stage)
+    options_end = _descriptor_with(os.fsencode("\0".join(options)))
+    filter_end = _descriptor_with(seccomp.program())
+    try:
+        # The cleanup process finds bubblewrap's processes by this argument, which has no effect.
+        command = [*steps, bot_users.tool("bwrap"), "--unsetenv", mark]
+        command += ["--args", str(options_end), "--seccomp", str(filter_end)]
+        command += ["--json-status-fd", str(status_end), "--"]
+        command += [bot_users.tool("prlimit"), *_limits(launch.limits), "--", *launch.command]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=launch.stdout,
+            stderr=launch.stderr,
+            cwd="/",
+            env=environment,
+            pass_fds=(options_end, filter_end, status_end),
+            start_new_session=True,
+        )
+    finally:
+        os.close(options_end)
+        os.close(filter_end)
+
+
+def _descriptor_with(content: bytes) -> int:
+    descriptor = os.memfd_create("deepsea")
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+# A bot that runs: measured, frozen and killed from outside
 
 
 class SandboxedProcess:
@@ -45,7 +207,7 @@ class SandboxedProcess:
         mark: str,
         limits: ResourceLimits,
         group: Group | None,
-        stage: root_staging.Stage,
+        stage: bot_users.Stage,
         status: int,
     ) -> None:
         self._process = process
@@ -75,7 +237,7 @@ class SandboxedProcess:
         return self._process.returncode
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
-        return exit_watch.on_exit(self.pid, call)
+        return process_tree.on_exit(self.pid, call)
 
     def poll(self) -> int | None:
         self.cpu_us()  # the last chance to read it
@@ -123,7 +285,7 @@ class SandboxedProcess:
             if self._group is not None and self._group.freezes:
                 self._group.freeze()
             else:
-                stop_signals.stop_all(self._members)
+                process_tree.stop_all(self._members)
 
     def thaw(self) -> None:
         with self._lock:
@@ -133,7 +295,7 @@ class SandboxedProcess:
             if self._group is not None and self._group.freezes:
                 self._group.thaw()
             else:
-                stop_signals.go_all(self._members)
+                process_tree.go_all(self._members)
 
     def over_limit(self) -> str | None:
         if self._over_limit is None and self._group is not None:
@@ -204,8 +366,8 @@ class SandboxedProcess:
         # The monitor is stopped first so that it cannot start the sandbox's first process between
         # our listing and its death; at its start that process does not yet die with the monitor.
         pid = self._process.pid
-        stop_signals.stop_all(lambda: [pid])
-        stop_signals.send([*process_tree.tree(pid)[1:], pid], signal.SIGKILL)
+        process_tree.stop_all(lambda: [pid])
+        process_tree.send_signal([*process_tree.tree(pid)[1:], pid], signal.SIGKILL)
 
     def _look(self) -> None:
         if self._group is not None and self._group.bounds_memory:

@@ -11,11 +11,11 @@ import sys
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
-from deepsea_referee.sandbox import bot_users, cgroup, process_tree, root_staging, run_once
-from deepsea_referee.sandbox.bot_group import Group
+from deepsea_referee.sandbox import bot_users, cgroup, probe, process_tree
+from deepsea_referee.sandbox.bubblewrap import Sandbox
+from deepsea_referee.sandbox.cgroup import Group
 from deepsea_referee.sandbox.interface import MIB, LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.probe import FOR_DEVELOPERS, Check, confinement, last_words
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 
 def checks() -> list[Check]:
@@ -51,7 +51,7 @@ def _failed(found: list[Check]) -> list[str]:
 
 
 def _bots_run() -> Check:
-    outcome = run_once.run(Sandbox(), (sys.executable, "-c", "import deepsea_sdk.client"))
+    outcome = probe.run(Sandbox(), (sys.executable, "-c", "import deepsea_sdk.client"))
     return Check(
         "bots can run",
         outcome.returncode == 0,
@@ -75,9 +75,7 @@ signal.pause()
 
 def _memory_bound() -> Check:
     limits = ResourceLimits(memory_bytes=64 * MIB)
-    outcome = run_once.run(
-        Sandbox(), (sys.executable, "-I", "-S", "-c", _TAKE_MEMORY), limits=limits
-    )
+    outcome = probe.run(Sandbox(), (sys.executable, "-I", "-S", "-c", _TAKE_MEMORY), limits=limits)
     return Check(
         "memory limit",
         outcome.over_limit is not None,
@@ -130,10 +128,10 @@ def _whole_tree_ends() -> Check:
 
 
 def users_check() -> Check:
-    own = root_staging.own_users()
+    own = bot_users.own_users()
     if own is not None:
         found = f"bots run as users {own.range}, which are nobody else's"
-    elif root_staging.is_root():
+    elif bot_users.is_root():
         found = f"every bot runs as nobody: {bot_users.wanted().trouble()}"
     else:
         found = "every bot runs as the user who runs the referee"

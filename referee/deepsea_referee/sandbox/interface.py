@@ -12,6 +12,7 @@ folders that must be removed even when this process is killed (for sockets, say)
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -28,6 +29,10 @@ ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
 
 # By its value the processes of a bot are found that left its tree; at the level `process`.
 MARK_VARIABLE = "DEEPSEA_TREE"
+
+
+class SandboxUnavailable(Exception):
+    """No sandbox works here: one line that says what is missing, and what to do."""
 
 
 class ResourceLimits(NamedTuple):
@@ -142,3 +147,41 @@ class Isolation(Protocol):
 
     def spawn(self, launch: LaunchSpec) -> IsolatedProcess:
         """Start a bot; returns at once. Raises OSError if nothing could be started."""
+
+
+class TrustedProcess:
+    """A part of `interface.IsolatedProcess`: bots at the level `process` are trusted."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._over_limit: str | None = None
+
+    def cpu_us(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def poll(self) -> int | None:
+        self.cpu_us()  # the last chance to read it
+        return self._process.poll()
+
+    def denied_us(self) -> None:
+        return None
+
+    def freeze(self) -> None:
+        """Do nothing: these bots are trusted."""
+
+    def thaw(self) -> None:
+        """Do nothing."""
+
+    def over_limit(self) -> str | None:
+        return self._over_limit
+
+    def setup_error(self) -> str | None:
+        return None

@@ -19,9 +19,7 @@ from collections.abc import Callable
 from deepsea_referee.sandbox import (
     cleanup,
     cleanup_process,
-    exit_watch,
     process_tree,
-    stop_signals,
     watchdog,
 )
 from deepsea_referee.sandbox.interface import (
@@ -30,9 +28,9 @@ from deepsea_referee.sandbox.interface import (
     LaunchSpec,
     ResourceLimits,
     ThreadTimes,
+    TrustedProcess,
 )
-from deepsea_referee.sandbox.python_paths import PASSED_ON
-from deepsea_referee.sandbox.trusted_process import TrustedProcess, environment_for
+from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
 
 
 class PlainProcess:
@@ -80,11 +78,11 @@ class PlainContained(TrustedProcess):
         watchdog.watch(self._look)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
-        return exit_watch.on_exit(self.pid, call)
+        return process_tree.on_exit(self.pid, call)
 
     def kill(self) -> None:
         if self._process.returncode is None:
-            stop_signals.send(reversed(self._tree()), signal.SIGKILL)
+            process_tree.send_signal(reversed(self._tree()), signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 

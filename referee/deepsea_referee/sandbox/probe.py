@@ -1,28 +1,40 @@
 """Checks whether the sandbox works on this machine, by trying it.
 
-Invariants: the existence of a program or file proves nothing; every check that can run inside
-a sandbox runs inside one. `choose` accepts a sandbox only after one was tested from inside,
-once for each process; `look` starts that test early, beside other work. Each check says what it
-means and, if it failed, what to do.
+Invariants: the existence of a program or file proves nothing; every check that can run inside a
+sandbox runs inside one. `choose` accepts a sandbox only after one was tested from inside, once for
+each process; `look` starts that test early, beside other work. Each check says what it means and,
+if it failed, what to do. `run` is for probes and tests, not for games: it blocks, but no longer
+than the timeout, closes what it opened, and reads the output at the end, so a program may print as
+much as a pipe holds (64 KiB).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
-from deepsea_referee.sandbox import probe_inside, root_staging, run_once, seccomp
-from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import Isolation, IsolationLevel, ResourceLimits
+from deepsea_referee.sandbox import bot_users, probe_inside, process_tree, seccomp
+from deepsea_referee.sandbox.bubblewrap import Sandbox
+from deepsea_referee.sandbox.interface import (
+    IsolatedProcess,
+    Isolation,
+    IsolationLevel,
+    LaunchSpec,
+    ResourceLimits,
+    SandboxUnavailable,
+)
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 
+PIPE_BYTES = 65536
 INSTALL = "install it: `apt-get install bubblewrap` (Debian, Ubuntu) or your system's package"
 NAMESPACES_BLOCKED = (
     "this system does not let ordinary users make user namespaces. Ubuntu 23.10 or newer: load the "
@@ -49,7 +61,7 @@ class Check(NamedTuple):
     """Whether a complete sandbox needs it; the rest is advice."""
 
 
-def look(level: IsolationLevel) -> AbstractContextManager[run_once.ProgramRun | None]:
+def look(level: IsolationLevel) -> AbstractContextManager[ProgramRun | None]:
     """Start the test of a sandbox early: `with look(level) as begun: ... choose(level, begun)`."""
     if level == "process" or not all(basic.ok for basic in (_platform(), _programs())):
         return nullcontext()
@@ -59,7 +71,7 @@ def look(level: IsolationLevel) -> AbstractContextManager[run_once.ProgramRun | 
         return nullcontext()
 
 
-def choose(level: IsolationLevel, begun: run_once.ProgramRun | None = None) -> Isolation:
+def choose(level: IsolationLevel, begun: ProgramRun | None = None) -> Isolation:
     """Select the isolation for a level; `auto` is the best that works here.
 
     Raises SandboxUnavailable with the remedy if `sandbox` is asked for and does not work.
@@ -81,11 +93,11 @@ def sandbox_trouble() -> Check | None:
     return _first_trouble()
 
 
-def _first_trouble(begun: run_once.ProgramRun | None = None) -> Check | None:
+def _first_trouble(begun: ProgramRun | None = None) -> Check | None:
     return next((check for check in confinement(begun) if not check.ok), None)
 
 
-def confinement(begun: run_once.ProgramRun | None = None) -> Iterator[Check]:
+def confinement(begun: ProgramRun | None = None) -> Iterator[Check]:
     """The checks that a sandbox must pass; stops at the first basic failure."""
     for basic in (_platform(), _programs()):
         yield basic
@@ -99,9 +111,7 @@ def confinement(begun: run_once.ProgramRun | None = None) -> Iterator[Check]:
         facts = None
     # If the test failed, find out whether the cause is the sandbox or Python.
     starts = _starts(
-        looked
-        if facts
-        else _outcome(lambda: run_once.ProgramRun(Sandbox(), ("true",), limits=limits))
+        looked if facts else _outcome(lambda: ProgramRun(Sandbox(), ("true",), limits=limits))
     )
     yield starts
     if facts:
@@ -117,21 +127,21 @@ def confinement(begun: run_once.ProgramRun | None = None) -> Iterator[Check]:
         )
 
 
-def _look_inside(limits: ResourceLimits) -> run_once.ProgramRun:
+def _look_inside(limits: ResourceLimits) -> ProgramRun:
     # Without site-packages: the test is about the sandbox, not the Python environment.
     command = (sys.executable, "-I", "-S", "-B", probe_inside.__file__, str(2 * limits.processes))
-    return run_once.ProgramRun(Sandbox(), command, limits=limits)
+    return ProgramRun(Sandbox(), command, limits=limits)
 
 
-def _outcome(begin: Callable[[], run_once.ProgramRun]) -> run_once.RunOutcome:
+def _outcome(begin: Callable[[], ProgramRun]) -> RunOutcome:
     try:
         with begin() as begun:
             return begun.outcome()
     except OSError as error:
-        return run_once.RunOutcome(False, None, "", str(error), None, str(error))
+        return RunOutcome(False, None, "", str(error), None, str(error))
 
 
-def last_words(outcome: run_once.RunOutcome) -> str:
+def last_words(outcome: RunOutcome) -> str:
     lines = outcome.stderr.strip().splitlines()
     return lines[-1] if lines else f"status {outcome.returncode}"
 
@@ -149,9 +159,9 @@ def _platform() -> Check:
 
 def _programs() -> Check:
     names = ["bwrap", "prlimit", "sh"]
-    if root_staging.is_root():
+    if bot_users.is_root():
         names += ["setpriv", "unshare", "mount"]
-    missing = [name for name in names if not shutil.which(name, path=root_staging.TOOL_PATH)]
+    missing = [name for name in names if not shutil.which(name, path=bot_users.TOOL_PATH)]
     return Check(
         "programs",
         not missing,
@@ -161,7 +171,7 @@ def _programs() -> Check:
     )
 
 
-def _starts(outcome: run_once.RunOutcome) -> Check:
+def _starts(outcome: RunOutcome) -> Check:
     return Check(
         "a sandbox starts",
         outcome.returncode == 0,
@@ -195,7 +205,7 @@ def _judge(facts: dict[str, Any], limits: ResourceLimits) -> Iterator[Check]:
         and all(int(mask, 16) == 0 for mask in facts["capabilities"])
         and facts["no_new_privileges"] == "1",
         "an ordinary user without capabilities, and no way to get any",
-        "" if root_staging.in_namespace() else f"user {facts['outside_uid']} of this machine",
+        "" if bot_users.in_namespace() else f"user {facts['outside_uid']} of this machine",
         FOR_DEVELOPERS,
     )
     yield Check(
@@ -238,3 +248,106 @@ def _judge(facts: dict[str, Any], limits: ResourceLimits) -> Iterator[Check]:
         f"{facts['threads']} threads started, {most} are allowed",
         "Linux 5.14 or newer is needed",
     )
+
+
+# Running one program
+
+
+class RunOutcome(NamedTuple):
+    """The outcome of a program."""
+
+    ended: bool
+    """Whether it exited (or was killed for exceeding a limit) before the timeout."""
+    returncode: int | None
+    stdout: str
+    stderr: str
+    over_limit: str | None
+    setup_error: str | None
+
+
+class ProgramRun:
+    """A running program. Call `outcome` if you need it, and `close` in any case."""
+
+    def __init__(
+        self,
+        isolation: Isolation,
+        command: tuple[str, ...],
+        *,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        socket: Path | None = None,
+        limits: ResourceLimits | None = None,
+    ) -> None:
+        """Start it. Raises OSError if nothing could be started."""
+        self._contained: IsolatedProcess | None = None
+        self._out, out_end = os.pipe()
+        self._err, err_end = os.pipe()
+        try:
+            launch = LaunchSpec(
+                command,
+                folder,
+                environment or {},
+                socket,
+                out_end,
+                err_end,
+                limits or ResourceLimits(),
+            )
+            self._contained = isolation.spawn(launch)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+
+    def outcome(self, milliseconds: int = 10_000) -> RunOutcome:
+        """Wait for its exit until the timeout, kill it, and return the outcome."""
+        contained = self._contained
+        assert contained is not None
+        ended = process_tree.wait_for_end(contained.pid, milliseconds)
+        returncode = contained.poll()
+        setup_error = contained.setup_error()
+        over_limit = contained.over_limit()
+        contained.close()
+        return RunOutcome(
+            ended, returncode, _rest(self._out), _rest(self._err), over_limit, setup_error
+        )
+
+    def close(self) -> None:
+        """Kill it if it still runs, and leave nothing behind. May be called again."""
+        if self._contained is not None:
+            self._contained.close()
+        for descriptor in (self._out, self._err):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._out = self._err = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def run(
+    isolation: Isolation,
+    command: tuple[str, ...],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    socket: Path | None = None,
+    limits: ResourceLimits | None = None,
+    milliseconds: int = 10_000,
+) -> RunOutcome:
+    """Start a program, wait for its exit until the timeout, kill it, and return the outcome."""
+    with ProgramRun(
+        isolation, command, folder=folder, environment=environment, socket=socket, limits=limits
+    ) as trial:
+        return trial.outcome(milliseconds)
+
+
+def _rest(descriptor: int) -> str:
+    os.set_blocking(descriptor, False)
+    with contextlib.suppress(BlockingIOError):
+        return os.read(descriptor, PIPE_BYTES).decode("utf-8", "replace")
+    return ""

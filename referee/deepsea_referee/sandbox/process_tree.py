@@ -1,15 +1,19 @@
-"""Reads CPU time, memory and state of a process and its descendants from /proc.
+"""A process and its descendants: CPU time, memory and state from /proc, signals, and exits.
 
-Invariants: read-only; what vanishes while it is being read counts as gone, never as an error.
-Works for other users' processes too (everybody may read stat, status, schedstat and children).
+Invariants: what vanishes while it is being read or signalled counts as gone, never as an error;
+members are searched each time, never remembered; stopping is repeated until every member was seen
+stopped. Reading works for other users' processes too (everybody may read stat, status, schedstat
+and children).
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
+import signal
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +23,11 @@ from deepsea_referee.sandbox.interface import ThreadTimes
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 COUNTED_THREADS = 128
+# How often stopping is tried: a process may fork while it is being stopped.
+ROUNDS = 50
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
+
+Members = Callable[[], Iterable[int]]
 
 
 @cache
@@ -192,6 +200,42 @@ def exact_memory_bytes(pids: list[int]) -> int | None:
     return kib * 1024
 
 
+# Signals
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, or gone."""
+    fields = stat_fields(pid)
+    return fields is None or fields[0] in (b"T", b"t", b"Z", b"X")
+
+
+def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
+    """Signal each of these processes; those that are gone are skipped."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def stop_all(members: Members) -> bool:
+    """Stop every member; False if some still ran after ROUNDS attempts."""
+    for _ in range(ROUNDS):
+        running = [pid for pid in members() if not is_stopped(pid)]
+        if not running:
+            return True
+        send_signal(running, signal.SIGSTOP)
+    return False
+
+
+def go_all(members: Members) -> None:
+    """Resume every member."""
+    send_signal(members(), signal.SIGCONT)
+
+
+# Exits
+
+
 def wait_for_end(pid: int, milliseconds: int) -> bool:
     """Wait for a process to exit; False after a timeout. Returns at once when it exits."""
     try:
@@ -206,7 +250,22 @@ def wait_for_end(pid: int, milliseconds: int) -> bool:
         os.close(handle)
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, or gone."""
-    fields = stat_fields(pid)
-    return fields is None or fields[0] in (b"T", b"t", b"Z", b"X")
+def on_exit(pid: int, call: Callable[[], object]) -> Callable[[], object]:
+    """Call once the process has exited; see `interface.IsolatedProcess`."""
+    handle = os.pidfd_open(pid)
+    loop = asyncio.get_running_loop()
+    watched = True
+
+    def cancel() -> None:
+        nonlocal watched
+        if watched:
+            watched = False
+            loop.remove_reader(handle)
+            os.close(handle)
+
+    def exited() -> None:
+        cancel()
+        call()
+
+    loop.add_reader(handle, exited)
+    return cancel

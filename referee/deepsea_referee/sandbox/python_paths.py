@@ -11,9 +11,12 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from deepsea_referee.sandbox.interface import ADDRESS_VARIABLE, MARK_VARIABLE, LaunchSpec
 
 # The part of the referee's environment that a plain bot process inherits.
 PASSED_ON = (
@@ -115,6 +118,18 @@ def search_path(inherited: str = "") -> str:
     words = [str(part) for part in parts if part == user_site or not _is_in_python(part)]
     words += [part for part in inherited.split(os.pathsep) if part]
     return os.pathsep.join(dict.fromkeys(words))
+
+
+def environment_for(launch: LaunchSpec, passed_on: Sequence[str], mark: str) -> dict[str, str]:
+    """The environment of a bot: its own, its mark, and the variables of this one that it gets."""
+    environment = {name: os.environ[name] for name in passed_on if name in os.environ}
+    if path := search_path(os.environ.get("PYTHONPATH", "")):
+        environment["PYTHONPATH"] = path
+    environment.update(launch.environment)
+    if launch.socket is not None:
+        environment[ADDRESS_VARIABLE] = f"unix:{launch.socket}"
+    environment[MARK_VARIABLE] = mark
+    return environment
 
 
 def _package_folders(name: str) -> list[Path]:

@@ -20,9 +20,9 @@ from deepsea_referee.sandbox.interface import (
     LaunchSpec,
     ResourceLimits,
     ThreadTimes,
+    TrustedProcess,
 )
-from deepsea_referee.sandbox.python_paths import PASSED_ON
-from deepsea_referee.sandbox.trusted_process import TrustedProcess, environment_for
+from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
 from deepsea_referee.sandbox.watchdog import Watchdog
 from deepsea_referee.system import groups, threads
 from deepsea_referee.system.own_group import OWN_GROUP_FLAGS

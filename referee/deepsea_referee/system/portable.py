@@ -22,8 +22,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from deepsea_referee.sandbox.errors import SandboxUnavailable
-from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
+from deepsea_referee.sandbox.interface import (
+    IsolatedProcess,
+    Isolation,
+    IsolationLevel,
+    SandboxUnavailable,
+)
 from deepsea_referee.system import private_folders
 from deepsea_referee.system.cpu_shares import CpuShare
 from deepsea_referee.system.interface import ExitSignal, PipeReader

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from deepsea_referee.sandbox.cleanup_entries import CleanupProcess, of_this_process
+from deepsea_referee.sandbox.cleanup import CleanupProcess, of_this_process
 from deepsea_referee.system import guardian
 from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
 

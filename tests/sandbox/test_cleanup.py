@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cleanup, cleanup_entries, leftovers
+from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.cleanup_process import start_time
 
 NOBODY = 2**22 + 1
@@ -15,7 +15,7 @@ NOBODY = 2**22 + 1
 
 
 def test_only_folders_of_ended_processes_of_this_user_are_removed(tmp_path: Path) -> None:
-    pid, began, space, number = leftovers.folder_name().split("-")[1:]
+    pid, began, space, number = cleanup.folder_name().split("-")[1:]
     assert (int(pid), int(began)) == (os.getpid(), start_time(os.getpid()))
     names = {
         f"deepsea-{NOBODY}-{began}-{space}-{number}": False,
@@ -32,7 +32,7 @@ def test_only_folders_of_ended_processes_of_this_user_are_removed(tmp_path: Path
     precious.mkdir()
     link = tmp_path / f"deepsea-{NOBODY}-{began}-{space}-7777"
     link.symlink_to(precious)
-    removed = leftovers.remove_folders([tmp_path, tmp_path / "missing"])
+    removed = cleanup.remove_folders([tmp_path, tmp_path / "missing"])
     gone = {name for name, stays in names.items() if not stays}
     assert {folder.name for folder in removed} == gone
     assert {name for name in names if not (tmp_path / name).exists()} == gone
@@ -44,7 +44,7 @@ def test_only_empty_groups_of_ended_processes_are_removed(tmp_path: Path) -> Non
     for name in (f"deepsea-{NOBODY}-1", f"deepsea-{NOBODY}-2", f"deepsea-{os.getpid()}-1"):
         (tmp_path / name).mkdir()
     (tmp_path / f"deepsea-{NOBODY}-2" / "busy").mkdir()
-    leftovers.remove_groups([tmp_path])
+    cleanup.remove_groups([tmp_path])
     assert sorted(group.name for group in tmp_path.iterdir()) == sorted(
         [f"deepsea-{NOBODY}-2", f"deepsea-{os.getpid()}-1"]
     )
@@ -56,7 +56,7 @@ def test_a_folder_is_registered_before_it_is_made(
     there: list[bool] = []
     real = cleanup.register
 
-    def register(kind: cleanup_entries.Kind, value: str | Path, extra: int = 0) -> None:
+    def register(kind: cleanup.Kind, value: str | Path, extra: int = 0) -> None:
         there.append(Path(value).exists())
         real(kind, value, extra)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import probe, root_staging, run_once, watchdog
+from deepsea_referee.sandbox import bot_users, probe, watchdog
+from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
-from deepsea_referee.sandbox.sandbox_start import Sandbox
 
 PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
 
@@ -38,7 +38,7 @@ def bot(folder: Path, program: str) -> Path:
 def test_a_bot_sees_its_folder_and_no_other(sandbox: Sandbox, tmp_path: Path) -> None:
     bot(tmp_path / "other", "")
     folder = bot(tmp_path / "mine", "import os; print(open('data.txt').read(), os.listdir('..'))")
-    outcome = run_once.run(sandbox, (sys.executable, "bot.py"), folder=folder)
+    outcome = probe.run(sandbox, (sys.executable, "bot.py"), folder=folder)
     assert outcome.stdout == "data ['mine']\n"
 
 
@@ -79,7 +79,7 @@ def test_a_single_file_is_seen_without_its_neighbours(sandbox: Sandbox, tmp_path
     file = tmp_path / "bot.py"
     file.write_text("import os; print(os.listdir('.'))")
     (tmp_path / "other.py").write_text("")
-    outcome = run_once.run(sandbox, (sys.executable, str(file)), folder=tmp_path)
+    outcome = probe.run(sandbox, (sys.executable, str(file)), folder=tmp_path)
     assert outcome.stdout == "['bot.py']\n"
 
 
@@ -90,7 +90,7 @@ def test_a_command_line_sees_the_files_that_it_names(
     (tmp_path / "other.txt").write_text("other")
     monkeypatch.chdir(tmp_path)
     program = "import os, sys; print(open(sys.argv[1]).read(), os.listdir('.'))"
-    outcome = run_once.run(sandbox, (*PYTHON, program, "named.txt"))
+    outcome = probe.run(sandbox, (*PYTHON, program, "named.txt"))
     assert outcome.stdout == "named ['named.txt']\n"
 
 
@@ -99,12 +99,12 @@ def test_a_bots_own_command_does_not_show_it_more_files(sandbox: Sandbox, tmp_pa
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
     folder = bot(tmp_path / "mine", "import sys; print(open(sys.argv[1]).read())")
-    outcome = run_once.run(sandbox, (sys.executable, "bot.py", str(secret)), folder=folder)
+    outcome = probe.run(sandbox, (sys.executable, "bot.py", str(secret)), folder=folder)
     assert outcome.returncode == 1
     assert "FileNotFoundError" in outcome.stderr
 
 
-@pytest.mark.skipif(not root_staging.is_root(), reason="only root starts bots as another user")
+@pytest.mark.skipif(not bot_users.is_root(), reason="only root starts bots as another user")
 def test_a_private_bot_of_roots_is_copied_and_the_copy_removed(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_private_bot_of_roots_is_copied_and_the_copy_removed(
     for path in (folder, *folder.iterdir()):
         path.chmod(0o700 if path.is_dir() else 0o600)
     before = _private_folders()
-    outcome = run_once.run(sandbox, (sys.executable, "bot.py"), folder=folder)
+    outcome = probe.run(sandbox, (sys.executable, "bot.py"), folder=folder)
     assert outcome.stdout == f"data {folder}\n"
     assert stat.S_IMODE((folder / "data.txt").stat().st_mode) == 0o600
     assert _private_folders() == before
@@ -125,7 +125,7 @@ def _private_folders() -> set[Path]:
 
 def test_a_sandbox_that_cannot_be_built_is_not_the_bots_fault(sandbox: Sandbox) -> None:
     # The working directory cannot be made in what is read-only.
-    outcome = run_once.run(sandbox, ("true",), folder=Path("/usr/no-such-folder"))
+    outcome = probe.run(sandbox, ("true",), folder=Path("/usr/no-such-folder"))
     assert outcome.returncode not in (None, 0)
     assert outcome.setup_error is not None
     assert "doctor" in outcome.setup_error
@@ -139,13 +139,13 @@ def test_the_watchdog_does_not_look_at_a_sandbox_that_is_being_built(
     monkeypatch.setattr(watchdog, "watch", hasty.watch)
     monkeypatch.setattr(watchdog, "forget", hasty.forget)
     for _ in range(10):
-        outcome = run_once.run(Sandbox(Hierarchies()), ("true",))
+        outcome = probe.run(Sandbox(Hierarchies()), ("true",))
         assert outcome.over_limit is None
         assert outcome.returncode == 0
 
 
 def test_a_crash_is_the_bots_fault(sandbox: Sandbox) -> None:
-    outcome = run_once.run(sandbox, (*PYTHON, "import os; os.abort()"))
+    outcome = probe.run(sandbox, (*PYTHON, "import os; os.abort()"))
     assert outcome.returncode == 128 + 6
     assert outcome.setup_error is None
 
@@ -166,7 +166,7 @@ def test_nobody_inside_can_loosen_the_bond_with_the_referee(sandbox: Sandbox) ->
         "library.prctl(2, ctypes.byref(number), 0, 0, 0)\n"
         "print(json.dumps([done, number.value]))"
     )
-    assert json.loads(run_once.run(sandbox, (*PYTHON, program)).stdout) == [0, 9]
+    assert json.loads(probe.run(sandbox, (*PYTHON, program)).stdout) == [0, 9]
 
 
 def test_libraries_that_place_their_threads_work(sandbox: Sandbox) -> None:
@@ -176,7 +176,7 @@ def test_libraries_that_place_their_threads_work(sandbox: Sandbox) -> None:
         "from concurrent.futures import ProcessPoolExecutor as P\n"
         "with P(2) as pool: print(sum(pool.map(abs, range(-9, 0))))"
     )
-    outcome = run_once.run(sandbox, (sys.executable, "-c", program), milliseconds=60_000)
+    outcome = probe.run(sandbox, (sys.executable, "-c", program), milliseconds=60_000)
     assert (outcome.stdout, outcome.stderr) == ("125000000; 45\n", "")
 
 
@@ -186,7 +186,7 @@ def test_limits_that_only_the_sandbox_sets(sandbox: Sandbox) -> None:
         "names = ['NPROC', 'CORE', 'MEMLOCK', 'MSGQUEUE', 'RTPRIO', 'SIGPENDING']\n"
         "print(json.dumps({n: r.getrlimit(getattr(r, 'RLIMIT_' + n))[1] for n in names}))"
     )
-    assert json.loads(run_once.run(sandbox, (*PYTHON, program)).stdout) == {
+    assert json.loads(probe.run(sandbox, (*PYTHON, program)).stdout) == {
         "NPROC": ResourceLimits().processes,
         "CORE": 1,
         "MEMLOCK": 65536,
