@@ -19,8 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.system.cpu_shares import ALL_CPUS, CpuShare
-from deepsea_referee.system.interface import ExitSignal
+from deepsea_referee.system.interface import ALL_CPUS, CpuShare, ExitSignal
 from deepsea_referee.worker import GRACE_S, Setup
 
 _MAIN: Final = """

@@ -17,12 +17,10 @@ from deepsea_bundle import folder, reader_process
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.interrupts import first_ready
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
-from deepsea_referee.system import guardian, worker_socket
+from deepsea_referee.system import guardian, portable
 from deepsea_referee.system.interface import System
-from deepsea_referee.system.portable import PortableSystem
-from deepsea_referee.system.pulse import BEAT_S, LATE_US, Pulse
-from deepsea_referee.system.threads import exit_signal
-from deepsea_referee.system.wall_gauge import WallGauge
+from deepsea_referee.system.portable import PortableSystem, WallGauge
+from deepsea_referee.system.threads import BEAT_S, LATE_US, Pulse, exit_signal
 from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, TimedOut
 from deepsea_referee.timing.host_load import AGAIN_US
 from deepsea_sdk.clock import TimeLeft
@@ -155,8 +153,8 @@ def begun(program: str) -> subprocess.Popen[bytes]:
 
 
 def test_a_worker_that_ends_before_it_connects_is_an_error() -> None:
-    with worker_socket.listen() as listening, pytest.raises(OSError, match="status 3"):
-        worker_socket.accept(listening, begun("import sys; sys.stdin.readline(); sys.exit(3)"))
+    with portable.listen_for_worker() as listening, pytest.raises(OSError, match="status 3"):
+        portable.accept_worker(listening, begun("import sys; sys.stdin.readline(); sys.exit(3)"))
 
 
 def test_a_connection_without_the_token_is_closed() -> None:
@@ -174,8 +172,8 @@ def test_a_connection_without_the_token_is_closed() -> None:
         "Connection(right.detach()).send('here')\n"
     )
     process = begun(stranger)
-    with worker_socket.listen() as listening:
-        connection = worker_socket.accept(listening, process)
+    with portable.listen_for_worker() as listening:
+        connection = portable.accept_worker(listening, process)
     assert connection.recv() == "here"
     connection.close()
     assert process.wait() == 0

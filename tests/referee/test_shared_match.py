@@ -21,7 +21,8 @@ from deepsea_referee.match import MatchSettings, Share
 from deepsea_referee.results.results_json import ResultsJson
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.shared_match import run_match
-from deepsea_referee.system.cpu_shares import ALL_CPUS, CpuShare, core_of, cpus_of
+from deepsea_referee.system.interface import ALL_CPUS, CpuShare
+from deepsea_referee.system.linux import core_of, cpus_of
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl

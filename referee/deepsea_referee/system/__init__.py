@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final
 
 from deepsea_referee.system.interface import System
 
-_CALLS: Final = ("pidfd_open", "pipe2", "sched_getaffinity")
+_CALLS = ("pidfd_open", "pipe2", "sched_getaffinity")
 """What Linux's form cannot do without; some builds of Python lack them."""
 
 
@@ -27,4 +26,4 @@ def _choose() -> System:
     return PortableSystem()
 
 
-SYSTEM: Final = _choose()
+SYSTEM = _choose()

@@ -12,16 +12,15 @@ import signal
 import time  # noqa: TID251  (gives killed processes a moment to vanish)
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Final
 
 import psutil
 
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
 
-LONGEST_S: Final = 2.0
+LONGEST_S = 2.0
 """How long killed processes may take to vanish."""
-_PAUSE_S: Final = 0.01
-_GONE: Final = (psutil.Error, OSError)
+_PAUSE_S = 0.01
+_GONE = (psutil.Error, OSError)
 
 
 def tree(first: psutil.Process) -> list[psutil.Process]:

@@ -1,6 +1,6 @@
 """The cleanup process of macOS and Windows: cleans up after the referee, also when it is killed.
 
-Invariants: this file is run as a program (`python -I guardian.py`, see private_folders.py). Its
+Invariants: this file is run as a program (`python -I guardian.py`, see portable.py). Its
 stdin ends when the referee does, in any way; then what is still registered is killed and removed.
 """
 

@@ -13,11 +13,37 @@ from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
-from deepsea_referee.system.cpu_shares import CpuShare
 from deepsea_referee.timing.host_load import Gauge
+
+OWN_GROUP_FLAGS: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
+    subprocess, "CREATE_NO_WINDOW", 0
+)
+"""On Windows neither Ctrl-C nor a closed window reaches such a process; elsewhere 0, and
+`start_new_session` does that."""
+
+
+class CpuShare(NamedTuple):
+    """One of `of` equal shares of the CPUs, for workers side by side; its number begins at 0.
+
+    A game is a ping-pong between the referee and one bot at a time. Where both are on one CPU,
+    nothing has to wake another CPU for it: N workers on N CPUs play nearly N times as many games.
+    All shares are equally large, and no CPU is in two of them; where there are more workers than
+    CPUs, the kernel divides all among all.
+    """
+
+    number: int
+    of: int
+
+
+ALL_CPUS = CpuShare(0, 1)
+
+
+def equal_shares(workers: int) -> list[CpuShare]:
+    """A share for each of so many workers."""
+    return [CpuShare(number, workers) for number in range(workers)]
 
 
 class ExitSignal(Protocol):

@@ -11,27 +11,25 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from deepsea_referee.system.alarm_ticks import alarm_ticks
-
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
-    from deepsea_referee.system.cpu_shares import CpuShare
-    from deepsea_referee.system.interface import ExitSignal, PipeReader
+    from deepsea_referee.system.interface import CpuShare, ExitSignal, PipeReader
     from deepsea_referee.timing.host_load import Gauge
 
-_BEFORE_MAIN: Final = """
+_BEFORE_MAIN = """
 import sys
 from multiprocessing.connection import Connection
 connection = Connection(int(sys.argv[1]))
 """
+_CPUS = Path("/sys/devices/system/cpu")
 
 
 class LinuxSystem:
@@ -99,8 +97,6 @@ class LinuxSystem:
         return process, ours
 
     def keep_to(self, share: CpuShare) -> None:
-        from deepsea_referee.system.cpu_shares import core_of, cpus_of
-
         with suppress(OSError):  # the CPUs that it may use have changed just now
             os.sched_setaffinity(0, cpus_of(share, os.sched_getaffinity(0), core_of))
 
@@ -162,3 +158,34 @@ class _LoopReader:
 
     def _resume(self) -> None:
         self._loop.add_reader(self._descriptor, self._ready)
+
+
+@contextmanager
+def alarm_ticks(seconds: float, tick: Callable[[FrameType | None], object]) -> Iterator[None]:
+    """Call `tick` periodically; see `interface.System.ticking`."""
+    former = signal.signal(signal.SIGALRM, lambda _number, frame: tick(frame))
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def cpus_of(share: CpuShare, cpus: Iterable[int], core_of: Callable[[int], int]) -> list[int]:
+    """The CPUs of a share; those of one core stay together while shares have several.
+
+    core_of  returns a number that the CPUs (hardware threads) of a core have in common
+    """
+    ordered = sorted(cpus, key=lambda cpu: (core_of(cpu), cpu))
+    each = len(ordered) // share.of
+    return ordered[each * share.number :][:each] or ordered
+
+
+def core_of(cpu: int) -> int:
+    """The lowest CPU of the same core, as the kernel lists them; `cpu` if it lists none."""
+    with suppress(OSError, ValueError):
+        # Like "0,4" or "0-1".
+        listed = (_CPUS / f"cpu{cpu}/topology/thread_siblings_list").read_text(encoding="ascii")
+        return int(listed.replace("-", ",").split(",")[0])
+    return cpu

@@ -2,46 +2,100 @@
 
 Invariants: nothing here is of one system alone; what a system lacks (Unix sockets, process groups,
 timer signals) is asked for where it is used. Waiting is done by threads, so that any event loop
-will do. Python's `subprocess` passes no descriptor but the standard streams on Windows: workers
-connect to this process over loopback, with a token that is used once.
+will do.
+
+Bots are plain child processes, for those that are trusted: it hides only most of the environment
+and stops no attack; it limits accidents: memory, processes, a bot that does not exit. A bot has its
+own process group and is killed with the referee by the guardian. A helper process that leaves the
+group and clears its environment can escape. Bots are charged the wall time: nothing counts as
+denied to them; the referee's own lateness is not charged, as far as the pulse shows it.
+
+Python's `subprocess` passes no descriptor but the standard streams on Windows: workers connect to
+this process over loopback, with a token that is used once and goes through the worker's stdin,
+which nobody else reads; a connection without the token is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
+import psutil
+
+from deepsea_referee.sandbox.cleanup import CleanupProcess, of_this_process
 from deepsea_referee.sandbox.interface import (
+    MIB,
     IsolatedProcess,
     Isolation,
     IsolationLevel,
+    LaunchSpec,
+    ResourceLimits,
     SandboxUnavailable,
+    ThreadTimes,
+    TrustedProcess,
 )
-from deepsea_referee.system import private_folders
-from deepsea_referee.system.cpu_shares import CpuShare
-from deepsea_referee.system.interface import ExitSignal, PipeReader
-from deepsea_referee.system.own_group import OWN_GROUP_FLAGS
-from deepsea_referee.system.plain_process import PlainProcess
-from deepsea_referee.system.pulse import Pulse
-from deepsea_referee.system.threads import ThreadReader, exit_signal
-from deepsea_referee.system.wall_gauge import WallGauge
-from deepsea_referee.system.worker_socket import BEFORE_MAIN, accept, listen
-from deepsea_referee.timing.host_load import Gauge
+from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
+from deepsea_referee.sandbox.watchdog import Watchdog
+from deepsea_referee.system import groups, guardian, threads
+from deepsea_referee.system.interface import OWN_GROUP_FLAGS, CpuShare, ExitSignal, PipeReader
+from deepsea_referee.timing.host_load import BUSY_US, Gauge, Reading, Usage
+from deepsea_sdk.entropy import fresh_token
 
-NEEDS_LINUX: Final = (
+NEEDS_LINUX = (
     "a sandbox needs Linux: use --isolation process for your own bots, or run the referee there"
 )
+# Without some of these no program of Windows starts.
+PASSED_ON_TOO = (
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+)
+LOOK_S = 1.0
+"""Interval of the looks at memory and processes: a look searches all processes there are."""
+_watchdog = Watchdog(LOOK_S)
+UNSEEN_US = BUSY_US + 1
+"""Waits of the referee that nobody counts: assumed at the first look after a limit, so that there
+is a second one."""
+_LOOPBACK = "127.0.0.1"
+_CONNECT_LOOK_S = 0.5
+"""Interval of the looks whether a worker that has not connected still runs."""
+_TOKEN_S = 10.0
+
+_BEFORE_MAIN = """
+import socket, sys
+port, token = sys.stdin.readline().split()
+link = socket.create_connection(("127.0.0.1", int(port)))
+link.sendall(token.encode())
+from multiprocessing.connection import Connection
+connection = Connection(link.detach())
+"""
 
 
 class PortableSystem:
@@ -51,8 +105,8 @@ class PortableSystem:
     tells_delays = False
 
     def __init__(self) -> None:
-        self.tcp_host = None if hasattr(socket, "AF_UNIX") else "127.0.0.1"
-        self._pulse: Pulse | None = None
+        self.tcp_host = None if hasattr(socket, "AF_UNIX") else _LOOPBACK
+        self._pulse: threads.Pulse | None = None
 
     def cpus(self) -> int:
         return os.cpu_count() or 1
@@ -76,29 +130,33 @@ class PortableSystem:
 
     def gauge(self, process: IsolatedProcess) -> Gauge:
         if self._pulse is None:
-            self._pulse = Pulse()
+            self._pulse = threads.Pulse()
             self._pulse.start()
         return WallGauge(process, self._pulse, self.cpus())
 
     def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> PipeReader:
-        return ThreadReader(descriptor, ready)
+        return threads.ThreadReader(descriptor, ready)
 
     def private_folder(self) -> Path:
-        return private_folders.make()
+        # Its name is short, because sockets' paths must be.
+        folder = Path(tempfile.mkdtemp(prefix="deepsea-"))
+        _entries().register("folder", str(folder))
+        return folder
 
     def remove_folder(self, folder: Path) -> None:
-        private_folders.remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        _entries().unregister("folder", str(folder))
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
-        with listen() as listening:
+        with listen_for_worker() as listening:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", BEFORE_MAIN + main],
+                [sys.executable, "-P", "-c", _BEFORE_MAIN + main],
                 stdin=subprocess.PIPE,
                 # Ctrl-C is for this process, which says when to stop.
                 start_new_session=True,
                 creationflags=OWN_GROUP_FLAGS,
             )
-            return process, accept(listening, process)
+            return process, accept_worker(listening, process)
 
     def keep_to(self, share: CpuShare) -> None:
         """Do nothing: macOS binds no process to a CPU."""
@@ -111,7 +169,7 @@ class PortableSystem:
             os.nice(19)
 
     def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
-        return exit_signal(process)
+        return threads.exit_signal(process)
 
     def interrupt_main(self) -> None:
         import _thread
@@ -127,12 +185,10 @@ class PortableSystem:
         self, seconds: float, tick: Callable[[FrameType | None], object]
     ) -> AbstractContextManager[None]:
         if hasattr(signal, "setitimer"):
-            from deepsea_referee.system.alarm_ticks import alarm_ticks
+            from deepsea_referee.system.linux import alarm_ticks  # macOS has this timer too
 
             return alarm_ticks(seconds, tick)
-        from deepsea_referee.system.threads import thread_ticks
-
-        return thread_ticks(seconds, tick)
+        return threads.thread_ticks(seconds, tick)
 
     async def read_stdin(self, reader: asyncio.StreamReader) -> None:
         loop = asyncio.get_running_loop()
@@ -143,3 +199,198 @@ class PortableSystem:
             loop.call_soon_threadsafe(reader.feed_eof)
 
         threading.Thread(target=read, name="stdin", daemon=True).start()
+
+
+def _entries() -> CleanupProcess:
+    """The entries of this process at its guardian."""
+    return of_this_process(
+        lambda: CleanupProcess(
+            (sys.executable, "-I", "-B", guardian.__file__),
+            # It is isolated from the environment, and still needs psutil.
+            first=json.dumps(sys.path).encode() + b"\n",
+            flags=OWN_GROUP_FLAGS,
+        )
+    )
+
+
+# Bots
+
+
+class PlainProcess:
+    """Starts bots as plain processes."""
+
+    name = "process"
+    counts_every_process = False
+
+    def spawn(self, launch: LaunchSpec) -> PlainContained:
+        """Start a bot; see `interface.Isolation`."""
+        mark = fresh_token()
+        environment = environment_for(launch, (*PASSED_ON, *PASSED_ON_TOO), mark)
+        environment.setdefault("PYTHONIOENCODING", "utf-8")
+        _entries().register("mark", mark)
+        try:
+            process = subprocess.Popen(
+                launch.command,
+                stdin=subprocess.DEVNULL,
+                stdout=launch.stdout,
+                stderr=launch.stderr,
+                cwd=launch.folder,
+                env=environment,
+                start_new_session=True,
+                creationflags=OWN_GROUP_FLAGS,
+            )
+        except OSError:
+            _entries().unregister("mark", mark)
+            raise
+        return PlainContained(process, mark, launch.limits)
+
+
+class PlainContained(TrustedProcess):
+    """A running plain process; see `interface.IsolatedProcess`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
+        super().__init__(process)
+        self._mark = mark
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._seen: list[psutil.Process] = []
+        """The tree at the last look: on Windows nothing else tells whose the orphans are."""
+        self._first: psutil.Process | None = None
+        with suppress(psutil.Error):
+            self._first = psutil.Process(process.pid)
+        self._cpu_us = 0
+        self._group_ended = False
+        self._closed = False
+        _entries().register("session", str(process.pid))
+        _watchdog.watch(self._look)
+
+    def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
+        return threads.on_exit(self._process, call)
+
+    def kill(self) -> None:
+        exited = self._process.poll() is not None
+        groups.kill(reversed(self._tree()))
+        if not self._group_ended:
+            groups.kill_group(self._process.pid)
+        if exited and not self._group_ended:
+            # From now on the number of its group may be another's.
+            self._group_ended = True
+            _entries().unregister("session", str(self.pid))
+
+    def cpu_us(self) -> int:
+        """That of the first process: searching for the others would take longer than a decision."""
+        if self._first is not None and self._process.returncode is None:
+            with suppress(psutil.Error, OSError):
+                times = self._first.cpu_times()
+                self._cpu_us = max(self._cpu_us, round((times.user + times.system) * 1_000_000))
+        return self._cpu_us
+
+    def threads(self) -> dict[int, ThreadTimes]:
+        return {}
+
+    def is_ready(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        _watchdog.forget(self._look)
+        self.kill()
+        groups.end_marked([self._mark])
+        self._process.wait()
+        self._closed = True
+        _entries().unregister("session", str(self.pid))
+        _entries().unregister("mark", self._mark)
+
+    def _tree(self) -> list[psutil.Process]:
+        with self._lock:
+            found = groups.tree(self._first) if self._first is not None else []
+            # Also those whose parents are gone.
+            orphans = [one for one in self._seen if one not in found and one.is_running()]
+            self._seen = [*found, *orphans]
+            return [*self._seen]
+
+    def _look(self) -> None:
+        memory = tasks = 0
+        for process in self._tree():
+            with suppress(psutil.Error, OSError):
+                memory += process.memory_info().rss
+                tasks += process.num_threads()
+        if tasks > self._limits.processes:
+            self._over_limit = f"processes: more than {self._limits.processes}"
+        elif memory > self._limits.memory_bytes:
+            self._over_limit = f"memory: more than {self._limits.memory_bytes // MIB} MiB"
+        if self._over_limit is not None:
+            self.kill()
+
+
+class WallGauge:
+    """A `Gauge` of a bot process by the wall clock."""
+
+    def __init__(self, process: IsolatedProcess, pulse: threads.Pulse, cpus: int) -> None:
+        self._pulse = pulse
+        self.cpus = cpus
+        self.cpu_us = process.cpu_us
+
+    def glance(self, now_us: int) -> Usage | None:
+        return None
+
+    def read(self) -> Reading:
+        return Reading(
+            usage=Usage(cpu_us=0, denied_us=0, outside_us=0),
+            threads_us={},
+            referee_waited_us=UNSEEN_US + self._pulse.late_us(),
+        )
+
+    def bot_is_ready(self) -> bool:
+        return False
+
+    def referee_is_ready(self) -> bool:
+        return False
+
+
+# Workers, which connect over loopback
+
+
+def listen_for_worker() -> socket.socket:
+    """Listen on a free port of this machine alone."""
+    listening = socket.create_server((_LOOPBACK, 0))
+    listening.settimeout(_CONNECT_LOOK_S)
+    return listening
+
+
+def accept_worker(listening: socket.socket, process: subprocess.Popen[bytes]) -> Connection:
+    """Tell the process where to connect, and wait until it has."""
+    token = fresh_token().encode()
+    assert process.stdin is not None
+    try:
+        process.stdin.write(b"%d %s\n" % (listening.getsockname()[1], token))
+        process.stdin.close()
+        while True:
+            try:
+                link, _ = listening.accept()
+            except TimeoutError:
+                if process.poll() is not None:
+                    raise OSError(
+                        f"a worker exited with status {process.returncode} as it started"
+                    ) from None
+                continue
+            if hmac.compare_digest(_received(link, len(token)), token):
+                link.settimeout(None)
+                return Connection(link.detach())
+            link.close()
+    except OSError:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _received(link: socket.socket, count: int) -> bytes:
+    link.settimeout(_TOKEN_S)
+    data = b""
+    try:
+        while len(data) < count and (more := link.recv(count - len(data))):
+            data += more
+    except OSError:
+        return b""
+    return data
