@@ -25,7 +25,8 @@ from .site import LOCAL
 
 ANNA, BEN = "anna-senior", "ben-senior"
 TRACE = "Traceback: <script>document.title='owned'</script>"
-TABLES = "tokens", "sessions", "codes", "submissions", "analyses", "audit", "bots", "authors"
+_ACCOUNTS = "tokens", "sessions", "codes", "audit", "authors"
+TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs")
 Stock = tuple[Path, dict[str, str]]
 """A ladder's file, and the tokens of people by name."""
 

@@ -16,7 +16,6 @@ from deepsea_arena.service.caller import MACHINE
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_web.site.access import Access
 from deepsea_web.site.accounts.cookies import Cookie
-from deepsea_web.site.accounts.ending import CHECK_US
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from helpers import submissions
 from helpers.manual_clock import ManualClock
@@ -382,26 +381,6 @@ def test_a_slow_upload_is_ended(stock: Stock, tmp_path: Path) -> None:
         assert asyncio.run(slow()) == 429
 
 
-def test_an_upload_does_not_outlive_its_session(world: World) -> None:
-    anna = world.person(ANNA)
-    kind, body = multipart(anna.form("/submit", "/submit"), "bot.zip", ZIP)
-    before = len(world.service.call(_caller(world, ANNA), "ListSubmissions").submissions)
-    ended: list[int] = []
-
-    def parts() -> Iterator[bytes]:
-        yield body[:-10]
-        admin = _caller(world, "admin")
-        world.service.call(admin, "BlockAuthor", author=ANNA, blocked=True)
-        ended.append(1)
-        yield body[-10:]
-
-    assert anna.post_body("/submit", kind, parts()).status == 403
-    assert ended
-    world.service.call(_caller(world, "admin"), "BlockAuthor", author=ANNA, blocked=False)
-    queue = world.service.call(_caller(world, "admin"), "ListQueue").submissions
-    assert len([one for one in queue if one.author == ANNA]) == before
-
-
 def test_a_submission_shows_what_was_found(world: World) -> None:
     anna = world.person(ANNA)
     assert '<meta http-equiv="refresh" content="2">' in anna.get("/submissions/1").text
@@ -423,57 +402,6 @@ def _caller(world: World, name: str) -> Any:
 
 
 # ---------------------------------------------------------------------------------------- streams
-
-
-async def _until_ended(
-    world: World, person: Person, clock: ManualClock, url: str, end: Any
-) -> list[bytes]:
-    """The parts of a stream, during which `end` is done in a thread."""
-    parts: list[bytes] = []
-    begun = asyncio.Event()
-
-    def note(message: Any) -> None:
-        parts.append(message.get("body", b""))
-        begun.set()
-
-    cookies = "; ".join(f"{a}={b}" for a, b in person.cookies.items())
-    asked = asyncio.create_task(ask(world.site, url, headers={"Cookie": cookies}, noted=note))
-    await begun.wait()
-    await asyncio.to_thread(end)
-    left_us = 5_000_000
-    while not asked.done() and left_us > 0:
-        clock.jump(100_000)
-        left_us -= 100_000
-        for _ in range(20):
-            await asyncio.to_thread(lambda: None)
-    assert asked.done(), "the stream goes on"
-    return parts
-
-
-@pytest.mark.parametrize("how", ["logging out", "the end of the token", "a block"])
-def test_a_stream_ends_with_its_session(stock: Stock, tmp_path: Path, how: str) -> None:
-    clock = ManualClock()
-    with opened(stock, tmp_path, clock=clock) as world:
-        anna = world.person(ANNA)
-        admin = _caller(world, "admin")
-        session = anna.cookies.copy()
-
-        def end() -> None:
-            caller = _caller(world, ANNA)
-            match how:
-                case "logging out":
-                    for one in world.service.call(caller, "ListSessions").sessions:
-                        world.service.call(caller, "EndSession", id=one.id)
-                case "the end of the token":
-                    world.service.call(caller, "RevokeToken", id=caller.token_id)
-                case _:
-                    world.service.call(admin, "BlockAuthor", author=ANNA, blocked=True)
-
-        parts = asyncio.run(_until_ended(world, anna, clock, "/submissions/1/events", end))
-        assert any(b'"state": "queued"' in part for part in parts)
-        anna.cookies = session
-        assert anna.get("/submissions/1/events").status == 401
-        assert CHECK_US < 5_000_000
 
 
 def test_the_steps_of_somebody_elses_submission_are_not_told(world: World) -> None:
@@ -563,18 +491,3 @@ def test_members_of_a_private_ladder_see_everything_and_nothing_is_kept(private:
         assert answer.headers["vary"] == "Cookie"
         assert "etag" not in answer.headers
     assert anna.get("/nothing").status == 404
-
-
-def test_a_public_stream_of_a_private_ladder_ends_with_the_session(
-    stock: Stock, tmp_path: Path
-) -> None:
-    clock = ManualClock()
-    with opened(stock, tmp_path, clock=clock, private=True) as world:
-        caller = _caller(world, ANNA)
-
-        def end() -> None:
-            world.service.call(caller, "RevokeToken", id=caller.token_id)
-
-        anna = world.person(ANNA)
-        parts = asyncio.run(_until_ended(world, anna, clock, "/events", end))
-        assert any(b"event: games" in part for part in parts)

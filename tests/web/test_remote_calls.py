@@ -19,8 +19,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 from deepsea_arena.service.caller import MACHINE, Caller
-from deepsea_arena.service.errors import Kind, ServiceError
-from deepsea_arena.service.login import INVALID
+from deepsea_arena.service.errors import INVALID, Kind, ServiceError
 from deepsea_arena.service.methods import METHODS
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.table import Flow, Method

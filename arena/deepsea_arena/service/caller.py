@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from deepsea_ladder.accounts import Actor, Role, Scope, address_prefix
+from deepsea_ladder.model.people import Credential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,12 @@ class Caller:
     def may(self, role: Role, scope: Scope | None) -> bool:
         """Whether the caller has the role, and the scope if one is needed."""
         return self.role >= role and (scope is None or scope in self.scopes)
+
+    def is_proved_by(self, found: Credential | None) -> bool:
+        """Whether the token or session still gives what it gave when the call began."""
+        return (
+            found is not None and found.role >= self.role and self.scopes <= frozenset(found.scopes)
+        )
 
 
 MACHINE: Final = Caller(role=Role.ADMIN, scopes=frozenset(Scope), actor="machine")

@@ -32,6 +32,11 @@ LONGEST: Final = 300
 """Characters of a sentence."""
 BUSY: Final = "the ladder's store is busy; try again"
 FAILED: Final = "the ladder cannot do this; the operator's log says why"
+INVALID: Final = (
+    "this token is not valid: it was mistyped, has ended, or its author is blocked; "
+    "an admin of the ladder can give you a code for a new one"
+)
+ENDED: Final = "your login has ended; log in again"
 
 
 class Kind(Enum):

@@ -6,20 +6,14 @@ refusal has the same words, whether a token never was, has ended, or is of someb
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_arena.service.caller import Caller
-from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
+from deepsea_arena.service.errors import ENDED, INVALID, Kind, ServiceError, refusal_of
 from deepsea_arena.service.service import LadderService
 from deepsea_ladder.accounts import address_prefix, new_session, session_digest, token_digest
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.model.people import Credential
-
-INVALID: Final = (
-    "this token is not valid: it was mistyped, has ended, or its author is blocked; "
-    "an admin of the ladder can give you a code for a new one"
-)
-ENDED: Final = "your login has ended; log in again"
 
 
 class Login(NamedTuple):
@@ -101,9 +95,7 @@ def still_valid(service: LadderService, caller: Caller) -> bool:
         found = service.store.accounts.still(caller.token_id, caller.session_id)
     except LadderError as error:
         raise refusal_of(error) from error
-    return (
-        found is not None and found.role >= caller.role and caller.scopes <= frozenset(found.scopes)
-    )
+    return caller.is_proved_by(found)
 
 
 def _caller(found: Credential, address: str) -> Caller:

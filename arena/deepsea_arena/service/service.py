@@ -1,21 +1,24 @@
 """The service: what can be asked of a ladder, with every check of who may.
 
 Invariants: nothing can be called that is not in the table of methods, and nobody may who does not
-have the role and the scope that stand there; gRPC, the HTTP API, pages and commands call
-`LadderService.call` and check nothing by themselves.
+have the role and the scope that stand there; every write of a call begins, in its own transaction,
+with a check that the caller's token or session still gives them; gRPC, the HTTP API, pages and
+commands call `LadderService.call` and check nothing by themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from deepsea_arena.service.caller import Caller
-from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
+from deepsea_arena.service.errors import ENDED, INVALID, Kind, ServiceError, refusal_of
 from deepsea_arena.service.failures import Failures
 from deepsea_arena.service.table import Method
 from deepsea_arena.service.upload import Uploads
 from deepsea_ladder.accounts import Role
+from deepsea_ladder.model.people import Credential
 from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import SystemClock
@@ -75,12 +78,23 @@ class LadderService:
         """
         method = self.allowed(caller, name)
         try:
-            return method.handler(self, caller, **fields)
+            with self._checked_writes(caller):
+                return method.handler(self, caller, **fields)
         except Exception as error:
             refused = refusal_of(error)
             if refused is error:
                 raise
             raise refused from error
+
+    def _checked_writes(self, caller: Caller) -> AbstractContextManager[None]:
+        def check(found: Credential | None) -> None:
+            if not caller.is_proved_by(found):
+                raise ServiceError(Kind.UNAUTHENTICATED, INVALID if caller.token_id else ENDED)
+
+        if not caller.token_id and not caller.session_id:
+            return nullcontext()  # a visitor, or the machine
+        accounts = self.store.accounts
+        return accounts.checked_writes(check, caller.token_id, caller.session_id)
 
     def allowed(self, caller: Caller, name: str) -> Method:
         """The method of that name. Raises ServiceError if the caller may not call it."""

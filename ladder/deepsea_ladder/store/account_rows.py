@@ -30,6 +30,7 @@ from deepsea_ladder.model.people import AuditKind, Credential, StoredCode, Store
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import added, ensure_author, role_of
+from deepsea_ladder.store.database import now
 
 DAY_MS: Final = 86_400_000
 KEPT_MS: Final = 30 * DAY_MS
@@ -185,6 +186,17 @@ def by_session(at: int) -> Select[Any]:
         .join(authors, authors.c.id == sessions.c.author_id)
         .where(valid(sessions, at), valid(tokens, at), authors.c.state == AuthorState.ACTIVE)
     )
+
+
+def proven(connection: Connection, token_id: int, session_id: int) -> Credential | None:
+    """What a session or else a token proves now; None if it is no longer valid."""
+    at = now(connection)
+    if session_id:
+        query = by_session(at).where(sessions.c.id == session_id)
+    else:
+        query = by_token(at).where(tokens.c.id == token_id)
+    row = connection.execute(query).first()
+    return None if row is None else credential(row)
 
 
 def _proven() -> tuple[ColumnElement[Any], ...]:

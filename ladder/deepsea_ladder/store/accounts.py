@@ -7,8 +7,8 @@ machine can take the last admin's last token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 
 from sqlalchemy import Connection, and_, func, select, update
 
@@ -22,7 +22,6 @@ from deepsea_ladder.store.account_rows import (
     add_code,
     add_token,
     authors,
-    by_session,
     by_token,
     clear,
     codes,
@@ -30,6 +29,7 @@ from deepsea_ladder.store.account_rows import (
     end,
     keep_an_admin_token,
     note_code,
+    proven,
     select_codes,
     sessions,
     stored_code,
@@ -210,13 +210,21 @@ class Accounts:
     def still(self, token_id: int = 0, session_id: int = 0) -> Credential | None:
         """What the token or the session with this id proves now; None if it is no longer valid."""
         with self._database.read() as connection:
-            at = now(connection)
-            if session_id:
-                query = by_session(at).where(sessions.c.id == session_id)
-            else:
-                query = by_token(at).where(tokens.c.id == token_id)
-            row = connection.execute(query).first()
-        return None if row is None else credential(row)
+            return proven(connection, token_id, session_id)
+
+    def checked_writes(
+        self,
+        check: Callable[[Credential | None], object],
+        token_id: int = 0,
+        session_id: int = 0,
+    ) -> AbstractContextManager[None]:
+        """Begin each write of this thread meanwhile with a check of what `still` returns then.
+
+        What the check raises ends the write, and nothing has changed.
+        """
+        return self._database.checked_writes(
+            lambda connection: check(proven(connection, token_id, session_id))
+        )
 
     def end_everything(self) -> int:
         """End every code, token and session, of a ladder that comes from a backup; how many."""

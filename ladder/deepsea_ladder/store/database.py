@@ -1,16 +1,18 @@
 """The database: SQLite in one file, or PostgreSQL by URL.
 
 Invariants: a write is one transaction under the one writer's lock, so that the order of commits is
-the order of sequence numbers; a read is one snapshot; time is the database's, so that the clocks of
-workers do not matter; drivers' exceptions leave this module as a `StoreError`.
+the order of sequence numbers; a write for a caller begins with a check of the caller's rights; a
+read is one snapshot; time is the database's, so that the clocks of workers do not matter; drivers'
+exceptions leave this module as a `StoreError`.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +49,7 @@ STILL_SECONDS: Final = 30.0
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:key)")
 _LOCK_KEY: Final = int.from_bytes(b"deepsea", "big")
 """The advisory lock that makes one writer of all on PostgreSQL."""
+_check: ContextVar[Callable[[Connection], object] | None] = ContextVar("check", default=None)
 
 
 class database_now(FunctionElement[int]):  # noqa: N801  (reads like a function in SQL)
@@ -108,6 +111,15 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
+    def checked_writes(self, check: Callable[[Connection], object]) -> Iterator[None]:
+        """Begin each write of this thread meanwhile with a check; what it raises ends the write."""
+        before = _check.set(check)
+        try:
+            yield
+        finally:
+            _check.reset(before)
+
+    @contextmanager
     def write(self) -> Iterator[Connection]:
         """One transaction as the only writer; an exception rolls it back.
 
@@ -121,6 +133,8 @@ class Database:
                 if self.path is None:
                     connection.execute(_LOCK, {"key": _LOCK_KEY})
                 self._check_place(connection)
+                if (check := _check.get()) is not None:
+                    check(connection)
                 yield connection
                 self._check_place(connection)
             self._written = True

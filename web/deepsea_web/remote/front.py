@@ -18,8 +18,8 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from deepsea_arena.service.caller import Caller, visitor
-from deepsea_arena.service.errors import Kind, ServiceError, refusal_of
-from deepsea_arena.service.login import INVALID, caller_of_token, still_valid
+from deepsea_arena.service.errors import INVALID, Kind, ServiceError, refusal_of
+from deepsea_arena.service.login import caller_of_token, still_valid
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.submissions import begin_upload
 from deepsea_arena.service.table import Method
@@ -168,7 +168,6 @@ class Front:
             try:
                 upload = await self.in_thread(beginning)
                 await receive(upload, believed, self.in_thread, self.clock)
-                await self._check_still(who)
                 async for batch in self._answers(who, name, {"upload": upload}):
                     upload.close()  # it is stored
                     yield batch

@@ -1,6 +1,7 @@
 """The HTTP API below /api/v1/: the methods of the service's table as verbs and paths, in JSON.
 
-Invariants: every method of the table is served alike, and nothing else; a token comes in the header
+Invariants: every method of the table is served alike, and nothing else; the caller is looked up
+when the whole request is there, of an upload before it; a token comes in the header
 `authorization`, so that no page of another site can use one, and no such page can make its reader's
 browser call anything but a read; no answer is kept by anybody; streams are lines of JSON.
 """
@@ -53,6 +54,7 @@ PATIENCE_US: Final = 30_000_000
 """How long a reader may take for one part of a stream."""
 BEAT_US: Final = 15_000_000
 """After so long without news a stream has an empty line, so that no proxy ends it."""
+_NO_BODY: Final = ("GET", "DELETE")
 _HEADERS: Final = {"Cache-Control": "no-store"}
 _LINES: Final = "application/x-ndjson"
 _ZIP: Final = "application/zip"
@@ -81,6 +83,7 @@ def _endpoint(
             if method.verb != "GET" and is_foreign(request, access):
                 raise ServiceError(Kind.DENIED, FOREIGN)
             address = request.client.host if request.client else ""
+            body = await _body(front, request, method)
             who = await front.who(
                 request.headers.getlist("authorization"),
                 address,
@@ -89,7 +92,7 @@ def _endpoint(
             front.allowed(who, name)
             if method.flow is Flow.UPLOAD:
                 return await _Stream.begun(front, front.upload(who, name, _parts(request)), name)
-            fields = await _fields(front, method, request)
+            fields = _fields(method, request, body)
             if method.flow is Flow.ONE:
                 answer = await front.one(who, name, fields)
                 return Response(json_text(answer), 200, _HEADERS, "application/json")
@@ -100,10 +103,10 @@ def _endpoint(
     return respond
 
 
-async def _fields(front: Front, method: Method, request: Request) -> dict[str, Any]:
+def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
     """The fields of a request: of its path, and of its query or its body."""
     path = {name: [str(value)] for name, value in request.path_params.items()}
-    if method.verb in ("GET", "DELETE"):
+    if method.verb in _NO_BODY:
         texts = dict(path)
         for name, value in request.query_params.multi_items():
             if name in path:
@@ -112,7 +115,7 @@ async def _fields(front: Front, method: Method, request: Request) -> dict[str, A
         return messages.request_from_texts(method.name, texts)
     if request.url.query:
         raise messages.MessageError("what is asked stands in the body, not in the address")
-    document = _document(await _body(front, request))
+    document = _document(body)
     if set(document) & set(path):
         raise messages.MessageError(f"{min(set(document) & set(path))} is given twice")
     return messages.request_from_json(
@@ -120,15 +123,17 @@ async def _fields(front: Front, method: Method, request: Request) -> dict[str, A
     )
 
 
-async def _body(front: Front, request: Request) -> bytes:
+async def _body(front: Front, request: Request, method: Method) -> bytes:
     body = b""
+    if method.verb in _NO_BODY or method.flow is Flow.UPLOAD:
+        return body
     try:
         async with time_limit(front.clock, BODY_US):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MOST_BODY:
                     raise messages.MessageError(f"the body has more than {MOST_BODY} bytes")
-    except TimeoutError:
+    except (TimeoutError, ClientDisconnect):
         raise messages.MessageError("the body did not come in time") from None
     return body
 

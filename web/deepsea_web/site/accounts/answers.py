@@ -1,8 +1,8 @@
 """Answers requests for pages of somebody's own, and for their forms.
 
 Invariants: a form is read only after its origin was checked, and acts only with the token that was
-made for the same cookie; a page says why its form was refused, and has what was typed, but for
-secrets; every answer is `no-store`.
+made for the same cookie; its sender is looked up when the whole form is there; a page says why its
+form was refused, and has what was typed, but for secrets; every answer is `no-store`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from deepsea_arena.service.upload import Upload
 from deepsea_referee.errors import UserError
 from deepsea_web.site.accounts.desk import UNSEEN, Desk, Seen
 from deepsea_web.site.accounts.ending import WhileValid
-from deepsea_web.site.accounts.forms import OLD, Form, check_form_token, check_origin, read_form
+from deepsea_web.site.accounts.forms import Form, check_form_token, check_origin, read_form
 from deepsea_web.site.accounts.own_page import (
     Action,
     Entered,
@@ -143,17 +143,16 @@ class Answers:
 
     async def _action(self, action: Action, request: Request) -> Response:
         check_origin(request, self._host.access)
-        seen = await self._desk.seen(request)
         if action.begin is not None:
-            return await self._upload(action, action.begin, request, seen)
+            return await self._upload(action, action.begin, request)
         form = await read_form(request, action.fields, self._host.clock)
-        check_form_token(form, seen.key)
-        return await self._act(action, seen, form)
+        return await self._act(action, request, form)
 
     async def _upload(
-        self, action: Action, begin: Callable[[Visit], Upload], request: Request, seen: Seen
+        self, action: Action, begin: Callable[[Visit], Upload], request: Request
     ) -> Response:
         """A form with a file, which is checked before its bytes are taken."""
+        seen = await self._desk.seen(request)
         check = partial(check_form_token, key=seen.key)
         try:
             upload = await self._desk.in_thread(partial(begin, seen.visit))
@@ -165,12 +164,11 @@ class Answers:
                 form = await sent.read(request, self._host.clock)
             except UserError as error:
                 return await self._again(action, seen.visit, sent.form, error)
-            check(form)
-            if not await self._desk.holds(seen):
-                raise HTTPException(403, OLD)  # it took a while, and the session has ended since
-            return await self._act(action, seen, form)
+            return await self._act(action, request, form)
 
-    async def _act(self, action: Action, seen: Seen, form: Form) -> Response:
+    async def _act(self, action: Action, request: Request, form: Form) -> Response:
+        seen = await self._desk.seen(request)
+        check_form_token(form, seen.key)
         try:
             outcome = await self._desk.in_thread(partial(action.act, seen.visit, form))
         except UserError as error:

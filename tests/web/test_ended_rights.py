@@ -1,0 +1,512 @@
+"""Whose right ends while a call is under way changes nothing, and sees nothing for long.
+
+A new method that writes, or a new form, fails the first test until it has its row here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy import text as sql
+
+from deepsea_arena.service.caller import MACHINE, Caller
+from deepsea_arena.service.errors import ENDED, INVALID, Kind, ServiceError
+from deepsea_arena.service.login import caller_of_token, log_in
+from deepsea_arena.service.methods import METHODS
+from deepsea_arena.service.table import Flow
+from deepsea_ladder.accounts import Role
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_web.remote.application import WithApi
+from deepsea_web.remote.front import RECHECK_US, Front
+from deepsea_web.remote.http_api import KEY, ROOT, SHA256, http_api
+from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS
+from helpers import ladder, submissions
+from helpers.manual_clock import ManualClock
+from helpers.members import Person, a_token, an_admin_token, multipart
+from helpers.site import LOCAL, Answer, ask, get
+from helpers.world import ANNA, Stock, World, opened, stock_of
+
+ADMIN: Final = "admin"
+FORM: Final = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """A ladder's file and its people's tokens; tests get copies."""
+    return stock_of(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture
+def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
+    """A ladder of one's own, with two admins, for the last one is kept, and games that wait."""
+    with opened(stock, tmp_path) as world:
+        store = world.service.store
+        an_admin_token(world.service, "another")
+        store.jobs.add(store.seasons.get("s1"), ladder.rotations(ladder.ids(store), 2))
+        yield world
+
+
+@contextmanager
+def with_api(world: World, clock: Clock) -> Iterator[Front]:
+    """The API of that ladder, at the address of its site."""
+    front = Front(world.service, clock, world.site.closing)
+    api = http_api(front, LOCAL)
+    world.site.app = WithApi(world.site.app, api, LOCAL, front.visits)
+    yield front
+    front.close()
+
+
+@pytest.fixture
+def front(world: World) -> Iterator[Front]:
+    """The API of that ladder."""
+    with with_api(world, SystemClock()) as front:
+        yield front
+
+
+# ---------------------------------------------------------------------------------------- writes
+
+Fields = Callable[[World], dict[str, Any]]
+
+
+class Write(NamedTuple):
+    """A method that writes: what it is called with, and the form that does the same."""
+
+    form: str
+    fields: Fields = lambda world: {}
+    named: tuple[str, str] = ("", "")
+    """A field, and its other name in the form."""
+
+
+def _somebody(world: World) -> dict[str, Any]:
+    """An author whom nothing else is about."""
+    name = f"victim-{len(world.service.store.authors.all())}"
+    world.service.call(MACHINE, "CreateCodes", authors=(name,))
+    return {"author": name}
+
+
+def _anna_id(world: World) -> int:
+    return submissions.an_author(world.service.store, ANNA)
+
+
+def _new_token(world: World) -> dict[str, Any]:
+    a_token(world.service, ANNA)
+    return {"id": world.service.store.accounts.tokens(_anna_id(world))[-1].id}
+
+
+def _new_session(world: World) -> dict[str, Any]:
+    return {"id": log_in(world.service, a_token(world.service, ANNA), "").caller.session_id}
+
+
+def _new_code(world: World) -> dict[str, Any]:
+    (code,) = world.service.call(MACHINE, "CreateCodes", count=1).codes
+    return {"id": code.id}
+
+
+def _quarantined(world: World) -> dict[str, Any]:
+    store = world.service.store
+    with store.database.write() as connection:
+        waiting = "SELECT min(game_id) FROM jobs WHERE status = 'todo'"
+        game_id = connection.execute(sql(waiting)).scalar_one()
+        change = sql("UPDATE jobs SET status = 'quarantined' WHERE game_id = :game_id")
+        connection.execute(change, {"game_id": game_id})
+    return {"game_id": game_id}
+
+
+WRITES: Final = {
+    "Requeue": Write("/admin/quarantine/requeue", _quarantined),  # before bots are taken out
+    "CreateToken": Write("/account/tokens", lambda world: {"label": "mine"}),
+    "RevokeToken": Write("/account/tokens/revoke", _new_token),
+    "EndSession": Write("/account/sessions/end", _new_session),
+    "Submit": Write("/submit"),
+    "Withdraw": Write("/account/bots/withdraw", lambda world: {"bot": "anna"}),
+    "RequestAnalysis": Write("/analyse", lambda world: {"game_id": "s1-1"}, ("game_id", "id")),
+    "CreateCodes": Write("/admin/codes", lambda world: {"count": 2}),
+    "RevokeCode": Write("/admin/codes/revoke", _new_code),
+    "ResetAuthor": Write("/admin/author/reset", _somebody),
+    "RenameAuthor": Write(
+        "/admin/author/rename",
+        lambda world: dict(_somebody(world), to=f"x{len(world.service.store.authors.all())}"),
+        ("to", "new_name"),
+    ),
+    "BlockAuthor": Write(
+        "/admin/author/block",
+        lambda world: {**_somebody(world), "blocked": True},
+    ),
+    "AnonymiseAuthor": Write("/admin/author/anonymise", _somebody, ("author", "confirm")),
+    "SetBotState": Write(
+        "/admin/bots/state",
+        lambda world: {"bot": "ben", "state": "disabled", "reason": "rude"},
+    ),
+}
+
+
+def test_every_write_has_a_row() -> None:
+    entries = {"/login", "/logout", "/join"}  # they have tests of their own
+    assert {*WRITES, "Redeem"} == {name for name, one in METHODS.items() if one.verb != "GET"}
+    assert {one.form for one in WRITES.values()} == {one.path for one in ACTIONS} - entries
+
+
+def _demoted(world: World, author: str) -> None:
+    with world.service.store.database.write() as connection:
+        connection.execute(
+            sql("UPDATE authors SET role = 'author' WHERE name = :name"), {"name": author}
+        )
+
+
+def _revoked(world: World, author: str) -> None:
+    accounts = world.service.store.accounts
+    author_id = submissions.an_author(world.service.store, author)
+    for token in accounts.tokens(author_id):
+        accounts.revoke_token(author_id, token.id, MACHINE.by)
+
+
+ENDS: Final[dict[str, Callable[[World, str], object]]] = {
+    "nothing": lambda world, author: None,
+    "a reset": lambda world, author: world.service.call(MACHINE, "ResetAuthor", author=author),
+    "the end of the token": _revoked,
+    "a block": lambda world, author: world.service.call(
+        MACHINE, "BlockAuthor", author=author, blocked=True
+    ),
+    "a demotion": _demoted,
+}
+"""What happens to the right of an author."""
+
+
+def _enter(world: World, name: str) -> tuple[str, str]:
+    """An author who may call a method, and a new token of theirs."""
+    author = ADMIN if METHODS[name].role is Role.ADMIN else ANNA
+    world.service.call(MACHINE, "BlockAuthor", author=author, blocked=False)
+    return author, (an_admin_token if author == ADMIN else a_token)(world.service, author)
+
+
+def _writes(how: str) -> list[str]:
+    """The methods that need the right that ends so."""
+    return [name for name in WRITES if how != "a demotion" or METHODS[name].role is Role.ADMIN]
+
+
+class Held:
+    """A body whose last byte comes after something has happened."""
+
+    def __init__(self, world: World, body: bytes, happens: Callable[[], object]) -> None:
+        self._world = world
+        self._body = body
+        self._happens = happens
+        self.before: tuple[object, ...] = ()
+        """The state of the ladder when the last byte came."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body[:-1]
+        self._happens()
+        self.before = self._world.state()
+        yield self._body[-1:]
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_call_whose_last_byte_comes_after_its_right_has_ended(
+    world: World, front: Front, how: str
+) -> None:
+    def noted(message: Any) -> None:
+        if message.get("body"):
+            front.closing.set()  # the first step of a submission is enough
+
+    for number, name in enumerate(_writes(how), 2):
+        method = METHODS[name]
+        if method.verb == "DELETE":
+            continue  # without a body
+        author, token = _enter(world, name)
+        fields = WRITES[name].fields(world)
+        headers = {"Authorization": f"Bearer {token}"}
+        body = json.dumps(
+            {key: one for key, one in fields.items() if f"{{{key}}}" not in method.path}
+        )
+        content = body.encode()
+        if name == "Submit":
+            content, fields = submissions.zipped(how), {"bot": "mine"}
+            digest = hashlib.sha256(content).hexdigest()
+            headers |= {"Content-Length": str(len(content)), SHA256: digest, KEY: digest[:16]}
+        held = Held(world, content, partial(ENDS[how], world, author))
+        path = ROOT + method.path.format(**fields)
+        client = f"127.0.0.{number}"  # refusals are counted by address
+        assert get(world.site, f"{ROOT}/account", headers=headers).status == 200  # its first use
+        answer = get(
+            world.site,
+            path,
+            method.verb,
+            headers=headers,
+            body=held,
+            noted=noted,
+            client=client,
+        )
+        front.closing.clear()
+        _check(world, held, answer, name, how, 403 if how == "a demotion" else 401)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_form_whose_last_byte_comes_after_its_right_has_ended(world: World, how: str) -> None:
+    for name in _writes(how):
+        author, token = _enter(world, name)
+        person = Person(world.site)
+        person.log_in(token)
+        write = WRITES[name]
+        typed = {"form": person.form_token}
+        for key, value in write.fields(world).items():
+            text = "1" if value is True else str(value)
+            typed |= {key: text, dict([write.named]).get(key, key): text}
+        kind, content = FORM, urlencode(typed).encode()
+        if name == "Submit":
+            fields = [*typed.items(), ("bot", "mine"), ("key", "k" * 16)]
+            kind, content = multipart(fields, "mine.zip", submissions.zipped(how))
+        held = Held(world, content, partial(ENDS[how], world, author))
+        answer = person.post_body(write.form, kind, held)
+        _check(world, held, answer, name, how, 403)
+
+
+def _check(world: World, held: Held, answer: Answer, name: str, how: str, refused: int) -> None:
+    if how == "nothing":
+        assert answer.status in (200, 303), (name, answer.text)
+        assert world.state() != held.before, name
+    else:
+        assert answer.status == refused, (name, answer.text)
+        assert world.state() == held.before, name
+
+
+def test_a_call_that_would_change_nothing_is_refused_too(world: World, front: Front) -> None:
+    headers = {"Authorization": f"Bearer {world.tokens[ANNA]}"}
+    path = f"{ROOT}/bots/anna/withdraw"
+    assert get(world.site, path, "POST", headers=headers, body=b"{}").status == 200
+    held = Held(world, b"{}", lambda: ENDS["a block"](world, ANNA))
+    assert get(world.site, path, "POST", headers=headers, body=held).status == 401
+
+
+def test_a_call_that_breaks_off_is_no_error_of_the_server(
+    world: World, front: Front, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Authorization": f"Bearer {world.tokens[ANNA]}"}
+    body = iter([b"{", None])  # its sender has left
+    assert (
+        get(world.site, f"{ROOT}/account/tokens", "POST", headers=headers, body=body).status == 400
+    )
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_call_whose_right_ends_before_it_writes(world: World, how: str) -> None:
+    """Where it comes through without being asked again: the last look is in the write itself."""
+    for name in _writes(how):
+        if name == "Submit":
+            continue  # with an upload; see the tests of its calls
+        author, token = _enter(world, name)
+        caller = caller_of_token(world.service, token, "")
+        session = log_in(world.service, token, "").caller
+        fields = [WRITES[name].fields(world) for _ in range(2)]
+        ENDS[how](world, author)
+        before = world.state()
+        for one, given, words in zip((caller, session), fields, (INVALID, ENDED), strict=True):
+            found = _refusal(world, one, name, given)
+            assert found == (None if how == "nothing" else (Kind.UNAUTHENTICATED, words)), name
+        assert (world.state() == before) is (how != "nothing"), name
+
+
+def _refusal(
+    world: World, caller: Caller, name: str, fields: dict[str, Any]
+) -> tuple[Kind, str] | None:
+    try:
+        world.service.call(caller, name, **fields)
+    except ServiceError as error:
+        return error.kind, str(error)
+    return None
+
+
+def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -> None:
+    """The caller is looked at in the write's transaction, which begins when the other has ended."""
+    store = world.service.store
+    caller = caller_of_token(world.service, world.tokens[ANNA], "")
+    waits = threading.Event()
+    refused: list[Any] = []
+
+    def began(_: object, __: object, statement: str, *___: object) -> None:
+        if statement == "BEGIN IMMEDIATE":
+            waits.set()
+
+    with store.database.write() as connection:
+        event.listen(store.database.engine, "before_cursor_execute", began)
+        writing = threading.Thread(
+            target=lambda: refused.append(_refusal(world, caller, "CreateToken", {}))
+        )
+        writing.start()
+        assert waits.wait(60)
+        connection.execute(sql("UPDATE tokens SET ended_at = 1"))
+    writing.join(60)
+    assert refused == [(Kind.UNAUTHENTICATED, INVALID)]
+
+
+def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(
+    world: World, front: Front
+) -> None:
+    (code,) = world.service.call(MACHINE, "CreateCodes", count=1).codes
+    ending: dict[str, Callable[[], object]] = {
+        "/join": lambda: world.service.call(MACHINE, "RevokeCode", id=code.id),
+        "/login": lambda: ENDS["the end of the token"](world, ANNA),
+        "/logout": lambda: ENDS["a block"](world, ANNA),
+    }
+    for form, end in ending.items():
+        token = a_token(world.service, ANNA)
+        person = Person(world.site)
+        if form == "/logout":
+            person.log_in(token)
+        typed = {"code": code.code, "author": "zoe", "token": token, "form": person.form_token}
+        held = Held(world, urlencode(typed).encode(), end)
+        assert person.post_body(form, FORM, held).status == (403 if form == "/logout" else 401)
+        assert world.state() == held.before
+
+
+# --------------------------------------------------------------------------------------- streams
+
+STREAMS: Final = {
+    "/events": "pages",
+    "/submissions/1/events": "pages",
+    f"{ROOT}/feed?after=1": "WatchFeed",
+    f"{ROOT}/submissions/1": "WatchSubmission",
+    f"{ROOT}/games/s1-1/analysis/steps": "WatchAnalysis",
+}
+"""By the address of each stream: the method that it is, or the pages'. What follows an upload is
+the same code as WatchSubmission."""
+
+
+def test_every_stream_has_a_row() -> None:
+    watched = {name for name, one in METHODS.items() if one.flow is Flow.WATCH}
+    assert watched == set(STREAMS.values()) - {"pages"}
+    events = {path for path in (*ENDPOINTS, *OWN_ENDPOINTS) if path.endswith("events")}
+    assert events == {"/events", "/submissions/{id}/events"}
+
+
+@contextmanager
+def private_world(stock: Stock, folder: Path, clock: ManualClock, **more: Any) -> Iterator[World]:
+    """A ladder where everything needs a right, with the API at its address."""
+    with (
+        opened(stock, folder, clock=clock, private=True, **more) as world,
+        with_api(world, clock),
+    ):
+        world.service.call(MACHINE, "RequestAnalysis", game_id="s1-1")
+        yield world
+
+
+def _headers(world: World, url: str) -> dict[str, str]:
+    """What proves who anna is, to the API or the pages."""
+    if url.startswith(ROOT):
+        return {"Authorization": f"Bearer {world.tokens[ANNA]}"}
+    cookies = world.person(ANNA).cookies
+    return {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+
+
+@pytest.mark.parametrize("url", STREAMS)
+@pytest.mark.parametrize("how", [how for how in ENDS if how != "a demotion"])
+def test_a_stream_of_a_member_ends_within_five_seconds_of_the_right(
+    stock: Stock, tmp_path: Path, url: str, how: str
+) -> None:
+    clock = ManualClock()
+    with private_world(stock, tmp_path, clock) as world:
+        headers = _headers(world, url)
+        end = partial(ENDS[how], world, ANNA)
+        parts, ended = asyncio.run(_followed(world, url, headers, clock, end))
+        assert any(part.strip() for part in parts)
+        assert ended is (how != "nothing")
+        if ended:
+            assert get(world.site, url, headers=headers).status in (303, 401, 403)
+            if url.startswith(ROOT):
+                assert b"UNAUTHENTICATED" in parts[-2]
+
+
+async def _followed(
+    world: World, url: str, headers: dict[str, str], clock: ManualClock, end: Callable[[], object]
+) -> tuple[list[bytes], bool]:
+    """The parts of a stream, during which `end` happens, and whether it ends in five seconds."""
+    parts: list[bytes] = []
+    begun = asyncio.Event()
+
+    def noted(message: Any) -> None:
+        parts.append(message.get("body", b""))
+        if parts[-1]:
+            begun.set()
+
+    asked = asyncio.create_task(ask(world.site, url, headers=headers, noted=noted))
+    await begun.wait()
+    await asyncio.to_thread(end)
+    for _ in range(50):
+        clock.jump(100_000)
+        for _ in range(20):
+            await asyncio.to_thread(lambda: None)
+    ended = asked.done()
+    world.site.closing.set()
+    await asked
+    return parts, ended
+
+
+@pytest.mark.parametrize("url", ["/account/bots/anna/bot.zip", f"{ROOT}/bots/anna/archive"])
+@pytest.mark.parametrize("how", [how for how in ENDS if how != "a demotion"])
+def test_a_download_ends_with_its_right(stock: Stock, tmp_path: Path, url: str, how: str) -> None:
+    clock = ManualClock()
+    with private_world(stock, tmp_path, clock, limits=RemoteLimits(chunk_bytes=1)) as world:
+        headers = _headers(world, url)
+        sent = []
+
+        def noted(message: Any) -> None:
+            sent.append(message.get("body", b""))
+            if len(sent) == 2:
+                ENDS[how](world, ANNA)
+            clock.jump(RECHECK_US)
+
+        archive = world.service.store.bots.archive(
+            world.service.store.bots.get("anna").current.digest
+        )
+        get(world.site, url, headers=headers, noted=noted)
+        assert archive.startswith(b"".join(sent))
+        assert (b"".join(sent) == archive) is (how == "nothing")
+
+
+@pytest.mark.parametrize("how", [how for how in ENDS if how != "a demotion"])
+def test_an_upload_is_given_up_within_seconds_of_its_right(
+    stock: Stock, tmp_path: Path, how: str
+) -> None:
+    """Over the API, that is; a form is refused when it is there. See docs/api.md."""
+    clock = ManualClock()
+    with private_world(stock, tmp_path, clock) as world:
+        content = submissions.zipped("x" * 1000)
+        digest = hashlib.sha256(content).hexdigest()
+        headers = _headers(world, ROOT)
+        headers |= {"Content-Length": str(len(content)), SHA256: digest, KEY: digest[:16]}
+        taken = []
+
+        def body() -> Iterator[bytes]:
+            for number in range(0, len(content), 100):
+                taken.append(number)
+                if number == 200:
+                    ENDS[how](world, ANNA)
+                    clock.jump(RECHECK_US)
+                yield content[number : number + 100]
+
+        async def upload() -> None:
+            answered = asyncio.Event()
+            url = f"{ROOT}/bots/mine"
+            noted = lambda message: answered.set()  # noqa: E731
+            asked = asyncio.create_task(
+                ask(world.site, url, "PUT", headers=headers, body=body(), noted=noted)
+            )
+            await answered.wait()
+            world.site.closing.set()  # else it follows the check
+            await asked
+
+        asyncio.run(upload())
+        assert (taken[-1] == 200) is (how != "nothing")
