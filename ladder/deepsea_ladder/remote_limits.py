@@ -63,9 +63,11 @@ class RemoteLimits:
     session_days: int = _limit(14, "days", "How long a login to the pages is valid.")
     code_days: int = _limit(365, "days", "How long a code is valid; 14 unless said otherwise.")
 
-    calls_per_minute: int = _limit(120, "requests a minute", "Calls with a token.")
+    calls_per_minute: int = _limit(
+        120, "requests a minute", "Calls of an author, with all tokens together."
+    )
     pages_per_minute: int = _limit(
-        300, "requests a minute", "Public pages and calls, from an address."
+        300, "requests a minute", "Pages, and calls without a known token, from an address."
     )
     heavy: int = _limit(1, "requests", "Exports at once, from an address.")
     streams_of_address: int = _limit(200, "streams", "Open event streams from an address.")

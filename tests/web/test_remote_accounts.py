@@ -70,12 +70,11 @@ def test_guessing_codes_takes_longer_and_longer(played: Store, way: str) -> None
         for _ in range(5):
             assert there.call("Redeem", **guess).code == "UNAUTHENTICATED"
         for wait in (1, 2, 4, 8, 16, 32):
-            for tried in (guess, {**guess, "code": code}):
-                answer = there.call("Redeem", **tried)
-                assert (answer.code, answer.retry_after) == ("RESOURCE_EXHAUSTED", wait)
+            answer = there.call("Redeem", **guess)
+            assert (answer.code, answer.retry_after) == ("RESOURCE_EXHAUSTED", wait)
             there.server.jump(wait * 1_000_000)
             assert there.call("Redeem", **guess).code == "UNAUTHENTICATED"
-        there.server.jump(3_600_000_000)
+        assert there.call("Redeem", **guess).code == "RESOURCE_EXHAUSTED"
         assert there.call("Redeem", code=code, author="anna-2").code == OK
 
 

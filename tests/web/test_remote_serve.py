@@ -369,6 +369,13 @@ def test_a_rate_is_kept_however_it_is_spread() -> None:
     clock.jump(20_000_000)
     assert [rate.take("a"), rate.take("a")] == [0, 20]
     clock.jump(3_600_000_000)
+    end, taken = clock.now_us() + MINUTE_US, 0
+    while clock.now_us() < end:  # all at once, and then whenever it may
+        wait = rate.take("c")
+        taken += not wait
+        clock.jump(wait * 1_000_000)
+    assert taken == 2 * 3 - 1
+    clock.jump(3_600_000_000)
     assert [rate.take("a") for _ in range(4)] == [0, 0, 0, 20]
     for key in range(100):
         rate.take(key)

@@ -1,7 +1,7 @@
 """Failed codes and logins, counted by where they come from.
 
-Invariants: nobody is let in or kept out by anything but these counts and the time; what is kept is
-bounded, however many addresses fail.
+Invariants: a valid code or token is never asked about here, so that nobody is kept out by others
+behind the same address; what is kept is bounded, however many addresses fail.
 """
 
 from __future__ import annotations
@@ -35,25 +35,22 @@ class Failures:
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
         self._lock = Lock()
 
-    def check(self, address: str) -> None:
-        """Raise ServiceError as long as nobody at this address may try."""
+    def add(self, address: str) -> None:
+        """Count a failure. Raises ServiceError instead as long as this address has to wait."""
+        key = source(address)
         with self._lock:
-            failed = self._failed.get(source(address), [])
-            wait = math.ceil(failure_wait(failed, self._clock(), self._most))
+            failed = self._failed.setdefault(key, [])
+            now = self._clock()
+            wait = math.ceil(failure_wait(failed, now, self._most))
+            if wait <= 0:
+                failed.append(now)
+                del failed[: -self._most]
+            self._failed.move_to_end(key)
+            if len(self._failed) > self._most_sources:
+                self._failed.popitem(last=False)
         if wait > 0:
             raise ServiceError(
                 Kind.EXHAUSTED,
                 f"too many wrong codes or tokens from your address; try again in {wait} s",
                 wait,
             )
-
-    def add(self, address: str) -> None:
-        """Count a failure."""
-        key = source(address)
-        with self._lock:
-            failed = self._failed.setdefault(key, [])
-            failed.append(self._clock())
-            del failed[: -self._most]
-            self._failed.move_to_end(key)
-            if len(self._failed) > self._most_sources:
-                self._failed.popitem(last=False)

@@ -69,7 +69,6 @@ def log_in(service: LadderService, token: str, address: str) -> Login:
     except LadderError as error:
         raise refusal_of(error) from error
     if not found:
-        service.failures.check(address)
         service.failures.add(address)
         raise ServiceError(Kind.UNAUTHENTICATED, INVALID)
     return Login(secret, _caller(found, address))

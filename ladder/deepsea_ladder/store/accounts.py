@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
-from sqlalchemy import Connection, and_, func, select, update
+from sqlalchemy import Connection, Row, and_, func, select, update
 
 from deepsea_bundle import names
 from deepsea_ladder.accounts import FIRST_ADMIN, MACHINE, Actor, AuthorState, Role
@@ -92,12 +93,11 @@ class Accounts:
         Raises `CodeRefused` if it is not valid; `BundleError` or `AccountError` for a name that is
         not allowed, is taken, or is not the code's: then the code stays valid.
         """
+        with self._database.read() as connection:  # so that guesses keep no writer waiting
+            _valid_code(connection, digest)
         with self._database.write() as connection:
             at = now(connection)
-            query = select_codes().where(codes.c.digest == digest, valid(codes, at))
-            code = connection.execute(query).first()
-            if code is None:
-                raise CodeRefused("this code is not valid: it was mistyped, used, or has ended")
+            code = _valid_code(connection, digest)
             if code.author_id is None and not author:
                 raise AccountError("this code is for a new author: choose a name")
             if code.author_id is None:
@@ -238,6 +238,14 @@ class Accounts:
                 words = "codes, tokens and sessions have ended"
                 note(connection, at, AuditKind.RESTORED, "ladder", words)
         return ended
+
+
+def _valid_code(connection: Connection, digest: str) -> Row[Any]:
+    query = select_codes().where(codes.c.digest == digest, valid(codes, now(connection)))
+    code = connection.execute(query).first()
+    if code is None:
+        raise CodeRefused("this code is not valid: it was mistyped, used, or has ended")
+    return code
 
 
 def _check_first_admin(connection: Connection) -> None:

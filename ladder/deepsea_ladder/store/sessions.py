@@ -6,7 +6,9 @@ SHA-256 of a random id, which is not stored.
 
 from __future__ import annotations
 
-from sqlalchemy import and_, insert, select
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, insert, select
 
 from deepsea_ladder.accounts import Actor
 from deepsea_ladder.errors import NotOnLadder
@@ -40,12 +42,13 @@ class Sessions:
 
         An author has `most` sessions at once: the oldest ones end.
         """
+        with self._database.read() as connection:  # so that guesses keep no writer waiting
+            if _token(connection, token_digest) is None:
+                return None
         with self._database.write() as connection:
             at = now(connection)
             clear(connection, at)
-            query = by_token(at).where(tokens.c.digest == token_digest)
-            token = connection.execute(query).first()
-            if token is None:
+            if (token := _token(connection, token_digest)) is None:
                 return None
             ours = and_(sessions.c.author_id == token.author_id, valid(sessions, at))
             newest = select(sessions.c.id).where(ours).order_by(sessions.c.id.desc())
@@ -94,3 +97,8 @@ class Sessions:
                 raise NotOnLadder("there is no such session")
             end(connection, sessions, session_id, at)
             note(connection, at, AuditKind.SESSION, "", "ended", author_id=author_id, by=by)
+
+
+def _token(connection: Connection, digest: str) -> Row[Any] | None:
+    query = by_token(now(connection)).where(tokens.c.digest == digest)
+    return connection.execute(query).first()

@@ -17,8 +17,9 @@ _SECOND_US: Final = 1_000_000
 
 
 class Rate:
-    """At most `most` in any period for each key, all at once or spread.
+    """At most `most` at once for each key, and as many in each period that follows.
 
+    A period has less than twice as many, right after a time in which the key did not ask.
     now_us  the time, in microseconds since any moment
     """
 

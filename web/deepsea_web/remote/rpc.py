@@ -16,13 +16,14 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from deepsea_arena.service.caller import Caller
 from deepsea_arena.service.errors import Kind, ServiceError
 from deepsea_arena.service.table import Flow, Method
 from deepsea_arena.wire import messages
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import time_limit
-from deepsea_web.remote.front import Front, Who, refused
+from deepsea_web.remote.front import Front, refused
 from deepsea_web.remote.uploads import Part, Parts
 from deepsea_web.site.access import Access
 
@@ -167,7 +168,7 @@ class _Handlers(grpc.GenericRpcHandler):
             case Flow.UPLOAD:
                 return grpc.stream_stream_rpc_method_handler(upload)
 
-    async def _who(self, context: Context) -> Who:
+    async def _who(self, context: Context) -> Caller:
         found: dict[str, list[str]] = {"authorization": [], "x-forwarded-for": []}
         for name, value in context.invocation_metadata() or ():
             if name in found:
