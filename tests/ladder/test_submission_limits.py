@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepsea_ladder.analysis_limits import check_author
 from deepsea_ladder.errors import LimitReached
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.submission_limits import (
@@ -77,6 +79,35 @@ def test_coming_back_when_told_is_soon_enough() -> None:
         check_limits(LIMITS, used, 1, NOW)
     assert refused.value.retry_after is not None
     check_limits(LIMITS, used, 1, NOW + 1000 * refused.value.retry_after)
+
+
+def _submissions(times: Sequence[int], at: int) -> None:
+    check_limits(LIMITS, NOTHING._replace(times=times), 1, at)
+
+
+def _analyses(times: Sequence[int], at: int) -> None:
+    check_author(LIMITS, times, at)
+
+
+@pytest.mark.parametrize(
+    ("check", "bounds"),
+    [(_submissions, [(10, HOUR_MS), (40, DAY_MS)]), (_analyses, [(20, DAY_MS)])],
+)
+def test_no_border_of_an_hour_or_a_day_has_twice_the_limit(
+    check: Callable[[Sequence[int], int], None], bounds: list[tuple[int, int]]
+) -> None:
+    """Any hour and any day has at most the limit, of one who comes back as soon as it may be."""
+    times: list[int] = []
+    at = NOW
+    while len(times) < 100:
+        try:
+            check([time for time in times if time > at - DAY_MS], at)
+            times.append(at)
+        except LimitReached as refused:
+            at += 1000 * (refused.retry_after or 0)
+    for most, period in bounds:
+        assert all(later - time >= period for time, later in zip(times, times[most:], strict=False))
+    assert times[-1] - NOW < 5 * DAY_MS
 
 
 def test_an_author_has_so_many_bots() -> None:

@@ -223,6 +223,25 @@ def test_what_others_can_read_is_no_place_for_secrets(stock: Stock, tmp_path: Pa
         assert far.post("/login", [("token", world.tokens[ANNA])]).status == 403
 
 
+def test_a_login_has_a_session_of_its_own_and_ends_the_one_before(world: World) -> None:
+    """Nothing that was in the browser before is used after it."""
+    name, visitor = (Cookie(LOCAL, kind).name for kind in ("session", "visitor"))
+    person = world.person()
+    planted = {name: "a" * 64, visitor: "b" * 43}
+    person.cookies = dict(planted)
+    person.log_in(world.tokens[ANNA])
+    first = person.cookies.copy()
+    assert set(first) == {name}
+    assert first[name] not in planted.values()
+    person.log_in(world.tokens[BEN])
+    assert person.do("/join", {"code": a_code(world), "author": "zoe"}).status == 200
+    assert person.cookies.keys() == first.keys()
+    assert person.cookies != first
+    for caller in (_caller(world, ANNA), _caller(world, BEN)):
+        assert world.service.call(caller, "ListSessions").sessions == ()
+    assert "zoe" in person.get("/account").text
+
+
 def test_a_cookie_lasts_as_long_as_the_browser_unless_asked_for(world: World) -> None:
     for typed, kept in (({}, False), ({"stay": "1"}, True)):
         person = world.person()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from uvicorn import Config
@@ -27,6 +29,7 @@ from deepsea_web.site.access import Access, access
 from deepsea_web.site.connection import PATIENCE_S, Connection
 from helpers import ladder
 from helpers.commands import Run, one_line
+from helpers.members import a_service, an_admin_token
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +240,8 @@ def test_a_signal_ends_it_whatever_is_open(place: Path, tmp_path: Path, end: int
 
 def test_with_a_certificate_it_speaks_tls_and_nothing_else(place: Path, tmp_path: Path) -> None:
     shutil.copy(place, tmp_path / "ladder.db")
+    with Store.open(tmp_path / "ladder.db") as store:
+        token = an_admin_token(a_service(store, store))
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     openssl = shutil.which("openssl")
     if openssl is None:
@@ -252,10 +257,40 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_else(place: Path, tmp_path
             answer = reader.getresponse()
             assert answer.status == 200
             assert f"https://127.0.0.1:{port}/" in answer.read().decode()
+            check_cookies(reader, f"https://127.0.0.1:{port}", token)
         with closing(HTTPConnection("127.0.0.1", port)) as plain:
             plain.request("GET", "/")
             with pytest.raises((HTTPException, OSError)):
                 plain.getresponse()
+
+
+def check_cookies(reader: HTTPSConnection, origin: str, token: str) -> None:
+    """Log in: each cookie is this host's, over TLS, unseen by scripts, and not one from before."""
+    flags = {"Path=/", "Secure", "HttpOnly", "SameSite=Lax"}
+    reader.request("GET", "/login")
+    answer = reader.getresponse()
+    (form,) = re.findall(r'name="form" value="([0-9a-f]{64})"', answer.read().decode())
+    (visitor,) = answer.headers.get_all("Set-Cookie", [])
+    pair, *said = visitor.split("; ")
+    assert (pair[:23], set(said)) == ("__Host-deepsea-visitor-", flags)
+    session = pair.partition("=")[0].replace("visitor", "session")
+    reader.request(
+        "POST",
+        "/login",
+        urlencode({"form": form, "token": token}),
+        {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Origin": origin,
+            "Cookie": f"{pair}; {session}={'a' * 64}",
+        },
+    )
+    answer = reader.getresponse()
+    assert (answer.status, answer.read()) == (303, b"")
+    given, taken = (one.split("; ") for one in answer.headers.get_all("Set-Cookie", []))
+    name, _, value = given[0].partition("=")
+    assert (name, len(value), set(given[1:])) == (session, 64, flags)
+    assert value != "a" * 64
+    assert (taken[0], set(taken[1:])) == (f"{pair.partition('=')[0]}=", {*flags, "Max-Age=0"})
 
 
 # Connections

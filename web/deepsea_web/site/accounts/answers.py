@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from deepsea_arena.service.errors import Kind, ServiceError
+from deepsea_arena.service.login import log_out
 from deepsea_arena.service.service import LadderService
 from deepsea_arena.service.upload import Upload
 from deepsea_referee.errors import UserError
@@ -203,6 +204,8 @@ class Answers:
                     )
                 )
             case Entered():
+                # A new login has a new session; the browser's former one ends.
+                await self._desk.in_thread(partial(log_out, visit.service, visit.caller))
                 now = self._desk.visit(outcome.caller, outcome.secret)
                 answer = await self._done(outcome.then, now)
                 answer.headers.append(
