@@ -93,7 +93,7 @@ class Served:
             with answer:
                 return Answer(answer.status, answer.headers, answer.read().decode())
 
-    def stream(self, after: int = 0) -> Stream:
+    def stream(self, after: object = 0) -> Stream:
         """A stream of news."""
         connection = self._asked(f"/{PATH}/news?after={after}")
         self._streams.append(Stream(connection))

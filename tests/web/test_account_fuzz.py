@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from deepsea_referee.errors import UserError
 from deepsea_web.policy import HEADERS
 from deepsea_web.site.accounts.multipart import Multipart
-from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
+from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS, OWN_PAGES, PAGES
 from deepsea_web.site.words import may
 from helpers.members import Person, multipart
 from helpers.world import World, opened, stock_of
@@ -86,6 +87,27 @@ def test_any_address_gets_an_answer(
     for person in people:
         if "events" not in path:
             is_fine(person, "GET", f"{path}?{quote(query)}&done={quote(query)}", b"", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 5000, "9" * 20, "s1-" + "9" * 5000, "-1", "1e9", "\u0663", "\x00", "..", "a/b"]
+)
+def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
+    world: World, people: tuple[Person, Person], text: str
+) -> None:
+    """In each part of each address, and in each parameter that anything reads."""
+    world.site.closing.set()  # streams end at once
+    asked = [(page.path, page.parameters) for page in PAGES]
+    asked += [(page.path, page.parameters) for page in OWN_PAGES]
+    asked += [(f"/embed{page.embed_path or page.path}", ()) for page in PAGES if page.embed]
+    asked += [(path, ("after", "seat", "version")) for path in (*ENDPOINTS, *OWN_ENDPOINTS)]
+    statuses, odd = set(), quote(text, safe="")
+    for path, names in asked:
+        known = re.sub("{.*?}", "1", path)
+        urls = re.sub("{.*?}", odd, path), *(f"{known}?{name}={odd}" for name in names)
+        statuses |= {person.get(url).status for url in urls for person in people}
+    assert {404, 400, 200} <= statuses
+    assert max(statuses) < 500
 
 
 @settings(max_examples=200)

@@ -152,6 +152,8 @@ def test_bytes_that_are_no_request_are_refused(played: Store) -> None:
         ("GET", "/api/v1/", b"", 404),
         ("POST", "/api/v1/standings", b"", 405),
         ("GET", "/api/v1/games?limit=x", b"", 400),
+        ("GET", "/api/v1/games?limit=" + "9" * 5000, b"", 400),
+        ("GET", "/api/v1/feed?after=" + "9" * 5000, b"", 400),
         ("GET", "/api/v1/games?limit=1&limit=2", b"", 400),
         ("GET", "/api/v1/games?author=anna", b"", 400),
         ("GET", "/api/v1/bots/ben?bot=anna", b"", 400),

@@ -23,6 +23,7 @@ from deepsea_web.assets import script, styles
 from deepsea_web.event_stream import EventStream
 from deepsea_web.game_page import PageGame
 from deepsea_web.live.news import KEPT, News
+from deepsea_web.numbers import whole_number
 from deepsea_web.policy import LOOPBACK, Guarded
 from deepsea_web.template import render
 
@@ -39,7 +40,8 @@ def live_app(news: News, path: str) -> ASGIApp:
 
     async def game(request: Request) -> Response:
         found = await _game(news, request)
-        text = "".join(render("live_game.html", game=found, number=request.path_params["number"]))
+        number = whole_number(request.path_params["number"])
+        text = "".join(render("live_game.html", game=found, number=number))
         return HTMLResponse(text, headers=_NO_STORE)
 
     async def game_data(request: Request) -> Response:
@@ -50,7 +52,7 @@ def live_app(news: News, path: str) -> ASGIApp:
         if news.watchers >= MOST_STREAMS:
             raise HTTPException(503, "too many pages are open")
         last = request.headers.get("last-event-id", request.query_params.get("after", ""))
-        return EventStream(news, int(last) if last.isascii() and last.isdecimal() else 0)
+        return EventStream(news, whole_number(last) or 0)
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -59,8 +61,8 @@ def live_app(news: News, path: str) -> ASGIApp:
     routes = [
         Route("/", page),
         Route("/news", updates),
-        Route("/games/{number:int}", game),
-        Route("/games/{number:int}.json", game_data),
+        Route("/games/{number}.json", game_data),
+        Route("/games/{number}", game),
         _asset("/viewer.js", script(), "text/javascript"),
         _asset("/live.js", _read("live.js"), "text/javascript"),
         _asset("/live.css", styles() + _read("live.css"), "text/css"),
@@ -72,10 +74,10 @@ def live_app(news: News, path: str) -> ASGIApp:
 
 
 async def _game(news: News, request: Request) -> PageGame:
-    number: int = request.path_params["number"]
+    number = whole_number(request.path_params["number"]) or 0
     text = news.record(number)
     if text is None:
-        raise HTTPException(404, f"no game {number} is kept; there are the newest {KEPT} at most")
+        raise HTTPException(404, f"this game is not kept; there are the newest {KEPT} at most")
     # In a thread: it takes many milliseconds, and other readers wait.
     return await run_in_threadpool(_made, text, f"game-{number:04}.json")
 

@@ -17,6 +17,7 @@ from deepsea_arena.seasons import season_to_show
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
+from deepsea_web.numbers import LARGEST, whole_number
 from deepsea_web.site.visit import Visit
 
 FORMATS: Final = ("html", "json", "csv")
@@ -45,16 +46,17 @@ class Query:
             raise UserError(f"{name} is 0 or 1, not {quoted(given, 40)}")
         return given == "1"
 
-    def number(self, name: str, least: int = 0, most: int = 2**53 - 1) -> int | None:
+    def number(self, name: str, least: int = 0, most: int = LARGEST) -> int | None:
         """A whole number within bounds; None if it was not given."""
         given = self.text(name)
         if given is None:
             return None
-        if not (given.isascii() and given.isdecimal() and least <= int(given) <= most):
+        number = whole_number(given, least, most)
+        if number is None:
             raise UserError(
                 f"{name} is a whole number from {least} to {most}, not {quoted(given, 40)}"
             )
-        return int(given)
+        return number
 
     def choice(self, name: str, choices: Iterable[str]) -> str | None:
         """One of some words; None if it was not given."""

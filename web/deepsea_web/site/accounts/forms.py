@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import quoted
+from deepsea_web.numbers import whole_number
 from deepsea_web.policy import LOOPBACK, host_name
 from deepsea_web.site.access import Access
 
@@ -58,9 +59,10 @@ class Form:
         given = self.text(name)
         if not given:
             return 0
-        if not (given.isascii() and given.isdecimal() and len(given) < 17):
+        number = whole_number(given)
+        if number is None:
             raise UserError(f"{name} is a whole number, not {quoted(given, 40)}")
-        return int(given)
+        return number
 
 
 def form_token(secret: str) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from starlette.requests import Request
 
 from deepsea_arena.games import GamesPage, newest_games
 from deepsea_ladder.store import Store
 from deepsea_web.event_stream import EventStream
+from deepsea_web.numbers import whole_number
 from deepsea_web.site.access import is_loopback
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import KEPT, Broadcast, Has
 from deepsea_web.site.page import Page, Query
-
-_MOST_SEQ: Final = 2**53
 
 
 def _read(store: Store, query: Query) -> GamesPage:
@@ -57,5 +55,4 @@ async def events(site: Site, request: Request) -> EventStream[Has]:
     client = request.client.host if request.client else ""
     site.broadcast.check_room(client, near=is_loopback(client))
     given = request.headers.get("last-event-id", request.query_params.get("after", ""))
-    number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else 0
-    return EventStream(_Own(site.broadcast, client), Has(min(number, _MOST_SEQ)))
+    return EventStream(_Own(site.broadcast, client), Has(whole_number(given) or 0))
