@@ -69,6 +69,10 @@ class RemoteLimits:
     pages_per_minute: int = _limit(
         300, "requests a minute", "Pages, and calls without a known token, from an address."
     )
+    connections_of_address: int = _limit(
+        500, "connections", "Open ones of an address, unless it is a trusted proxy."
+    )
+    answer_seconds: int = _limit(60, "seconds", "For a reader to take a part of an answer.")
     heavy: int = _limit(1, "requests", "Exports at once, from an address.")
     streams_of_address: int = _limit(200, "streams", "Open event streams from an address.")
     streams: int = _limit(2000, "streams", "Open event streams of all.")

@@ -11,17 +11,21 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.types import ASGIApp
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_web.policy import HEADERS
@@ -299,10 +303,11 @@ def check_cookies(reader: HTTPSConnection, origin: str, token: str) -> None:
 class FakeTransport(asyncio.Transport):
     """Keeps what is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer: str) -> None:
         super().__init__()
         self.written = b""
         self.closed = False
+        self.peer = peer
 
     def write(self, data: Any) -> None:
         self.written += data
@@ -310,8 +315,14 @@ class FakeTransport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def abort(self) -> None:
+        self.closed = True
+
     def is_closing(self) -> bool:
         return self.closed
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
 
     def pause_reading(self) -> None:
         pass
@@ -320,7 +331,7 @@ class FakeTransport(asyncio.Transport):
         pass
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return default
+        return (self.peer, 50000) if name == "peername" else default
 
 
 class FakeLoop:
@@ -335,7 +346,8 @@ class FakeLoop:
 
         class Handle:
             def cancel(handle) -> None:  # noqa: N805
-                self.due.remove(entry)
+                if entry in self.due:
+                    self.due.remove(entry)
 
         return Handle()
 
@@ -353,20 +365,39 @@ async def nothing(scope: object, receive: object, send: object) -> None:
     """An application that is not run."""
 
 
-@pytest.fixture
-def connected() -> tuple[Connection, FakeTransport, FakeLoop]:
-    """A connection that has been made."""
-    loop, transport = FakeLoop(), FakeTransport()
-    config = Config(nothing, http="h11", ws="none", lifespan="off", log_config=None)
+PROXY = "198.51.100.9"
+Open = tuple[Connection, FakeTransport, FakeLoop]
+
+
+def made(
+    app: ASGIApp,
+    opened: Counter[str],
+    limits: RemoteLimits = USUAL_LIMITS,
+    kind: type[Connection] = Connection,
+    loop: Any = None,
+) -> Connection:
+    """A connection of a server."""
+    config = Config(app, http="h11", ws="none", lifespan="off", log_config=None)
     config.load()
-    connection = Connection(config, ServerState(), {}, loop)  # type: ignore[arg-type]
+    place = access("127.0.0.1", 80, proxies=(PROXY,))
+    return kind(config, ServerState(), {}, loop, access=place, limits=limits, opened=opened)
+
+
+def connect(opened: Counter[str], peer: str, limits: RemoteLimits = USUAL_LIMITS) -> Open:
+    """A connection that has been made, from an address."""
+    loop, transport = FakeLoop(), FakeTransport(peer)
+    connection = made(nothing, opened, limits, loop=loop)
     connection.connection_made(transport)
     return connection, transport, loop
 
 
-def test_who_says_nothing_is_hung_up_on(
-    connected: tuple[Connection, FakeTransport, FakeLoop],
-) -> None:
+@pytest.fixture
+def connected() -> Open:
+    """A connection that has been made."""
+    return connect(Counter(), "203.0.113.5")
+
+
+def test_who_says_nothing_is_hung_up_on(connected: Open) -> None:
     _, transport, loop = connected
     ((seconds, hang_up),) = loop.due
     assert seconds == PATIENCE_S
@@ -374,9 +405,7 @@ def test_who_says_nothing_is_hung_up_on(
     assert transport.closed
 
 
-def test_who_says_it_slowly_is_hung_up_on(
-    connected: tuple[Connection, FakeTransport, FakeLoop],
-) -> None:
+def test_who_says_it_slowly_is_hung_up_on(connected: Open) -> None:
     connection, transport, loop = connected
     ((_, hang_up),) = loop.due
     for byte in b"GET / HTTP/1.1\r\nHost: x\r\n":
@@ -386,9 +415,7 @@ def test_who_says_it_slowly_is_hung_up_on(
     assert transport.closed
 
 
-def test_a_whole_request_has_no_limit_any_more(
-    connected: tuple[Connection, FakeTransport, FakeLoop],
-) -> None:
+def test_a_whole_request_has_no_limit_any_more(connected: Open) -> None:
     connection, transport, loop = connected
     connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     assert loop.due == []
@@ -397,9 +424,7 @@ def test_a_whole_request_has_no_limit_any_more(
     assert loop.due == []
 
 
-def test_what_is_no_http_gets_the_policy_too(
-    connected: tuple[Connection, FakeTransport, FakeLoop],
-) -> None:
+def test_what_is_no_http_gets_the_policy_too(connected: Open) -> None:
     connection, transport, _ = connected
     connection.data_received(b"\x16\x03\x01\r\n\r\n")
     head, _, body = transport.written.decode().partition("\r\n\r\n")
@@ -408,3 +433,74 @@ def test_what_is_no_http_gets_the_policy_too(
         assert f"{name}: {value}" in head
     assert body == "Invalid HTTP request received.\n"
     assert transport.closed
+
+
+def test_what_is_sent_has_to_be_read_in_time(connected: Open) -> None:
+    connection, transport, loop = connected
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.pause_writing()
+    connection.resume_writing()
+    assert loop.due == []
+    connection.pause_writing()
+    ((seconds, hang_up),) = loop.due
+    assert seconds == USUAL_LIMITS.answer_seconds
+    hang_up()
+    assert transport.closed
+    connection.connection_lost(None)
+    assert loop.due == []
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["an answer", "a stream"])
+async def test_who_never_reads_is_hung_up_on(more: bool) -> None:
+    lost = asyncio.Event()
+
+    class Noted(Connection):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.set()
+
+    async def much(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        part = {"type": "http.response.body", "body": bytes(60_000), "more_body": more}
+        await send(part)
+        while (await receive())["type"] != "http.disconnect":
+            await send(part)
+
+    make = partial(made, much, Counter(), RemoteLimits(answer_seconds=0), Noted)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as silent:
+        # The system takes a few kilobytes, so that even a small answer has to wait.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        async with await asyncio.get_running_loop().create_server(make, sock=listening):
+            silent.connect(listening.getsockname())
+            silent.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(PATIENCE_S):
+                await lost.wait()
+
+
+@pytest.mark.parametrize(
+    ("peer", "counted"),
+    [
+        ("203.0.113.5", True),
+        ("::ffff:203.0.113.5", True),
+        ("2001:db8::1", True),
+        ("127.0.0.1", False),
+        ("::1", False),
+        (PROXY, False),
+    ],
+)
+def test_an_address_has_so_many_connections(peer: str, counted: bool) -> None:
+    opened, one = Counter[str](), RemoteLimits(connections_of_address=1)
+    first, *_ = connect(opened, peer, one)
+    _, other, _ = connect(opened, "203.0.113.6", one)
+    second, refused, loop = connect(opened, peer, one)
+    assert (refused.closed, other.closed) == (counted, False)
+    if counted:
+        assert refused.written.startswith(b"HTTP/1.1 429 ")
+        assert loop.due == []
+    first.connection_lost(None)
+    second.connection_lost(None)
+    third, again, _ = connect(opened, peer, one)
+    assert not again.closed
+    third.connection_lost(None)
+    assert set(opened) == {"203.0.113.6"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -210,7 +211,12 @@ class _Serving:
         api = http_api(self._front, self._access)
         config = uvicorn.Config(
             WithApi(self._site.app, api, self._access, self._front.visits),
-            http=Connection,
+            http=partial(  # type: ignore[arg-type]
+                Connection,
+                access=self._access,
+                limits=self._service.limits,
+                opened=Counter(),
+            ),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -43,6 +43,10 @@ class Access:
         """Whether nobody but the server reads what a client at this address sends."""
         return self.origin.startswith("https:") or is_loopback(client)
 
+    def is_shared(self, peer: str) -> bool:
+        """Whether a peer may be everybody: this machine, or a trusted proxy."""
+        return is_loopback(peer) or _address(peer) in self.proxies
+
     def url(self, path: str, **query: object) -> str:
         """A link within the site; what is None, False or empty is left out."""
         words = {
