@@ -14,7 +14,7 @@ from typing import Final
 
 from deepsea_arena.wire.json import Json, to_json
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
 
 
 def csv_lines(
