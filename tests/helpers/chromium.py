@@ -102,6 +102,12 @@ def without_violations(page: Page, scheme: Scheme = "light", context: str | None
     assert found.violations_count == 0, found.generate_report()
 
 
+def runs_nothing(page: Page) -> None:
+    """Nothing of `helpers.pages.RUN` became a part of the page."""
+    assert page.locator("[onerror], [onload], [href^=javascript]").count() == 0
+    assert page.evaluate("window.ran") is None
+
+
 def fits(page: Page, name: str) -> None:
     """A page is never wider than its window, of which it has the narrow one afterwards.
 

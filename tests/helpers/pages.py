@@ -25,6 +25,12 @@ HOSTILE: Final = (
     "\ud800 half a character",
 )
 
+RUN: Final = (
+    "'\"></title></script></textarea><script>ran=1</script><img src=x onerror=ran=1>"
+    "<svg onload=ran=1><a href=javascript:ran=1>{{7*7}}${ran=1}"
+)
+"""What sets `ran` if a page takes any of it for more than text."""
+
 
 def hostile_record(text: str) -> GameRecord:
     """A game with faults in which every text that a stranger can choose is this one.

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import text as sql
 
 from deepsea_arena.service.caller import MACHINE
+from deepsea_bundle import names
 from deepsea_ladder.store import Store
-from helpers.chromium import SCHEMES, Scheme, fits, keep_screenshot, visited, without_violations
+from deepsea_rules.record import GameRecord
+from deepsea_web.policy import CSP
+from helpers.chromium import (
+    SCHEMES,
+    Scheme,
+    fits,
+    keep_screenshot,
+    runs_nothing,
+    visited,
+    without_violations,
+)
+from helpers.pages import RUN
 from helpers.site_server import serving
 from helpers.world import ANNA, Stock, World, opened, stock_of
 
@@ -201,6 +217,59 @@ def test_an_admin_makes_codes_and_blocks_an_author(
         expect(page.get_by_role("row", name="ben")).to_contain_text("it is rude")
         page.get_by_role("button", name="Enable ben").click()
         expect(page.get_by_role("status")).to_have_text("The bot plays again.")
+
+
+NAME = "'\"><img src=x onerror=ran=1>"
+PLANTED = (
+    "UPDATE authors SET name = :name, name_key = :key WHERE name = 'anna-senior'",
+    "UPDATE bots SET name = :name, name_key = :key, reason = :text WHERE name = 'anna'",
+    "UPDATE tokens SET label = :text",
+    "UPDATE audit SET note = :text, subject = :text",
+    "UPDATE submissions SET bot = :name, state = 'refused', found = :text, remedy = :text",
+    "UPDATE submissions SET error = :text, log = json_array(:text)",
+    "UPDATE games SET record = :record WHERE game_id = 's1-2'",
+    "UPDATE game_logs SET content = :log",
+)
+
+
+def test_no_text_of_a_stranger_is_run(chromium: Browser, served: tuple[World, str]) -> None:
+    """Names, notes, tracebacks, logs and what came instead of actions, wherever pages have them."""
+    world, url = served
+    store = world.service.store
+    record = GameRecord.from_json(store.games.record("s1-2"))
+    seats = tuple(seat._replace(name=RUN) for seat in record.seats)
+    came = tuple(one._replace(came=RUN) if one.fault else one for one in record.decisions)
+    log = json.dumps([f"Traceback: {RUN}", RUN])
+    given = {
+        "name": NAME,
+        "key": names.key(NAME),
+        "text": RUN,
+        "record": replace(record, seats=seats, decisions=came).to_json(),
+        "log": zlib.compress(log.encode()),
+    }
+    with store.database.write() as connection:
+        for change in PLANTED:
+            connection.execute(sql(change), given)
+    author = f"/admin/authors/{quote(NAME)}"
+    seen = {
+        "": ("/", "/games", f"/bots/{quote(NAME)}", "/games/s1-2", "/pairs", "/tv", "/feed"),
+        ANNA: OF_AUTHORS,
+        "admin": (*OF_ADMINS[:3], author, *OF_ADMINS[4:]),
+    }
+    for who, addresses in seen.items():
+        with (
+            logged_in(chromium, url, world.tokens[who])
+            if who
+            else visited(chromium, f"{url}/login", allowed=(f"{url}/",))
+        ) as page:
+            for number, address in enumerate(addresses):
+                answer = page.goto(url + address)
+                assert answer is not None
+                assert answer.status == 200, address
+                assert answer.headers["content-security-policy"] == CSP
+                page.wait_for_load_state("networkidle")
+                runs_nothing(page)
+                fits(page, f"hostile-{who or 'visitor'}-{number}")
 
 
 def test_a_foreign_page_cannot_send_a_form(

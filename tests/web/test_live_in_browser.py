@@ -17,8 +17,9 @@ from deepsea_referee.workbench.lead import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of
 from deepsea_web.live.serve import GRACE_US
 from helpers import chromium as browsers
-from helpers.chromium import WIDTHS, Scheme, fits, without_violations
+from helpers.chromium import WIDTHS, Scheme, fits, runs_nothing, without_violations
 from helpers.commands import faulty, played, record_of
+from helpers.pages import RUN, hostile_record
 from helpers.served import PATH, Served
 
 pytestmark = pytest.mark.slow
@@ -161,6 +162,17 @@ def test_a_game_has_a_page_of_its_own(chromium: Browser, served: Served) -> None
         for width in WIDTHS:
             resize(page, width)
             without_violations(page)
+
+
+def test_no_text_of_a_bot_is_run(chromium: Browser) -> None:
+    with Served(RUN) as page:
+        page.game(1, hostile_record(RUN), RUN)
+        page.tell(table={"head": ["bot"], "rows": [[RUN]]}, facts=RUN)
+        for path in ("", "games/1"):
+            with visited(chromium, page, path) as seen:
+                expect(seen.locator(".ds-board")).to_be_visible()
+                runs_nothing(seen)
+                fits(seen, f"hostile-live-{len(path)}")
 
 
 @pytest.mark.parametrize("path", ["", "games/3"])
