@@ -18,9 +18,10 @@ from deepsea_cli.options import load_record
 from deepsea_cli.output import echo, print_json
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
-from deepsea_rules.record import verify
+from deepsea_rules.randomness import commitment, game_seed
+from deepsea_rules.record import GameRecord, verify
 
-_HEAD_BYTES: Final = 200
+_HEAD_BYTES: Final = 4096
 
 
 class RecordCheck(NamedTuple):
@@ -49,7 +50,7 @@ def command(
     """Re-run each RECORD and compare commitment and result.
 
     A folder stands for the records in it. The results.json of a match is skipped: it cannot be
-    verified.
+    verified; but records beside it must have the seeds that follow from that of the match.
 
     Exit status: 0 all are right, 1 a record or an export was altered, 2 a file is neither.
     """
@@ -89,17 +90,32 @@ def judge(path: Path) -> RecordCheck:
     try:
         record = load_record(path)
     except (InvalidRecord, UserError) as error:
-        if _is_summary(path):
+        if _match_seed(path) is not None:
             return RecordCheck(str(path), "summary")
         return RecordCheck(str(path), "unreadable", None, str(error).removeprefix(f"{path}: "))
     try:
         verify(record)
+        _compare_seeds(record, path.with_name("results.json"))
     except InvalidRecord as error:
         return RecordCheck(str(path), "altered", record.game_id, str(error))
     return RecordCheck(str(path), "ok", record.game_id)
 
 
-def _is_summary(path: Path) -> bool:
+def _compare_seeds(record: GameRecord, results: Path) -> None:
+    """Raise InvalidRecord for a game of the match whose seed does not follow from the match's."""
+    if not (found := _match_seed(results)):
+        return
+    seed = bytes.fromhex(found)
+    game = re.fullmatch(f"{commitment(seed)[:12]}-([0-9]{{4,18}})", record.game_id)
+    if game and record.seed != game_seed(seed, int(game[1]) - 1, record.attempt):
+        raise InvalidRecord(
+            f"seed is not that of game {int(game[1])}, attempt {record.attempt}, "
+            f"of the match in {results.name}"
+        )
+
+
+def _match_seed(path: Path) -> str | None:
+    """The seed in hex if this is the summary of a match; "" if the summary has none."""
     from deepsea_referee.results.results_json import FORMAT
 
     # Its first words have to do: that of a long match is larger than any record may be.
@@ -107,8 +123,11 @@ def _is_summary(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError:
-        return False
-    return re.match(rb'\s*\{\s*"format"\s*:\s*"%b"' % FORMAT.encode(), head) is not None
+        return None
+    if not re.match(rb'\s*\{\s*"format"\s*:\s*"%b"' % FORMAT.encode(), head):
+        return None
+    seed = re.search(rb'"seed"\s*:\s*"([0-9a-f]{64})"', head)
+    return seed[1].decode() if seed else ""
 
 
 def _line(verdict: RecordCheck) -> str:

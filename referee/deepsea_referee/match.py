@@ -18,7 +18,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -80,6 +80,8 @@ class MatchSettings:
     `concurrent_games` has one."""
     share: Share = field(default_factory=Share)
     """The games that are played here."""
+    attempt: int = 0
+    """Which attempt it is at these games, from 0; each has deals and dice of its own."""
 
     output: OutputPlan = field(default_factory=OutputPlan)
     """What is done with what bots print beside keeping its end in memory."""
@@ -119,7 +121,7 @@ class MatchSettings:
 
     def game_seed(self, game: int) -> bytes:
         """The seed of a game; `game` counts from 0."""
-        return game_seed(self.seed, game)
+        return game_seed(self.seed, game, self.attempt)
 
     def game_id(self, game: int) -> str:
         """The id of a game, which does not reveal its seed; `game` counts from 0."""
@@ -129,7 +131,7 @@ class MatchSettings:
         """A game before its first decision; `number` counts from 0."""
         seats = [(self.named[bot].name, self.named[bot].digest) for bot in self.line_up(number)]
         game = Game(self.rules, len(seats), self.game_seed(number))
-        return RefereedGame(game, self.game_id(number), self.time_control, seats)
+        return RefereedGame(game, self.game_id(number), self.time_control, seats, self.attempt)
 
     def result(self, isolation: str) -> MatchResult:
         """The result of the match before its first game."""
@@ -215,14 +217,14 @@ class _Match:
                 count = settings.tables
                 if not pool.keeps_games_apart:
                     count = 1
-                tables = Tables(settings.numbers(), count, settings.time_control.budget_us)
+                tables = Tables(settings.numbers(), count, settings.time_control)
 
                 def fill() -> None:
-                    while (number := tables.take()) is not None:
-                        group.create_task(play(number))
+                    while (game := tables.take()) is not None:
+                        group.create_task(play(*game))
 
-                async def play(number: int) -> None:
-                    await self._play_number(number, pool, tables)
+                async def play(number: int, attempt: int) -> None:
+                    await self._play_number(number, attempt, pool, tables)
                     tables.leave(number)
                     fill()
 
@@ -231,19 +233,20 @@ class _Match:
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
-    async def _play_number(self, number: int, pool: BotPool, tables: Tables) -> None:
+    async def _play_number(self, number: int, attempt: int, pool: BotPool, tables: Tables) -> None:
         line_up = self._settings.line_up(number)
-        game = self._settings.game(number)
+        settings = replace(self._settings, attempt=attempt) if attempt else self._settings
+        game = settings.game(number)
         try:
             suspects = [seat for seat, bot in enumerate(line_up) if bot in self._suspects]
             played = await play_game(game, pool, line_up, suspects=suspects)
         except RefereeError as error:
-            if not tables.counts(number, None):
-                return
-            _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)
             seat = error.seat if isinstance(error, HostTooBusy) else None
             if seat is not None:
                 self._suspects.add(line_up[seat])
+            if not tables.counts(number, None):
+                return
+            _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)
             void = VoidGame(number + 1, game.game_id, str(error), seat)
             self.result.add_void(void)
             if self._on_void is not None:

@@ -51,10 +51,18 @@ class GameRecord:
     forfeits: tuple[Forfeit, ...]
     final: str
     """The last position in notation, with all values."""
+    attempt: int = 0
+    """Which attempt at a game of a match or a comparison it was, from 0."""
 
     @classmethod
     def of(
-        cls, game: Game, *, game_id: str, clock: str, seats: Sequence[tuple[str, str]]
+        cls,
+        game: Game,
+        *,
+        game_id: str,
+        clock: str,
+        seats: Sequence[tuple[str, str]],
+        attempt: int = 0,
     ) -> GameRecord:
         """The record of a finished game; `seats` are names and digests, seat A first."""
         result = game.result()
@@ -70,6 +78,7 @@ class GameRecord:
             placements=result.placements,
             forfeits=tuple(game.forfeits),
             final=format_position(game.state, "all"),
+            attempt=attempt,
         )
 
     def to_json(self) -> str:
@@ -79,6 +88,7 @@ class GameRecord:
             "game_id": self.game_id,
             "rules": {"name": self.rules.name, "options": self.rules.options()},
             "clock": self.clock,
+            **({"attempt": self.attempt} if self.attempt else {}),
             "seed": self.seed.hex(),
             "commitment": self.commitment,
             "seats": [seat._asdict() for seat in self.seats],
@@ -117,11 +127,14 @@ class GameRecord:
             placements=tuple(result.numbers("placements")),
             forfeits=tuple(_read_forfeit(fields) for fields in result.rows("forfeits")),
             final=result.take("final", str),
+            attempt=top.take("attempt", int) if top.has("attempt") else 0,
         )
         result.refuse_rest()
         top.refuse_rest()
         if not MIN_PLAYERS <= len(record.seats) <= MAX_PLAYERS:
             raise InvalidRecord(f"{len(record.seats)} seats; a game has 2 to 6")
+        if not 0 <= record.attempt < US_LIMIT:
+            raise InvalidRecord(f"'attempt' is {quoted(record.attempt, 40)}, not 0 to 2**53 - 1")
         return record
 
 

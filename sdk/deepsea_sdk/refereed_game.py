@@ -44,8 +44,9 @@ class RefereedGame:
         game_id: str,
         control: TimeControl | None = None,
         seats: Sequence[tuple[str, str]] = (),
+        attempt: int = 0,
     ) -> None:
-        """`control` None is without limits; `seats` are the record's names and digests."""
+        """`control` None is without limits; the record has `attempt`, and names and digests."""
         self.game = game
         self.game_id = game_id
         self.faults: list[FaultReport] = []
@@ -54,6 +55,7 @@ class RefereedGame:
         self._banks = [Bank(*self._limits) for _ in range(game.players)]
         self._time_left = [self._limits] * game.players
         self._seats = seats
+        self._attempt = attempt
 
     def info(self, seat: int) -> GameInfo:
         """What a bot gets when the game begins."""
@@ -158,6 +160,10 @@ class RefereedGame:
     def played(self) -> PlayedGame:
         """What a finished game came to."""
         record = GameRecord.of(
-            self.game, game_id=self.game_id, clock=self._clock, seats=self._seats
+            self.game,
+            game_id=self.game_id,
+            clock=self._clock,
+            seats=self._seats,
+            attempt=self._attempt,
         )
         return PlayedGame(record, tuple(self.faults))

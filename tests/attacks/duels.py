@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from attacks.harness import Arena
 from attacks.matches import hostile
+from deepsea_referee.bots.bot_output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.match import MatchSettings, run_match
 from deepsea_referee.play_game import play_game
 from deepsea_referee.sandbox.interface import ResourceLimits
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import RefereedGame
@@ -116,6 +120,31 @@ def burner(arena: Arena, how: str) -> BotSpec:
 def hosting_in(arena: Arena) -> Hosting:
     """As in a match, but what does not end by itself is killed soon."""
     return Hosting(arena.sandbox, limits=ResourceLimits(), grace_us=100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Deals:
+    """A match whose tables were chosen."""
+
+    records: list[GameRecord]
+    begun: list[str]
+    """The commitment of each game that the hostile bot was in, void ones and later attempts too."""
+
+    @property
+    def known(self) -> int:
+        """The number of games on a deal that the hostile bot had seen before."""
+        return len(self.begun) - len({*self.begun})
+
+
+def second_try(arena: Arena, hosting: Hosting, how: str, every: int, games: int) -> Deals:
+    """Play a match with a bot that wants its games played again; it answers at once else."""
+    records: list[GameRecord] = []
+    bots = [resolve("greedy"), hostile(arena, "t18_second_try", how, str(every))]
+    output = OutputPlan(folder=arena.folder)
+    settings = MatchSettings(bots, hosting, games, tables=None, output=output)
+    run_match(settings, lambda _, record: records.append(record))
+    logs = [path.read_text() for path in sorted(arena.folder.glob("bot-2-*.log"))]
+    return Deals(records, [deal for log in logs for deal in re.findall('"deal": "(.*)"', log)])
 
 
 def duel(

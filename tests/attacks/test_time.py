@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pytest
 
+from attacks.duels import hosting_in, second_try
 from attacks.harness import Arena
 from attacks.matches import HOSTILE, LIMITS, PATIENT, Played, attack
 from deepsea_referee.sandbox.cgroup import hierarchies
@@ -116,3 +117,13 @@ def test_t12_a_frozen_bot_is_on_the_clock_only_from_its_thaw(arena: Arena) -> No
     control = TimeControl(500_000)
     played = attack(arena, "p00_no_attack", freeze=True, pause_s=0.26, pauses=4, control=control)
     assert played.kinds() == []
+
+
+@pytest.mark.parametrize("how", ["sleeps", "exits"])
+def test_t18_no_game_is_played_again_on_a_deal_that_its_bots_have_seen(
+    arena: Arena, how: str
+) -> None:
+    deals = second_try(arena, hosting_in(arena), how, every=500, games=60)
+    assert len(deals.records) == 60
+    assert len(deals.begun) >= 60
+    assert deals.known == 0

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deepsea_cli.options import LARGEST_FILE
+from deepsea_referee.results.results_json import ResultsJson
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import commitment, game_seed, seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from helpers.commands import Run, one_line, played, record_of, written
+from helpers.games import Chooser, play_out
+from helpers.results import empty
 
 
 @pytest.fixture
@@ -106,6 +112,36 @@ def test_a_folder_stands_for_its_records_and_a_summary_is_passed_over(
     assert words == ["ok", "ok", "passed"]
     # Alone it proves nothing.
     assert run("verify", summary).status == 2
+
+
+@pytest.mark.parametrize(
+    ("game_id", "attempt", "status"),
+    [
+        ("{}-0007", 1, 0),
+        ("{}-0007", 0, 1),
+        ("{}-0007", 2, 1),
+        ("{}-0006", 1, 1),
+        ("another-0006", 1, 0),
+    ],
+)
+def test_seeds_follow_from_that_of_the_match_in_the_folder(
+    run: Run, tmp_path: Path, game_id: str, attempt: int, status: int
+) -> None:
+    seed = seed_from_text("match")
+    game = play_out(Game(PRESETS["manual"], 2, game_seed(seed, 6, 1)), Chooser("seeds", takes=True))
+    record = replace(
+        record_of(game), game_id=game_id.format(commitment(seed)[:12]), attempt=attempt
+    )
+    path = tmp_path / "game-0007.json"
+    path.write_text(record.to_json())
+    assert run("verify", path).status == 0
+    with ResultsJson() as document:
+        pieces = document.pieces(replace(empty(), seed=seed))
+        (tmp_path / "results.json").write_text("".join(pieces))
+    done = run("verify", path)
+    assert done.status == status
+    words = f"seed is not that of game {game_id[-1]}, attempt {attempt}, of the match in "
+    assert (words in done.out) == bool(status)
 
 
 def test_a_folder_without_records_is_bad_input(run: Run, tmp_path: Path) -> None:

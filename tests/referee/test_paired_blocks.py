@@ -15,6 +15,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import OnGame, OnVoid, Share
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.paired_blocks import (
     BlockSettings,
     PlayedBlock,
@@ -91,6 +92,14 @@ def test_games_of_a_block_share_their_seed_and_workers_share_the_blocks() -> Non
     assert parts == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7]]
     rest = replace(whole, share=Share(1, 2, first=7, again=(2,)))
     assert [*rest.numbers()] == [2, 7]
+
+
+def test_the_record_names_the_attempt_of_its_block() -> None:
+    records: list[GameRecord] = []
+    what = replace(settings("greedy", "cautious", 2, 2), attempt=2)
+    run_match(what, on_game=lambda _, record: records.append(record), in_process=True)
+    assert [record.attempt for record in records] == [2] * 4
+    assert [record.seed for record in records] == [game_seed(SEED, n // 2, 2) for n in range(4)]
 
 
 def collected(

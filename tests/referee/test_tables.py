@@ -7,11 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.tables import FEWEST, GAMES, MOST, QUICK_US, Tables
-from deepsea_rules.randomness import seed_from_text
+from deepsea_referee.tables import GAMES, MOST, QUICK_US, Tables
+from deepsea_rules.faults import Fault
+from deepsea_rules.randomness import commitment, game_seed, seed_from_text
+from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import PlayedGame
 from helpers.in_loop import run
 from helpers.manual_clock import ManualClock
@@ -19,7 +23,9 @@ from helpers.matches import Listener, Played, without_times
 from helpers.programs import PATIENT, program
 from helpers.results import FAULT, record
 
-BUDGET_US = 100_000
+CONTROL = TimeControl(60_000, 40_000)
+LIMIT_US = 100_000
+"""Budget and bank."""
 RECORD = record()
 
 
@@ -27,7 +33,7 @@ def played(
     us: int = 1,
     *,
     slowest_us: int = 1,
-    wall_us: int = BUDGET_US + 1,
+    wall_us: int = LIMIT_US + 1,
     faults: Sequence[object] = (),
 ) -> PlayedGame:
     """A game in which every decision took `us`, but for one.
@@ -44,12 +50,18 @@ def played(
 
 
 def chosen(games: int = 2000) -> Tables:
-    return Tables(range(games), None, BUDGET_US)
+    return Tables(range(games), None, CONTROL)
 
 
 def taken(tables: Tables) -> list[int]:
     """The games that begin now."""
-    return [*iter(tables.take, None)]
+    return [number for number, _ in iter(tables.take, None)]
+
+
+def at_once() -> tuple[Tables, list[int]]:
+    """Tables of bots that answered at once, and the games that are on."""
+    tables = chosen()
+    return tables, play_on(tables, taken(tables), played(), rounds=15)
 
 
 def play_on(
@@ -98,66 +110,102 @@ def test_there_are_fewer_tables_again_when_bots_begin_to_think() -> None:
     assert len(play_on(tables, on, played(QUICK_US), rounds=30)) == 1
 
 
-@pytest.mark.parametrize(
-    "outcome", [played(faults=[FAULT]), played(slowest_us=BUDGET_US // MOST + 1), None]
-)
-def test_a_game_beside_others_that_may_differ_is_played_again_alone(
-    outcome: PlayedGame | None,
-) -> None:
-    tables = chosen()
-    first, *others = play_on(tables, taken(tables), played(), rounds=15)
-    assert not tables.counts(first, outcome)
+def test_a_void_game_beside_others_is_played_again_alone_on_another_deal() -> None:
+    tables, (first, *others) = at_once()
+    assert not tables.counts(first, None)
     tables.leave(first)
     for number in others:
-        assert taken(tables) == []  # the others end first
+        assert tables.take() is None  # the others end first
         assert tables.counts(number, played())
         tables.leave(number)
-    assert taken(tables) == [first]
-    assert tables.counts(first, outcome)
+    assert tables.take() == (first, 1)
+    assert tables.take() is None
+    assert tables.counts(first, None)
     tables.leave(first)
-    assert first not in taken(tables)
+    assert len(play_on(tables, taken(tables), played(), rounds=15)) == MOST
 
 
-def test_games_that_come_again_are_alone_however_quick_the_rest_is() -> None:
-    tables = chosen()
-    on = play_on(tables, taken(tables), played(), rounds=15)
-    for number in on:
-        assert not tables.counts(number, None)
+def test_a_process_that_fails_beside_others_costs_one_game_and_the_next_are_one_by_one() -> None:
+    tables, on = at_once()
+    assert [tables.counts(number, played(faults=[FAULT])) for number in on] == [
+        True,
+        *[False] * (MOST - 1),
+    ]
     for number in on:
         tables.leave(number)
-    for number in on:
-        assert taken(tables) == [number]
-        assert tables.counts(number, played())
+    for number in on[1:]:
+        assert tables.take() == (number, 1)
+        assert tables.take() is None
+        assert tables.counts(number, played(faults=[FAULT]))
         tables.leave(number)
+    assert tables.take() == (max(on) + 1, 0)
+    assert len(play_on(tables, [max(on) + 1], played(), rounds=30)) == 1
 
 
-def test_a_long_decision_within_its_share_of_the_budget_counts() -> None:
-    tables = chosen()
-    first, *_ = play_on(tables, taken(tables), played(), rounds=15)
-    assert tables.counts(first, played(slowest_us=BUDGET_US // MOST))
+def test_each_bot_whose_process_fails_loses_a_game() -> None:
+    tables, on = at_once()
+    ours, theirs = FAULT, replace(FAULT, seat=0)
+    faults = [[ours], [ours], [theirs, ours], [theirs], [ours]]
+    games = [played(faults=one) for one in faults]
+    counted = [tables.counts(*game) for game in zip(on, games, strict=False)]
+    assert counted == [True, False, True, False, False]
 
 
-def test_a_game_counts_if_its_longest_message_was_within_the_budget() -> None:
-    tables = chosen()
-    first, *_ = play_on(tables, taken(tables), played(), rounds=15)
-    assert tables.counts(first, played(slowest_us=BUDGET_US, wall_us=BUDGET_US))
+@pytest.mark.parametrize("fault", Fault)
+def test_a_fault_of_one_game_counts_in_each(fault: Fault) -> None:
+    tables, (first, second, *_) = at_once()
+    outcome = played(faults=[replace(FAULT, fault=fault)])
+    assert tables.counts(first, outcome)
+    of_one_game = fault in {Fault.EXCEPTION, Fault.ILLEGAL_ACTION}
+    assert tables.counts(second, outcome) == of_one_game
 
 
-def test_there_are_fewer_tables_after_games_that_are_played_again() -> None:
-    tables = chosen()
-    on = play_on(tables, taken(tables), played(), rounds=15)
-    seen = [len(on)]
-    while seen[-1] > FEWEST:
-        on = play_on(tables, on, None, rounds=1)
-        on = play_on(tables, on, played(), rounds=seen[-1] + 15)
-        seen.append(len(on))
-    assert seen == [64, 32, 16, 8]
-    on = play_on(tables, play_on(tables, on, None, rounds=1), played(), rounds=30)
-    assert len(on) == FEWEST
+def test_a_slow_decision_is_no_reason_to_play_a_game_again() -> None:
+    tables, on = at_once()
+    for number in on:
+        assert tables.counts(number, played(slowest_us=LIMIT_US))
+        tables.leave(number)
+    assert taken(tables) == [max(on) + 1]
+
+
+def test_games_are_one_by_one_once_a_decision_may_have_exceeded_the_limit_alone() -> None:
+    def then(outcome: PlayedGame) -> int:
+        tables, on = at_once()
+        begun = play_on(tables, on[:1], outcome, rounds=1)
+        most = len(play_on(tables, begun + on[1:], played(), rounds=20))
+        assert len(begun) == (most > 1)
+        return most
+
+    assert then(played(slowest_us=LIMIT_US // MOST)) == MOST
+    assert then(played(slowest_us=LIMIT_US, wall_us=LIMIT_US)) == MOST
+    assert then(played(slowest_us=LIMIT_US // MOST + 1)) == 1
+
+
+@given(st.data())
+def test_a_game_counts_once_and_begins_twice_at_most_the_second_time_alone(
+    data: st.DataObject,
+) -> None:
+    lost = played(faults=[FAULT])
+    outcomes = {"quick": played(), "slow": played(slowest_us=LIMIT_US), "lost": lost, "void": None}
+    tables, counted, failed = chosen(40), [], False
+    on: dict[int, int] = {}
+    while on := on | dict(iter(tables.take, None)):
+        assert len(on) == 1 or not any(on.values())
+        number = data.draw(st.sampled_from(sorted(on)))
+        how = data.draw(st.sampled_from(sorted(outcomes)))
+        attempt = on.pop(number)
+        if tables.counts(number, outcomes[how]):
+            counted.append(number)
+        else:
+            assert attempt == 0
+            assert how == "void" or (how == "lost" and failed)
+        failed |= how == "lost"
+        tables.leave(number)
+    assert sorted(counted) == [*range(40)]
 
 
 def test_a_fixed_number_of_tables_stays() -> None:
-    tables = Tables(range(9), 3, BUDGET_US)
+    tables = Tables(range(9), 3, CONTROL)
     assert taken(tables) == [0, 1, 2]
     assert tables.counts(1, played(faults=[FAULT]))
     tables.leave(1)
@@ -188,27 +236,34 @@ def match(bots: Sequence[BotSpec], games: int, tables: int | None) -> Played:
     return listener.played(run(playing))
 
 
-def same_games(bots: Sequence[BotSpec], games: int) -> tuple[Played, Played]:
-    """A match with chosen tables and one with one table, which have the same games."""
-    chosen, one = match(bots, games, None), match(bots, games, 1)
+def test_chosen_tables_have_the_records_of_one_table() -> None:
+    bots = [resolve("greedy"), resolve("random")]
+    chosen, one = match(bots, 32, None), match(bots, 32, 1)
     assert [*map(without_times, chosen.records)] == [*map(without_times, one.records)]
     assert chosen.games == one.games
-    assert chosen.result.fault_lines() == one.result.fault_lines()
-    return chosen, one
+    assert (chosen.result.tables, one.result.tables) == (16, 1)
 
 
-def test_chosen_tables_have_the_records_of_one_table() -> None:
-    chosen, one = same_games([resolve("greedy"), resolve("random")], 32)
-    assert chosen.result.tables == 16
-    assert one.result.tables == 1
-
-
-def test_a_crash_costs_one_game_also_beside_others(tmp_path: Path) -> None:
-    crash = "if self.game == '0012' and self.asked == 3: os._exit(3)"
-    bot = declared(program(tmp_path, "crashes", crash))
-    chosen, _ = same_games([bot, resolve("random")], 18)
+def test_a_crash_costs_one_game_also_beside_others_and_no_deal_is_played_twice(
+    tmp_path: Path,
+) -> None:
+    once, deals = tmp_path / "once", tmp_path / "deals"
+    when = f"self.game == '0012' and self.asked == 3 and not os.path.exists({str(once)!r})"
+    bot = declared(
+        program(tmp_path, "crashes", f"if {when}: open({str(once)!r}, 'x'), os._exit(3)"),
+        f"print(info.commitment, file=open({str(deals)!r}, 'a')); self.game",
+    )
+    chosen = match([bot, resolve("random")], 18, None)
+    one = match([bot, resolve("random")], 18, 1)
     assert chosen.result.tables > 1
-    assert [fault.game for fault in chosen.result.faults] == [12]
+    assert chosen.result.faults.count == 1
+    assert {game.attempt for game in chosen.records} == {0, 1}
+    for number, (game, alone) in enumerate(zip(chosen.records, one.records, strict=True)):
+        assert game.seed == game_seed(seed_from_text("tables"), number, game.attempt)
+        assert game.attempt or game.forfeits or without_times(game) == without_times(alone)
+    begun = deals.read_text().split()[: -len(one.records)]
+    assert len(begun) == len({*begun})
+    assert {commitment(game.seed) for game in chosen.records} <= {*begun}
 
 
 @pytest.mark.parametrize("tables", [None, pytest.param(4, marks=pytest.mark.release)])
@@ -221,10 +276,10 @@ def test_a_bot_that_does_not_declare_it_has_one_game_at_a_time(
     assert match([declared(bot), resolve("random")], 6, tables).result.tables > 1
 
 
-def declared(bot: BotSpec) -> BotSpec:
+def declared(bot: BotSpec, first: str = "self.game") -> BotSpec:
     """The bot, whose games may run at once, and which knows the number of its game."""
     file = Path(bot.command[1])
     head, body = file.read_text(encoding="utf-8").split("    asked = 0\n", 1)
-    body = body.replace("Tester.games += 1", "self.game = info.game_id[-4:]")
+    body = body.replace("Tester.games += 1", f"{first} = info.game_id[-4:]")
     file.write_text(f"{head}    asked = 0\n    concurrent_games = True\n{body}", encoding="utf-8")
     return resolve(str(file))

@@ -56,6 +56,10 @@ def test_other_bots_change_only_what_comes_after() -> None:
     assert done.record.seed == GAME.seed
 
 
+def test_the_attempt_stays_that_of_the_deal() -> None:
+    assert branch(replace(GAME, attempt=1), 3, original_bots(GAME)).record.attempt == 1
+
+
 def test_another_choice_is_made_where_it_is_wanted() -> None:
     at = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
     done = branch(GAME, at, original_bots(GAME), "leave")

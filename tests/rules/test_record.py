@@ -183,6 +183,21 @@ def test_times_are_numbers_that_every_reader_has_exactly(at: int) -> None:
             GameRecord.from_json(text_of(data))
 
 
+def test_an_attempt_stands_in_the_record_from_the_second_on() -> None:
+    text = record_of(play(PRESETS["manual"])).to_json()
+    again = replace(GameRecord.from_json(text), attempt=1)
+    assert GameRecord.from_json(text).attempt == 0
+    assert json.loads(again.to_json()) == json.loads(text) | {"attempt": 1}
+    assert GameRecord.from_json(again.to_json()) == again
+    verify(again)
+
+
+@pytest.mark.parametrize("attempt", [-1, 2**53, 10**400, 1.0, "1", True, None])
+def test_attempts_that_are_none(attempt: object) -> None:
+    with pytest.raises(InvalidRecord, match="attempt"):
+        GameRecord.from_json(text_of(data_of() | {"attempt": attempt}))
+
+
 # ---------------------------------------------------------------------- altered records
 
 

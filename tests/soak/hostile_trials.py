@@ -1,4 +1,4 @@
-"""Seven ways in which hostile bots once hurt honest ones, tried again: H1 to H7.
+"""Ways in which hostile bots once hurt honest ones or gained, tried again: H1 to H7, A1.
 
     PYTHONPATH=tests:bench python -m soak.hostile_trials [--only H2,H5] [--without-groups] [--json]
 
@@ -26,7 +26,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attacks.duels import CHILDREN, HONEST, HOSTILE, SHORT, Duel, burner, duel, honest, hosting_in
+from attacks.duels import (
+    CHILDREN,
+    HONEST,
+    HOSTILE,
+    SHORT,
+    Duel,
+    burner,
+    duel,
+    honest,
+    hosting_in,
+    second_try,
+)
 from attacks.harness import Arena
 from attacks.matches import hostile
 from deepsea_referee.bots.process import Hosting
@@ -224,6 +235,18 @@ def in_flight(arena: Arena, _condition: Condition, _number: int, seen: Seen) -> 
     )
 
 
+def another_try(how: str) -> Trial:
+    """A bot with games beside others wants them played again, on deals that it knows."""
+
+    def trial(arena: Arena, condition: Condition, _number: int, seen: Seen) -> None:
+        deals = second_try(arena, hosted(arena, condition), how, every=700, games=200)
+        seen.cheats_not_caught += deals.known
+        again = sum(record.attempt for record in deals.records)
+        seen.notes.append(f"{again} of 200 games played again, {deals.known} with a known deal")
+
+    return trial
+
+
 # Run by the interpreter of an environment that is a whole project: a folder, then what to look for.
 LOOK = """
 import json, pathlib, sys
@@ -282,6 +305,8 @@ CASES = (
     Case("H5", "works in children that vanish", cheat("t17_unseen", control=HALF)),
     Case("H6", "descriptors in flight, pages of pipes", in_flight, False, one_user),
     Case("H7", "an environment in a project's folder", project, False),
+    Case("A1", "sleeps beside other games", another_try("sleeps"), False),
+    Case("A1", "exits beside other games", another_try("exits"), False),
 )
 
 

@@ -38,8 +38,6 @@ class GroupSettings(MatchSettings):
     """The number of the first group, if groups of another size came before,"""
     first_game: int = 0
     """and that of its first game."""
-    attempt: int = 0
-    """Which attempt it is at these groups, from 0; each has luck of its own."""
     only: tuple[int, ...] | None = None
     """The groups to play; None: all."""
 

@@ -53,7 +53,8 @@ def branch(
     named = with_unique_names(bots)
     seats = [(bot.name, bot.digest) for bot in named]
     # The bots received this game's id at the start; the record gets its own.
-    refereed = RefereedGame(game, original.game_id, control_of(original), seats)
+    control, attempt = control_of(original), original.attempt
+    refereed = RefereedGame(game, original.game_id, control, seats, attempt)
     with redirect_stdout(sys.stderr):
         players = [load(bot) for bot in bots]
         play_to_end(refereed, players, on_error="forfeit", now_us=lambda: 0, opening=opening)
