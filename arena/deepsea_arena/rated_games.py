@@ -11,6 +11,8 @@ a game. Those of the next job are started beside the present game.
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -28,7 +30,7 @@ from deepsea_ladder.model.jobs import Job
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
-from deepsea_referee.bots.resolve import unpacked_bot
+from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.play_game import play_game
 from deepsea_referee.sandbox import cleanup
@@ -54,7 +56,7 @@ class WorkerLink(Protocol):
         """Set what ends the present game early; called in any thread."""
 
     def on_next(self, call: Callable[[Job], object]) -> None:
-        """Set what is called with each job that comes while a game is played; in any thread."""
+        """Set what is called with each job that comes while a game is played; in another thread."""
 
 
 @contextmanager
@@ -87,6 +89,10 @@ class RatedGamePlayer:
         self._clock = SystemClock()
         self._freezer = Freezer(self._clock)
         self._bots = RunningBots()
+        self._read: dict[Hashable, BotSpec] = {}
+        """Bots of the next job that do not run yet."""
+        self._unpacking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        """Held while a bot's files are unpacked, by digest: they come once."""
         self._next: Job | None = None
         self._preparing: asyncio.Task[None] | None = None
         link.on_next(self._on_next)
@@ -137,8 +143,15 @@ class RatedGamePlayer:
         return FinishedGame(played.record.to_json(), tuple(logs.values()))
 
     def _on_next(self, job: Job) -> None:
-        """Prepare for the job that comes after the present one; called in any thread."""
+        """Prepare for the job that comes after the present one; called in another thread.
+
+        Bots are unpacked and read there: in the event loop, clocks of the present game are running.
+        """
         self._next = job
+        for (key, _), version in zip(self._line_up(job), job.seats, strict=True):
+            if key not in self._bots:
+                with suppress(Exception):  # which comes again, and is reported, in its game
+                    self._read[key] = self._bot(version)
         self._loop.call_soon_threadsafe(self._begin_to_prepare, job)
 
     def _begin_to_prepare(self, job: Job) -> None:
@@ -152,24 +165,31 @@ class RatedGamePlayer:
 
     def _line_up(self, job: Job) -> list[tuple[Hashable, StartPool]]:
         season = job.season
-        return [
-            (
-                (season.isolation, season.limits, version.digest, version.label),
-                partial(self._pool, season, version),
-            )
+        keys = [
+            (season.isolation, season.limits, version.digest, version.label)
             for version in job.seats
         ]
+        return [
+            (key, partial(self._pool, season, version, key))
+            for key, version in zip(keys, job.seats, strict=True)
+        ]
 
-    def _pool(self, season: Season, version: BotVersion) -> BotPool:
+    def _pool(self, season: Season, version: BotVersion, key: Hashable) -> BotPool:
+        bot = self._read.pop(key, None) or self._bot(version)
+        settings = hosting(season.isolation, season.limits)
+        return BotPool([bot], settings, self._clock, freezer=self._freezer, starts=self._starts)
+
+    def _bot(self, version: BotVersion) -> BotSpec:
         digest, label = version.digest, version.label
         try:
-            bot = unpacked_bot(self._folders(digest), label)
+            with self._unpacking[digest]:
+                folder = self._folders(digest)
+            bot = unpacked_bot(folder, label)
         except BundleError as error:
             raise RefereeError(f"the files of {label} are damaged: {error}") from None
         if bot.digest != digest:
             raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
-        settings = hosting(season.isolation, season.limits)
-        return BotPool([bot], settings, self._clock, freezer=self._freezer, starts=self._starts)
+        return bot
 
 
 def _told(faults: Sequence[FaultReport], seat: int) -> str:

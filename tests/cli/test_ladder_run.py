@@ -9,9 +9,11 @@ import pickle
 import re
 import signal
 import sqlite3
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -252,6 +254,89 @@ def test_trouble_of_our_own_is_no_bots_fault(
     assert isinstance(outcome, HostTrouble)
     assert "Too many open files" in outcome.reason
     assert starts.begun > 0, "bots start outside of their worker's limit"
+
+
+def test_a_game_goes_on_while_a_bot_of_the_next_one_is_unpacked(
+    place: Path, tmp_path: Path
+) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+    (job,) = claimed(place, 1)
+    with Store.open(place) as store:
+        enter(store, bot(tmp_path, "carl", first="# another one"))
+        carl = store.bots.get("carl").current
+    following = Following(place, replace(job, seats=(carl, job.seats[1])))
+    with nothing_left_behind(), worker(following) as play:
+        outcome = play(job)
+        following.over.set()
+        following.thread.join()
+        assert isinstance(play(following.job), FinishedGame)
+    assert isinstance(outcome, FinishedGame)
+    assert following.waited == [True]
+
+
+def test_files_that_two_jobs_want_at_once_are_fetched_once(place: Path, tmp_path: Path) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            enter(store, bot(tmp_path, name))
+    (job,) = claimed(place, 1)
+    wanted = Wanted(place, job)
+    with nothing_left_behind(), worker(wanted) as play:
+        assert isinstance(play(job), FinishedGame)
+        wanted.thread.join()
+    assert wanted.asked == [job.seats[0].digest]
+
+
+class Wanted(Link):
+    """Has another job while the files for the first are fetched; they come once."""
+
+    def __init__(self, place: Path, job: Job) -> None:
+        super().__init__(place)
+        self._job = job
+        self._twice = threading.Event()
+        self.asked: list[str] = []
+
+    def file(self, digest: str) -> bytes:
+        """The packed files of a bot."""
+        self.asked.append(digest)
+        if self.asked[1:]:
+            self._twice.set()
+        else:
+            self.thread = threading.Thread(target=self._next, args=(self._job,))
+            self.thread.start()
+            self._twice.wait(0.1)  # in vain: the other thread waits for this one
+        return super().file(digest)
+
+    def on_next(self, call: Callable[[Job], object]) -> None:
+        """Note whom to send the job."""
+        self._next = call
+
+
+class Following(Link):
+    """Has another job as soon as one is played, with files that come when that game is over."""
+
+    def __init__(self, place: Path, job: Job) -> None:
+        super().__init__(place)
+        self.job = job
+        self.over = threading.Event()
+        self.waited: list[bool] = []
+
+    def file(self, digest: str) -> bytes:
+        """The packed files of a bot."""
+        if digest == self.job.seats[0].digest:
+            self.waited.append(self.over.wait(20))
+        return super().file(digest)
+
+    def on_next(self, call: Callable[[Job], object]) -> None:
+        """Note whom to send the job."""
+        self._next = call
+
+    def on_stop(self, call: Callable[[], object]) -> None:
+        """Send the job, once."""
+        if not self.over.is_set():
+            self.thread = threading.Thread(target=self._next, args=(self.job,))
+            self.thread.start()
 
 
 class Starts(asyncio.Semaphore):
