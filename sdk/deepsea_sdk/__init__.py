@@ -28,6 +28,7 @@ from deepsea_rules.view import Diver, View
 
 from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot
 from .bot import check_new_bot as _check_new_bot
+from .bot import first_at_once as _first_at_once
 from .bot import never_run as _never_run
 from .bot import with_hints as _with_hints
 from .clock import Clock
@@ -95,8 +96,9 @@ __all__ = [
 def run(bot: NewBot) -> None:
     """Play for the referee that started this program, until the referee sends Goodbye.
 
-    bot  a class, or a function that makes a bot: every game gets an object of its own. Games of a
-         class with `concurrent_games = True` may run at once.
+    bot  a class, or a function that makes a bot: every game gets an object of its own; a
+         function makes the first one now. Games of a class with `concurrent_games = True` may run
+         at once.
 
     An exception of the bot is one fault, and play continues. Exits with status 2 if no referee
     started the program, 1 if the referee refused it.
@@ -111,6 +113,7 @@ def run(bot: NewBot) -> None:
             bot = _apply_parameters(text, bot, sys.modules["__main__"])
         except (TypeError, ValueError) as error:
             raise SystemExit(f"parameters {text!r}: {error}") from None
+    bot = _first_at_once(bot)
     # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
     from .client import features_of
     from .client import run as run_client

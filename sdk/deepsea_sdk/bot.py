@@ -12,6 +12,7 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -165,7 +166,8 @@ AnyBot: TypeAlias = Bot | NewBot
 
 def check_new_bot(bot: object) -> None:
     """Raise TypeError for an argument that `run` does not accept, such as a bot object."""
-    if not callable(bot) and not isinstance(bot, Bot):
+    no_bot = isinstance(bot, type) and not issubclass(bot, Bot)
+    if no_bot or not (callable(bot) or isinstance(bot, Bot)):
         raise TypeError(f"run() takes a class or a function that makes a bot, not {quoted(bot)}")
     if isinstance(bot, Bot):
         name = type(bot).__name__
@@ -173,6 +175,33 @@ def check_new_bot(bot: object) -> None:
             "run() takes a class or a function that makes a bot, not an object: every game gets "
             f"a bot of its own; write run({name}), or run(lambda: {name}(...))"
         )
+
+
+def made(new_bot: NewBot) -> Bot:
+    """Make a bot; raises TypeError for a function that makes something else."""
+    return _checked(new_bot(), new_bot)
+
+
+def first_at_once(new_bot: NewBot) -> NewBot:
+    """The same function, which makes its first bot now, unless it is a class or raises.
+
+    Raises TypeError for a function that makes something else than a bot.
+    """
+    if isinstance(new_bot, type):
+        return new_bot
+    try:
+        bot = new_bot()
+    except Exception:  # noqa: BLE001  (a fault in each game, as that of a class)
+        return new_bot
+    first = [_checked(bot, new_bot)]
+    return wraps(new_bot)(lambda: first.pop() if first else new_bot())
+
+
+def _checked(bot: object, new_bot: NewBot) -> Bot:
+    if isinstance(bot, Bot):
+        return bot
+    name = getattr(new_bot, "__name__", type(new_bot).__name__)
+    raise TypeError(f"{name} returned {quoted(bot)}; it has to return a bot, such as Bot()")
 
 
 def is_own(method: Callable[..., object], inherited: object) -> bool:
@@ -231,7 +260,7 @@ class SeatedBot:
         self._raises = raises
         self._error: str | None = None
         """What it raised since its last decision."""
-        self._bot: Bot | None = bot if isinstance(bot, Bot) else self._call(bot)
+        self._bot: Bot | None = bot if isinstance(bot, Bot) else self._call(made, bot)
         """None if it could not be made: then every decision fails."""
         if self._bot is not None:
             self.hears_events = is_own(self._bot.on_event, Bot.on_event)
@@ -310,7 +339,7 @@ def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
     known: set[type[Bot]] = set()
 
     def make() -> Bot:
-        bot = new_bot()
+        bot = made(new_bot)
         if type(bot) not in known:
             known.add(type(bot))
             sys.stderr.writelines(f"{hint}\n" for hint in [*misspelt(type(bot)), *unheard(bot)])

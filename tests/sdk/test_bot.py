@@ -15,7 +15,7 @@ from deepsea_bots.diver import Searcher
 from deepsea_bots.heuristic import Heuristic
 from deepsea_rules.view import view_for
 from deepsea_sdk import Bot, Fault, FaultNotice, IllegalAnswer, Unit, View
-from deepsea_sdk.bot import HINT, misspelt, unheard, with_hints
+from deepsea_sdk.bot import HINT, first_at_once, misspelt, unheard, with_hints
 from helpers.positions import at
 
 DECLARE = "1 1 x 2 | *A2v:1 B0v | d1 a20"
@@ -208,7 +208,7 @@ def test_a_hint_is_given_once_for_a_class(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.splitlines() == misspelt(Misspelt)
 
 
-@pytest.mark.parametrize("what", [Misspelt(), None, "Misspelt"])
+@pytest.mark.parametrize("what", [Misspelt(), None, "Misspelt", dict, object])
 def test_run_refuses_what_is_neither_class_nor_function(what: object) -> None:
     with pytest.raises(TypeError, match=r"run\(\) takes a class or a function that makes a bot"):
         deepsea_sdk.run(what)  # type: ignore[arg-type]
@@ -256,6 +256,45 @@ def test_a_program_that_never_calls_run_says_so(tmp_path: Path) -> None:
 def test_others_do_not(tmp_path: Path, text: str, started: dict[str, str]) -> None:
     _, stderr = ended(tmp_path, text, **started)
     assert not any(line.startswith(HINT) for line in stderr)
+
+
+@pytest.mark.parametrize(
+    ("given", "returned"),
+    [
+        ("lambda: None", "<lambda> returned None"),
+        ("lambda: Mine", "<lambda> returned <class '__main__.Mine'>"),
+        ("forgets_it", "forgets_it returned None"),
+        ("functools.partial(dict, a=1)", "partial returned {'a': 1}"),
+    ],
+)
+def test_a_function_that_makes_no_bot_is_refused_before_anything_is_played(
+    tmp_path: Path, given: str, returned: str
+) -> None:
+    text = f"{MINE}import functools\ndef forgets_it():\n    Mine()\nrun({given})"
+    status, stderr = ended(tmp_path, text, **STARTED)
+    assert status == 1
+    assert stderr[-1] == f"TypeError: {returned}; it has to return a bot, such as Bot()"
+
+
+def test_a_function_that_makes_no_bot_later_has_no_hints() -> None:
+    with pytest.raises(TypeError, match="<lambda> returned None"):
+        with_hints(lambda: None)()  # type: ignore[arg-type, return-value]
+
+
+def test_a_function_makes_its_first_bot_at_once_and_is_asked_again_if_it_raised() -> None:
+    made: list[Bot] = []
+
+    def make() -> Bot:
+        made.append(Bot())
+        if len(made) == 1:
+            raise ValueError("not yet")
+        return made[-1]
+
+    again = first_at_once(make)
+    assert len(made) == 1
+    later = first_at_once(again)
+    assert [later(), later()] == made[1:]
+    assert first_at_once(Bot) is Bot
 
 
 def test_an_object_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -246,6 +247,17 @@ def test_a_bot_that_cannot_be_made_forfeits_at_its_third_decision() -> None:
     assert [d.came for d in faults(game)] == ["it raised ValueError: not today"] * 3
     with pytest.raises(ValueError, match="not today"):
         play([Taker, Unborn])
+
+
+def test_a_function_that_makes_no_bot_is_named() -> None:
+    def forgets_it() -> Any:
+        Taker()
+
+    game = play([Taker, forgets_it], on_error="forfeit")
+    text = "forgets_it returned None; it has to return a bot, such as Bot()"
+    assert faults(game)[0][3:] == (Fault.EXCEPTION, f"it raised TypeError: {text}")
+    with pytest.raises(TypeError, match=re.escape(text)):
+        play([Taker, forgets_it])
 
 
 def test_what_a_bot_raises_when_the_game_is_over_costs_nothing() -> None:
