@@ -19,8 +19,10 @@ from deepsea_arena.analysis import (
 )
 from deepsea_arena.analysis_document import FORMAT, document
 from deepsea_arena.analysis_frames import with_analysis
+from deepsea_arena.analysis_reading import analysis_of, parsed
 from deepsea_arena.analysis_sums import by_bot, by_seat, mean
 from deepsea_arena.frames import frames
+from deepsea_arena.wire.reading import DocumentError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
 from deepsea_rules.view import view_for
@@ -104,6 +106,39 @@ def test_a_decision_is_judged_by_what_its_seat_knew() -> None:
         checked += kept != state.values
         state.values = kept
     assert checked > 2
+
+
+def test_a_decision_is_judged_with_what_only_its_seat_knew() -> None:
+    changed = 0
+    for step in steps_of(record_of(played("guide", 3))):
+        state = step.before.state
+        if step.kind != "decision" or changed:
+            continue
+        own, public = view_for(state, step.seat).known, view_for(state, None).known
+        # A chip that it has seen alone is worth what another one of its level is.
+        for chip in own.keys() - public.keys():
+            level = range(chip - (chip - 1) % 8, chip - (chip - 1) % 8 + 8)
+            other = max(set(level) - own.keys(), key=lambda one: abs(own[chip] - state.values[one]))
+            values = list(state.values)
+            values[chip], values[other] = values[other], values[chip]
+            before = finding(step, "label", QUICK)
+            kept, state.values = state.values, tuple(values)
+            changed += finding(step, "label", QUICK) != before
+            state.values = kept
+    assert changed
+
+
+def test_games_in_the_same_position_have_random_numbers_of_their_own() -> None:
+    found: dict[object, list[object]] = {}
+    for salt in "abcdefgh":
+        record = record_of(played(players=2, salt=salt))
+        first = record.decisions[0]
+        dice = next(step.dice for step in steps_of(record) if step.kind == "roll")
+        (analysis,) = analysed(record, settings=replace(QUICK, luck=0, seat=first.seat))
+        position = (first.seat, first.action, dice and sum(dice))
+        found.setdefault(position, []).append(analysis.decisions[0].judged)
+    assert any(len(judged) > 1 for judged in found.values())
+    assert all(len({*map(str, judged)}) == len(judged) for judged in found.values())
 
 
 def test_luck_and_result_make_the_adjusted_result(games: list[GameAnalysis]) -> None:
@@ -205,6 +240,15 @@ def test_the_document_has_all_that_was_found(games: list[GameAnalysis]) -> None:
             assert row["played"] in [option["action"] for option in row["options"]]
             assert all(option["rollouts"] == 4 for option in row["options"])
     assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_a_document_is_read_for_its_own_game_alone(games: list[GameAnalysis]) -> None:
+    record = games[0].record
+    text = json.dumps(document(games[:1], QUICK))
+    assert len(analysis_of(parsed(text), record).decisions) == len(record.decisions)
+    for other in (replace(record, game_id="another"), replace(record, commitment="0" * 64)):
+        with pytest.raises(DocumentError, match="the game makes no sense"):
+            analysis_of(parsed(text), other)
 
 
 # Frames

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval
+from deepsea_referee.workbench.confidence import LARGEST_STAKE, ConfidenceSequence, Interval
 from helpers.games import rng
 
 ALPHA = 0.2
@@ -62,6 +64,25 @@ def test_the_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs
         # Intervals only shrink: whoever was left out before is out now.
         missed += not sequence.interval.low <= mean <= sequence.interval.high
     assert missed <= ALPHA * runs
+
+
+def test_a_bet_does_not_depend_on_the_observation_that_it_is_for() -> None:
+    def bets(values: Sequence[float]) -> list[float]:
+        found: list[float] = []
+
+        class Noted(ConfidenceSequence):
+            def play(self, x: float, bet: float, stake: float = LARGEST_STAKE) -> None:
+                found.append(bet)
+                super().play(x, bet, stake)
+
+        sequence = Noted(-1, 1)
+        for value in values:
+            sequence.add(value)
+        return found
+
+    whole = bets([0.5, -0.3, 0.9, 0.2])
+    assert whole == bets([0.5, -0.3, 0.9, -1.0]) == bets([0.5, -0.3, 0.9, 1.0])
+    assert len(set(whole)) == 4
 
 
 def test_a_clear_difference_shows_soon() -> None:

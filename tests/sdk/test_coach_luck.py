@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import exp
 
 import pytest
 from hypothesis import given, settings
@@ -111,6 +112,21 @@ def test_the_mean_luck_by_roll_outs_is_zero_over_the_sums() -> None:
         for seat, luck in enumerate(luck_of(rolled, Stream("mean", 3), steady, 10)):
             total[seat] += ways * luck.mean
     assert total == pytest.approx([0, 0, 0])
+
+
+@pytest.mark.parametrize(("dive", "spread"), [(1, 7.0), (2, 5.0)])
+def test_a_lead_at_the_end_of_a_dive_counts_by_how_often_such_a_lead_wins(
+    dive: int, spread: float
+) -> None:
+    # A is home with 9 points by a sum of 5 or 6, in three of nine ways; else it drowns.
+    state = at(f"x x x 3 | *A3^:2=5,2=4 Bh | d{dive} a0 roll")
+    before = Outlook(state, {chip: state.values[chip] for unit in state.cargo[0] for chip in unit})
+    after = {dots: outlook for dots, _, outlook in rolls(before)}
+    step = Step("roll", dive, 0, before, after[6], dice=(3, 3))
+    own, other = luck_of(step, Stream("lead", 2), steady, 2)
+    wins = 1 / (1 + exp(-9 / spread))
+    assert own == pytest.approx((2 / 3 * (wins - 0.5), 0), abs=1e-6)
+    assert other.mean == -own.mean
 
 
 def test_a_reveal_at_a_dives_end_belongs_to_that_dive() -> None:
