@@ -17,7 +17,7 @@ from typing import Final
 from deepsea_arena.workers import dask_workers
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_referee import shared_match
-from deepsea_referee.bots.bot_output import OutputPlan
+from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.resolve import COMMAND_PREFIX, BotSpec, bundle_for_ladder, unpacked_bot
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid

@@ -136,7 +136,7 @@ def command(
     specs = [resolve(bot) for bot in bots]
     # A child process tests the sandbox while this one imports gRPC.
     with SYSTEM.begin_test(level) as begun:
-        from deepsea_referee.bots.bot_output import OutputPlan
+        from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results.folder import ResultsFolder

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from deepsea_referee.bots.author_error import author_error
-from deepsea_referee.bots.bot_output import OutputPlan
 from deepsea_referee.bots.in_process_output import InProcessOutput
 from deepsea_referee.bots.loading import load
+from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.resolve import with_unique_names
 from deepsea_referee.errors import UserError
 from deepsea_referee.hang_watch import Hanging, HangWatch

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
-from deepsea_referee.bots.bot_output import OutputPlan
+from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from deepsea_referee import in_process as in_this_process
 from deepsea_referee import match
-from deepsea_referee.bots.bot_output import BotLog
+from deepsea_referee.bots.output import BotLog
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.interrupts import WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid

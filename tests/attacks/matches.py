@@ -28,7 +28,7 @@ from attacks import guard, raw
 from attacks.harness import Arena, _belongings
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
-from deepsea_referee.bots.bot_output import BotOutput, joined
+from deepsea_referee.bots.output import BotOutput, joined
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.game_loop import play_to_end

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from deepsea_cli.report import report
-from deepsea_referee.bots.bot_output import BotLog
+from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault, FaultReport

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepsea_referee.bots.bot_output import BotLog
+from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault, FaultReport

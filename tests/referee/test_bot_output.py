@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee import in_process, shared_match
-from deepsea_referee.bots.bot_output import BotOutput, OutputPlan, OutputTail, log_name
+from deepsea_referee.bots.output import BotOutput, OutputPlan, OutputTail, log_name
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, run_match
 from deepsea_referee.results.results_json import log_names

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deepsea_referee.bots.bot_output import escaped
+from deepsea_referee.bots.output import escaped
 from deepsea_referee.bots.output_capture import OutputCapture
 from helpers.in_loop import run
 

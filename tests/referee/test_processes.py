@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.bots.bot_output import OutputPlan
+from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match, run_match

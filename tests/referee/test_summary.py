@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deepsea_referee.bots.bot_output import log_name
+from deepsea_referee.bots.output import log_name
 from deepsea_referee.results.summary import EXPLAINED
 from helpers.results import FAULT, FORFEITED, VOID, decisions, empty, match
 

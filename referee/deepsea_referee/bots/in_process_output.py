@@ -10,7 +10,7 @@ import io
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
-from deepsea_referee.bots.bot_output import BotLog, OutputPlan, OutputTail
+from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail
 from deepsea_referee.bots.resolve import BotSpec
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from deepsea_referee.bots.bot_output import KEPT_BYTES, OutputTail
+from deepsea_referee.bots.output import KEPT_BYTES, OutputTail
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.system.interface import System
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
-from deepsea_referee.bots.bot_output import BotLog, OutputPlan, joined
+from deepsea_referee.bots.output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, HostTooBusy, RefereeError

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from deepsea_referee.bots.author_error import author_error, last_words
-from deepsea_referee.bots.bot_output import BotOutput
+from deepsea_referee.bots.output import BotOutput
 from deepsea_referee.bots.output_capture import OutputCapture
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError

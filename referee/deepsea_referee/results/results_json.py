@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Self
 
-from deepsea_referee.bots.bot_output import BotLog, log_name
+from deepsea_referee.bots.output import BotLog, log_name
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, record_name
 
 FORMAT: Final = "deepsea-results/1"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from deepsea_referee.bots.bot_output import BotLog
+from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.latency_histogram import LatencyHistogram
