@@ -17,7 +17,7 @@ from deepsea_arena.worker_protocol import Sender
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.season import Season
-from deepsea_referee.bots.apart import read_apart
+from deepsea_referee.bots.resolve import read_in_subprocess
 from deepsea_referee.sandbox import cleanup
 
 _ZIP: Final = b"PK"
@@ -87,7 +87,7 @@ def _read(task: ReadArchive) -> ArchiveRead:
         path = folder / f"{task.bot or _NAMELESS}{_ending(task.content)}"
         path.write_bytes(task.content)
         try:
-            return ArchiveRead(read_apart(path, task.bot or None), "")
+            return ArchiveRead(read_in_subprocess(path, task.bot or None), "")
         except BundleError as error:
             found = str(error).removeprefix(f"bot {str(path)!r}: ")
     finally:

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from deepsea_referee.results.latency_histogram import LatencyHistogram
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.results.summary import GameResult, LatencyHistogram
 from deepsea_referee.workbench.lead import Lead
 from deepsea_rules.events import CleanedUp, DiveBegan, Happening, TurnPlayed
 from deepsea_rules.record import GameRecord, replay

@@ -31,7 +31,7 @@ from deepsea_ladder.model.submissions import SubmissionLease, SubmissionRefusal,
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.submissions import Submissions
-from deepsea_referee.bots import apart
+from deepsea_referee.bots.resolve import READER_LIMITS
 from deepsea_referee.workers import LocalWorkers, Workers
 from deepsea_rules.printable import one_line
 
@@ -113,7 +113,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
 
     def _read(self, lease: SubmissionLease) -> ArchiveRead:
         content = self._insist(lambda: self._store.submissions.archive(lease))
-        seconds = apart.LIMITS.seconds + _SLACK_S
+        seconds = READER_LIMITS.seconds + _SLACK_S
         read = self._task(lease, ReadArchive(content, lease.bot), seconds, 0)
         return cast(ArchiveRead, read)  # what `check_worker` answers
 

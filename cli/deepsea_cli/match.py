@@ -139,8 +139,7 @@ def command(
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
-        from deepsea_referee.results.folder import ResultsFolder
-        from deepsea_referee.results.results_json import ResultsJson
+        from deepsea_referee.results.folder import ResultsFolder, ResultsJson
         from deepsea_referee.shared_match import run_match
         from deepsea_rules.time_control import TimeControl
         from deepsea_sdk.entropy import fresh_seed

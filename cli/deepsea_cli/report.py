@@ -15,10 +15,10 @@ import click
 from deepsea_cli.output import echo, echo_lines
 from deepsea_cli.text_table import Column, grid
 from deepsea_referee.bots.output import log_name
-from deepsea_referee.results.fault_kinds import FaultKinds
 from deepsea_referee.results.summary import (
     EXPLAINED,
     BotSummary,
+    FaultKinds,
     GameResult,
     MatchResult,
     record_name,

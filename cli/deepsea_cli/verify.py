@@ -116,7 +116,7 @@ def _compare_seeds(record: GameRecord, results: Path) -> None:
 
 def _match_seed(path: Path) -> str | None:
     """The seed in hex if this is the summary of a match; "" if the summary has none."""
-    from deepsea_referee.results.results_json import FORMAT
+    from deepsea_referee.results.folder import FORMAT
 
     # Its first words have to do: that of a long match is larger than any record may be.
     try:

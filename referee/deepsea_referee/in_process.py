@@ -2,36 +2,54 @@
 
 Invariants: bots whose decisions depend only on the game give the same records as in processes,
 except for times; a bot is charged the time in which its thread ran or slept, not that in which a
-busy host gave it no CPU; a bot that does not return ends the run; bots are not isolated.
+busy host gave it no CPU; bots are not isolated. What they print is kept, written and shown as that
+of bots with processes of their own, by the bot that is being asked: what its threads print while
+another one is asked is taken for the other's.
+
+A bot that does not return ends the run: a Python thread cannot be killed. What is measured is
+progress and not time, so that a process that was stopped or suspended harms nobody; what ends the
+run is raised in the bot's own code, so that its stack is there; a bot that catches even that ends
+the process.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Self
 
-from deepsea_referee.bots.author_error import author_error
-from deepsea_referee.bots.in_process_output import InProcessOutput
 from deepsea_referee.bots.loading import load
-from deepsea_referee.bots.output import OutputPlan
-from deepsea_referee.bots.resolve import with_unique_names
+from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error
+from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import UserError
-from deepsea_referee.hang_watch import Hanging, HangWatch
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import ThreadClock
+from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.table import play_to_end
 
-_PACKAGE: Final = __name__.partition(".")[0]
-ISOLATION: Final = "in-process"
+_PACKAGE = __name__.partition(".")[0]
+ISOLATION = "in-process"
 """What results say where others name the level of isolation."""
+SHORTEST_S = 10.0
+BUDGETS = 10
+_TICKS = 10
+"""Interval of the checks for progress, until there was none for too long."""
+_REPEATS = 5
+"""How often it is raised again if the bot catches it."""
 
 
 def run_match(
@@ -135,3 +153,116 @@ def _hangs(
         f"{who} did not return for {limit:g} s in game {number + 1} ({where}): nothing can end it "
         "in this process; fix it, or play it without --in-process, where that is a timeout"
     )
+
+
+# Bots that never return
+
+
+class Hanging(BaseException):
+    """Raised in the code of a bot that does not return; not an Exception, which bots catch."""
+
+
+class HangWatch:
+    """Raises Hanging in the main thread when a game makes no progress for `limit_s`.
+
+    In another thread, where no signal arrives, nothing is watched.
+    """
+
+    game: Game | None = None
+    """The game under way; the caller sets it before a game and clears it after."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._works = threading.current_thread() is threading.main_thread()
+        self._seen: tuple[Game, int] | None = None
+        self._ticks = 0
+        self._ticking = ExitStack()
+
+    @classmethod
+    def of(cls, control: TimeControl) -> Self:
+        """Ten budgets, but at least 10 s, and the bank: far more than a timeout takes."""
+        return cls(max(SHORTEST_S, BUDGETS * control.budget_us / 1e6) + control.bank_us / 1e6)
+
+    def __enter__(self) -> Self:
+        if self._works:
+            self._ticking.enter_context(SYSTEM.ticking(self.limit_s / _TICKS, self._tick))
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ticking.close()
+
+    def _tick(self, frame: FrameType | None) -> None:
+        seen = (self.game, len(self.game.decisions)) if self.game is not None else None
+        self._ticks = self._ticks + 1 if seen is not None and seen == self._seen else 0
+        self._seen = seen
+        if self._ticks < _TICKS:
+            return
+        if self._ticks < _TICKS + _REPEATS:
+            raise Hanging
+        # Into the stream that is not redirected: what bots print may go nowhere.
+        stderr = sys.__stderr__ or sys.stderr
+        stderr.write("a bot does not return, and catches what would end it:\n")
+        traceback.print_stack(frame, file=stderr)
+        stderr.flush()
+        os._exit(2)
+
+
+# What bots print
+
+
+class InProcessOutput:
+    """The output of all bots of a match in this process."""
+
+    def __init__(self, bots: Sequence[BotSpec], plan: OutputPlan) -> None:
+        self._plan = plan
+        self._outputs = [plan.open(number, bot.name, 1) for number, bot in enumerate(bots)]
+        self._tails = [(OutputTail(), OutputTail()) for _ in bots]
+        self.bot = 0
+        """The bot with the code that runs."""
+
+    @contextmanager
+    def redirected(self, bot: int = 0) -> Iterator[None]:
+        """Take what is printed inside; `bot` prints first."""
+        self.bot = bot
+        with redirect_stdout(self._stream(0)), redirect_stderr(self._stream(1)):
+            yield
+
+    def logs(self, troubled: Container[int]) -> list[BotLog]:
+        """Close the files; the end of the output of those bots, and which have files."""
+        logs = []
+        for number, (output, (stdout, stderr)) in enumerate(
+            zip(self._outputs, self._tails, strict=True)
+        ):
+            output.close()
+            texts = (stdout.text(), stderr.text()) if number in troubled else ("", "")
+            if any(texts) or output.in_file:
+                logs.append(BotLog(number, 1, *texts, self._plan.worker, output.in_file))
+        return logs
+
+    def _stream(self, which: int) -> io.TextIOWrapper:
+        # With `buffer` and all, as a process has it.
+        router = _Router(lambda data: self._take(which, data))
+        return io.TextIOWrapper(router, "utf-8", "backslashreplace", "", write_through=True)
+
+    def _take(self, which: int, data: bytes) -> None:
+        self._tails[self.bot][which].take(data)
+        if (sinks := self._outputs[self.bot].sinks()) is not None:
+            sinks[which](data)
+
+
+class _Router(io.BufferedIOBase):
+    """A binary stream that only passes on what is written."""
+
+    name = "output of a bot"
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._take = take
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        taken = bytes(data)  # type: ignore[call-overload]
+        self._take(taken)
+        return len(taken)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from deepsea_referee.bots.author_error import author_error
+from deepsea_referee.bots.output import author_error
 from deepsea_referee.bots.process import BotProcess
 from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.game_loop import AskedSeat, play_to_end

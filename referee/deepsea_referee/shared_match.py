@@ -26,8 +26,8 @@ from deepsea_referee.bots.output import BotLog
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.interrupts import WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
+from deepsea_referee.results.folder import WriteBehind
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.system.interface import equal_shares
 from deepsea_referee.timing.clock import SystemClock

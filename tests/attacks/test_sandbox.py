@@ -22,8 +22,7 @@ import pytest
 
 from attacks import guard
 from attacks.harness import SMALL, Arena, Result, readable
-from deepsea_referee.bots.output import KEPT_BYTES
-from deepsea_referee.bots.output_capture import OutputCapture
+from deepsea_referee.bots.output import KEPT_BYTES, OutputCapture
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.bot_users import is_root
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits

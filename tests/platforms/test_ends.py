@@ -128,7 +128,7 @@ def test_a_bot_in_this_process_that_never_returns_ends_the_run(desk: Desk) -> No
         "from deepsea_referee.bots.process import Hosting\n"
         "from deepsea_referee.bots.resolve import resolve\n"
         "from deepsea_referee.errors import UserError\n"
-        "from deepsea_referee.hang_watch import HangWatch\n"
+        "from deepsea_referee.in_process import HangWatch\n"
         "from deepsea_referee.match import MatchSettings\n"
         "from deepsea_referee.system import SYSTEM\n"
         "bots = [resolve('loops.py'), resolve('greedy')]\n"

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from deepsea_bundle import folder, reader_process
-from deepsea_referee.bots.output_capture import OutputCapture
+from deepsea_referee.bots.output import OutputCapture
 from deepsea_referee.interrupts import first_ready
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
 from deepsea_referee.system import guardian, portable

@@ -9,8 +9,7 @@ import pytest
 
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
-from deepsea_referee.hang_watch import HangWatch
-from deepsea_referee.in_process import play_number
+from deepsea_referee.in_process import HangWatch, play_number
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison
 from deepsea_referee.workbench.paired_blocks import BlockSettings, seated

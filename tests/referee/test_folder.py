@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import ResultsFolder
+from deepsea_referee.results.folder import _WAITING, ResultsFolder, ResultsJson, WriteBehind
+from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.record import GameRecord
-from helpers.results import FORFEITED, SHARED, VOID, match, record
+from deepsea_rules.ruleset import PRESETS
+from helpers.results import FORFEITED, SEED, SHARED, VOID, decisions, empty, match, record
 
 
 def test_a_folder_holds_records_and_results(tmp_path: Path) -> None:
@@ -74,3 +80,176 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_match(tmp_path: P
     for folder in (file, file / "below"):
         with pytest.raises(UserError, match="cannot write to the folder"):
             ResultsFolder(folder)
+
+
+# results.json, whatever comes in which order, without holding it in memory
+
+
+def text(it: MatchResult, *entries: GameResult | VoidGame) -> str:
+    with ResultsJson() as document:
+        for entry in entries:
+            if isinstance(entry, VoidGame):
+                document.add_void(entry)
+            else:
+                document.add(entry)
+        return "".join(document.pieces(it))
+
+
+def test_everything_is_in_it() -> None:
+    data = json.loads(text(match(), SHARED, FORFEITED, VOID))
+    assert list(data) == [
+        "format",
+        "rules",
+        "clock",
+        "seed",
+        "games_asked",
+        "isolation",
+        "tables",
+        "interrupted",
+        "bots",
+        "games",
+        "void",
+        "logs",
+    ]
+    assert data["format"] == "deepsea-results/1"
+    manual = PRESETS["manual"]
+    assert data["rules"] == {"name": "manual", "options": manual.options()}
+    assert (data["clock"], data["seed"]) == ("5us", SEED.hex())
+    assert [(bot["name"], bot["digest"], bot["wins"]) for bot in data["bots"]] == [
+        ("a", "aa", 2),
+        ("b", "bb", 1),
+    ]
+    assert [game["game"] for game in data["games"]] == [1, 2]
+    assert data["games"][0] == {
+        "game": 1,
+        "game_id": "g1",
+        "record": "game-0001.json",
+        "seats": [0, 1],
+        "points": [10, 4],
+        "placements": [1, 2],
+        "forfeits": [{"seat": 1, "fault": "timeout", "decision": 2}],
+        "faults": [
+            {
+                "seat": 1,
+                "decision": 2,
+                "fault": "timeout",
+                "kind": "declare",
+                "legal": ["down", "back"],
+                "came": "it had 5 us for the decision",
+                "us": 7,
+                "played": "down",
+                "forfeit": True,
+                "error": "",
+                "when": "decision",
+            }
+        ],
+    }
+    assert data["void"] == [{"game": 3, "game_id": "g3", "reason": "a bug", "seat": None}]
+    assert data["logs"] == ["bot-2-start-2.log"]
+
+
+def test_each_game_has_a_line_of_its_own() -> None:
+    odd = VoidGame(4, "ü", 'two\nlines, "quoted"')
+    lines = text(match(), SHARED, FORFEITED, VOID, odd).splitlines()
+    start = lines.index(' "games": [')
+    assert lines[start + 1].startswith('  {"game": 1, "game_id": "g1", ')
+    assert lines[start + 2].startswith('  {"game": 2, ')
+    assert lines[start + 3 : start + 5] == [" ],", ' "void": [']
+    assert json.loads(lines[start + 6]) == {
+        "game": 4,
+        "game_id": "ü",
+        "reason": 'two\nlines, "quoted"',
+        "seat": None,
+    }
+    nothing = text(empty())
+    assert ' "games": [],\n "void": [],\n "logs": []\n}\n' in nothing
+    json.loads(nothing)
+
+
+def test_games_come_in_their_order_in_whichever_they_ended() -> None:
+    numbers = [5, 1, 1_000, 3, 2]
+    data = json.loads(text(match(), *(replace(SHARED, game=number) for number in numbers)))
+    assert [game["game"] for game in data["games"]] == sorted(numbers)
+
+
+def test_it_can_be_written_twice_and_goes_on() -> None:
+    with ResultsJson() as document:
+        document.add(SHARED)
+        once = "".join(document.pieces(match()))
+        assert "".join(document.pieces(match())) == once
+        document.add(FORFEITED)
+        assert len(json.loads("".join(document.pieces(match())))["games"]) == 2
+
+
+def test_many_games_take_no_more_memory_than_some() -> None:
+    some, many = peak_bytes(1_200), peak_bytes(3_600)
+    assert many < 1.1 * some
+
+
+def peak_bytes(games: int) -> int:
+    """The most memory that so many games, half of them void, hold at a time."""
+    it, made = empty(), decisions(*((n % 2, 10 * n) for n in range(16)))
+    tracemalloc.start()
+    try:
+        with ResultsJson() as document:
+            for number in range(1, games + 1, 2):
+                result = replace(FORFEITED, game=number)
+                it.add(result, made)
+                document.add(result)
+                document.add_void(replace(VOID, game=number + 1))
+            assert sum(map(len, document.pieces(it))) > 200 * games
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_every_key_is_described() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+
+    def keys(data: Any) -> set[str]:
+        if isinstance(data, dict):
+            return set(data) | {key for value in data.values() for key in keys(value)}
+        if isinstance(data, list):
+            return {key for value in data for key in keys(value)}
+        return set()
+
+    data = json.loads(text(match(), SHARED, FORFEITED, VOID))
+    del data["rules"]["options"]
+    assert {key for key in keys(data) if f"`{key}`" not in page} == set()
+
+
+# Things done in a thread: in order, heard of, and never more waiting than there is room for
+
+
+def test_things_are_done_in_order() -> None:
+    done: list[int] = []
+    thread = WriteBehind("test")
+    for number in range(20):
+        thread.do(done.append, number)
+    thread.finish()
+    assert done == [*range(20)]
+
+
+def test_who_is_too_fast_is_told_what_to_wait_for() -> None:
+    go_on = threading.Event()
+    thread = WriteBehind("test")
+    answers = [thread.do(go_on.wait) for _ in range(_WAITING + 2)]
+    assert answers[:_WAITING] == [None] * _WAITING
+    first = answers[_WAITING]
+    assert first is not None
+    assert not first.done()
+    go_on.set()
+    assert first.result()
+    thread.finish()
+
+
+def test_what_goes_wrong_is_heard_of() -> None:
+    thread = WriteBehind("test")
+    thread.do(int, "no number")
+    with pytest.raises(ValueError, match="no number"):
+        thread.finish()
+    other = WriteBehind("test")
+    other.do(int, "no number")
+    other.close()
+    with pytest.raises(ValueError, match="no number"):
+        other.do(int, "1")

@@ -14,7 +14,7 @@ import pytest
 from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
-from deepsea_referee.hang_watch import HangWatch
+from deepsea_referee.in_process import HangWatch
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.timing.clock import ThreadClock
@@ -229,7 +229,7 @@ def test_a_bot_that_catches_everything_is_ended_with_its_process(tmp_path: Path)
         encoding="utf-8",
     )
     play = (
-        "from deepsea_referee.hang_watch import HangWatch\n"
+        "from deepsea_referee.in_process import HangWatch\n"
         "from deepsea_rules.game import Game\n"
         "from deepsea_rules.ruleset import preset\n"
         "from deepsea_referee.bots.loading import load\n"

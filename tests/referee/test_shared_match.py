@@ -18,7 +18,7 @@ from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings, Share
-from deepsea_referee.results.results_json import ResultsJson
+from deepsea_referee.results.folder import ResultsJson
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.system.interface import ALL_CPUS, CpuShare

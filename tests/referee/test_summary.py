@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 
+import pytest
+
 from deepsea_referee.bots.output import log_name
-from deepsea_referee.results.summary import EXPLAINED
+from deepsea_referee.results.summary import (
+    EXPLAINED,
+    MOST_KINDS,
+    FaultKinds,
+    LatencyHistogram,
+    _bucket,
+)
+from deepsea_rules.faults import Fault
+from helpers.games import rng
 from helpers.results import FAULT, FORFEITED, VOID, decisions, empty, match
 
 
@@ -77,3 +88,111 @@ def test_of_many_void_games_the_first_ones_are_kept() -> None:
 def test_logs_of_several_workers_have_different_names() -> None:
     assert log_name(1, 2) == "bot-2-start-2.log"
     assert log_name(1, 2, 3) == "bot-2-worker-3-start-2.log"
+
+
+# Faults of one kind are counted together
+
+
+RAISED = replace(
+    FAULT,
+    fault=Fault.EXCEPTION,
+    came="it raised KeyError: 1",
+    error='Traceback (most recent call last):\n  File "b.py", line 7, in f\nKeyError: 1',
+    forfeit=False,
+)
+
+
+def test_exceptions_of_one_place_are_one_kind_and_the_first_of_the_lowest_game_is_shown() -> None:
+    kinds = FaultKinds()
+    for game in (5, 2, 9):
+        came = f"it raised KeyError: {game}"
+        kinds.add(game, 0, replace(RAISED, came=came, error=RAISED.error.replace("1", str(game))))
+    (kind,) = kinds
+    assert kind.line("b") == (
+        "b: exception ×3, first in game 2, seat B, decision 2, after 7 us: it raised KeyError: 2"
+    )
+    kinds.add(1, 0, replace(RAISED, error=RAISED.error.replace("line 7", "line 8")))
+    assert [one.game for one in kinds] == [1, 2]
+
+
+def test_bots_and_faults_are_told_apart() -> None:
+    kinds = FaultKinds()
+    for bot, fault in ((0, Fault.CRASH), (1, Fault.CRASH), (0, Fault.TIMEOUT)):
+        kinds.add(1, bot, replace(FAULT, fault=fault))
+    assert [kind.count for kind in kinds] == [1, 1, 1]
+
+
+def test_a_game_without_the_bot_is_no_fault_of_that_game() -> None:
+    kinds = FaultKinds()
+    kinds.add(1, 0, replace(FAULT, fault=Fault.CRASH, came="its stream ended"))
+    why = "not started again after 3 failures in a row"
+    for game in range(2, 18):
+        kinds.add(game, 0, replace(FAULT, fault=Fault.CRASH, came=why, when="absent"))
+    assert kinds.count == 1
+    line = [kind.line("b") for kind in kinds][1]
+    assert line == f"b: forfeited ×16, first in game 2, seat B: {why}"
+
+
+def test_any_number_of_kinds_takes_bounded_memory() -> None:
+    kinds = FaultKinds()
+    for number in range(3 * MOST_KINDS):
+        kinds.add(1, 0, replace(FAULT, fault=Fault.CRASH, came=str(number)))
+    assert kinds.count == 3 * MOST_KINDS
+    assert len(list(kinds)) == MOST_KINDS + 1
+
+
+# Times of decisions: a median that needs little room and is nearly exact
+
+
+def times(*us: int) -> LatencyHistogram:
+    it = LatencyHistogram()
+    it.add(us)
+    return it
+
+
+def test_short_times_are_exact() -> None:
+    it = times(*range(1, 1024), 1023)
+    assert (it.count, it.median_us, it.slowest_us) == (1024, 512, 1023)
+    assert times(7).median_us == 7
+    assert times(0, 0, 5).median_us == 0
+    # The lower one of two in the middle.
+    assert times(900, 100).median_us == 100
+
+
+@pytest.mark.parametrize("us", [1_024, 1_025, 9_999, 100_000, 123_456_789, 86_400_000_000])
+def test_long_times_are_nearly_exact_and_the_slowest_is_exact(us: int) -> None:
+    it = times(us, us, us + 1_000_000)
+    assert it.median_us == pytest.approx(us, rel=0.001)
+    assert it.slowest_us == us + 1_000_000
+    assert times(us).median_us == pytest.approx(us, rel=0.001)
+
+
+def test_the_median_of_many_is_that_of_all_of_them() -> None:
+    dice = rng("times")
+    drawn = [dice.randrange(1 << dice.randrange(1, 30)) for _ in range(20_000)]
+    it = LatencyHistogram()
+    for start in range(0, len(drawn), 37):
+        it.add(drawn[start : start + 37])
+    assert it.count == len(drawn)
+    assert it.median_us == pytest.approx(statistics.median_low(drawn), rel=0.001)
+    assert it.slowest_us == max(drawn)
+
+
+def test_nothing_has_no_median() -> None:
+    assert (
+        LatencyHistogram().count,
+        LatencyHistogram().median_us,
+        LatencyHistogram().slowest_us,
+    ) == (0, None, None)
+
+
+def test_buckets_are_few_whatever_comes() -> None:
+    assert [_bucket(us) for us in range(3_000)] == sorted(_bucket(us) for us in range(3_000))
+    assert _bucket(24 * 3600 * 1_000_000) < 16_000
+
+
+def test_quantiles_and_counts() -> None:
+    it = times(*range(1, 101))
+    assert [it.quantile_us(p) for p in (1, 50, 90, 99, 100)] == [1, 50, 90, 99, 100]
+    assert LatencyHistogram().quantile_us(99) is None
+    assert times(5, 7, 5, 900).counts() == [(5, 2), (7, 1), (900, 1)]

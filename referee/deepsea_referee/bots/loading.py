@@ -15,16 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Final
 
 import deepsea_sdk
-from deepsea_referee.bots.author_error import author_error
+from deepsea_referee.bots.output import author_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot, first_at_once
 from deepsea_sdk.launch import Parameters, apply_parameters
 
-_numbers: Final = itertools.count(1)
+_numbers = itertools.count(1)
 
 
 def load(bot: BotSpec) -> NewBot:

@@ -1,25 +1,42 @@
-"""Where the output of bots goes: a file for each process, the terminal, its end into memory.
+"""What bots print, and what of an error their authors have to read.
 
-Invariants: what is written is whole lines, safe to show; a file has at most MOST_BYTES; a file that
-cannot be written stops no game.
+Invariants: what is written or shown is whole lines, safe to print; the end of it is kept in memory;
+a file has at most MOST_BYTES, and one that cannot be written stops no game; the output of a bot
+that prints without end is read slowly, so that the bot waits and not the referee. An error is
+short: frames keep Python's own form (`File "bot.py", line 7, in search`), files of the bot are
+named relative to its folder; other languages' output is shown as it ends.
 """
 
 from __future__ import annotations
 
 import codecs
 import logging
+import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TextIO
 
+from deepsea_referee.system import SYSTEM
+from deepsea_referee.system.interface import System
 from deepsea_rules.printable import printable
 
-KEPT_BYTES: Final = 64 * 1024
+KEPT_BYTES = 64 * 1024
 """How much of a process's output is in memory: its end, one half for each of its two streams."""
-MOST_BYTES: Final = 64 * 1024 * 1024
-_LONGEST_LINE: Final = 16 * 1024
+MOST_BYTES = 64 * 1024 * 1024
+_LONGEST_LINE = 16 * 1024
+_PAUSE_S = 0.02
+_LAST_READS = 16
+LAST_LINES = 20
+"""Lines that are kept of output without a Python traceback."""
+LONGEST_ERROR = 60
+"""Lines that are kept of a traceback."""
+LONGEST_LINE = 200
+_HEADER = "Traceback (most recent call last):"
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+)(, in .*)?')
+_ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Exit|Interrupt|Warning)\b.*")
 _log = logging.getLogger(__name__)
 
 
@@ -170,3 +187,145 @@ def escaped(data: bytes) -> str:
     """Text without control characters except line ends and tabs."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     return printable(text, keep="\n\t")
+
+
+class OutputCapture:
+    """A pipe whose write end a bot inherits and whose read end the event loop reads."""
+
+    def __init__(
+        self,
+        sink: Callable[[bytes], None] | None = None,
+        kept_bytes: int = KEPT_BYTES // 2,
+        system: System = SYSTEM,
+    ) -> None:
+        """`sink` gets all that is read, as it comes."""
+        self._sink = sink
+        self.tail = OutputTail(kept_bytes)
+        reading, self.writing = os.pipe()
+        self._is_open = self._writing_is_open = True
+        self._reader = system.pipe_reader(reading, self._read)
+
+    def close_writing(self) -> None:
+        """Close our copy of the write end, when the bot has its own or will not start."""
+        if self._writing_is_open:
+            self._writing_is_open = False
+            os.close(self.writing)
+
+    def finish(self) -> None:
+        """Read what is still in the pipe, without waiting for more, and close it."""
+        self.close_writing()
+        if self._is_open:
+            self._reader.settle()
+        self.drain()
+        self._close()
+
+    def drain(self) -> None:
+        """Read what is in the pipe now, without waiting for more."""
+        for _ in range(_LAST_READS):
+            if not self._is_open or not self._take():
+                break
+
+    def text(self) -> str:
+        """The end of what was read, safe to print."""
+        return self.tail.text()
+
+    def _read(self) -> None:
+        if not self._is_open or (data := self._take()) is None:
+            return
+        if not data:
+            self._close()
+        elif self.tail.left_out:
+            self._reader.pause(_PAUSE_S)
+
+    def _take(self) -> bytes | None:
+        """Read once; b"" at the end of the pipe, None if there is nothing now."""
+        data = self._reader.take()
+        if data:
+            self.tail.take(data)
+            if self._sink is not None:
+                self._sink(data)
+        return data
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._reader.close()
+
+
+# Errors
+
+
+def author_error(text: str, folder: Path | None) -> str:
+    """The part of an error's text that its author needs; "" if there is none.
+
+    text    a traceback, or what a process wrote to stderr
+    folder  the bot's own; None is the working directory
+    """
+    lines = text.rstrip().splitlines()
+    start = _last_traceback(lines)
+    if start is None:
+        kept = lines[-LAST_LINES:]
+    else:
+        kept = _own_frames(lines[start:], (folder or Path()).resolve())
+        if len(kept) > LONGEST_ERROR:
+            half = LONGEST_ERROR // 2
+            kept = [*kept[:half], "  ...", *kept[-half:]]
+    return "\n".join(printable(line, LONGEST_LINE, keep="\t") for line in kept)
+
+
+def last_words(error: str, but: str = "\n") -> str:
+    """The line of an error's text that names the error; "" if there is no line.
+
+    but   lines that begin with this are left out
+    """
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(but)]
+    named = [line for line in lines if _ERROR.fullmatch(line)]
+    return (named or lines or [""])[-1]
+
+
+def frames(error: str) -> tuple[str, ...]:
+    """Where in the author's code it happened; empty if the text has no frames."""
+    return tuple(line for line in error.splitlines() if _FRAME.fullmatch(line))
+
+
+def _last_traceback(lines: list[str]) -> int | None:
+    """Where the last Python traceback begins; None if there is none."""
+    for number in range(len(lines) - 1, -1, -1):
+        if lines[number].strip() == _HEADER:
+            return number
+    # A syntax error of the program itself has no header.
+    return next((n for n, line in enumerate(lines) if _FRAME.fullmatch(line)), None)
+
+
+def _own_frames(lines: list[str], folder: Path) -> list[str]:
+    """The traceback without frames of files outside of the folder; all frames if all are."""
+    own: list[str] = []
+    every: list[str] = []
+    keeps = True
+    found = False
+    for line in lines:
+        shown, frame = line, _FRAME.fullmatch(line)
+        if frame is not None:
+            name = _relative(frame["file"], folder)
+            keeps = name is not None
+            if name is not None:
+                found = True
+                shown = line.replace(frame["file"], name, 1)
+        elif not line.startswith(" "):
+            keeps = True
+        every.append(shown)
+        if keeps:
+            own.append(shown)
+    return own if found else every
+
+
+def _relative(file: str, folder: Path) -> str | None:
+    """The file's name within the folder; None if it is elsewhere, as an installed library is."""
+    if file.startswith("<"):
+        return None
+    try:
+        inside = (folder / file).resolve().relative_to(folder)
+    except (ValueError, OSError):
+        return None
+    return None if {"site-packages", "node_modules"} & set(inside.parts) else str(inside)

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from deepsea_referee.bots.output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
@@ -26,8 +26,8 @@ from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.faults import Fault
 from deepsea_sdk.wire import CONCURRENT_GAMES
 
-FAILURES_IN_A_ROW: Final = 3
-STARTS_UNDER_LOAD: Final = 2
+FAILURES_IN_A_ROW = 3
+STARTS_UNDER_LOAD = 2
 """How often a bot is started that cannot be timed because the host is busy."""
 
 

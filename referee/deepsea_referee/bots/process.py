@@ -15,11 +15,8 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
-from deepsea_referee.bots.author_error import author_error, last_words
-from deepsea_referee.bots.output import BotOutput
-from deepsea_referee.bots.output_capture import OutputCapture
+from deepsea_referee.bots.output import BotOutput, OutputCapture, author_error, last_words
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import (
@@ -44,12 +41,12 @@ from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.entropy import fresh_token
 from deepsea_sdk.launch import PARAMETERS, TOKEN
 
-START_PATIENCE: Final = 6
+START_PATIENCE = 6
 """How many times its start-up timeout a bot may take to start on a busy host."""
-EXIT_US: Final = 100_000
+EXIT_US = 100_000
 """Time in which a bot whose stream has ended may exit before it is frozen."""
-_KILL_LIMIT_US: Final = 5_000_000
-_THE_PROGRAMS: Final = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
+_KILL_LIMIT_US = 5_000_000
+_THE_PROGRAMS = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
 """Errors of a program that cannot be started; any other error is this machine's."""
 
 

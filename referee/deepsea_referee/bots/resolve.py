@@ -1,7 +1,10 @@
 """Resolves an argument BOT to a command, a name and a digest.
 
-Nothing of a bot is run or imported here. `deepsea_bundle` reads, checks and names the files of a
-bot, for matches and the ladder; only `cmd:COMMAND LINE` is for matches alone.
+Invariants: nothing of a bot is run or imported here. `deepsea_bundle` reads, checks and names the
+files of a bot, for matches and the ladder; only `cmd:COMMAND LINE` is for matches alone. What a zip
+or a submitted bot does to its reader (a zip, TOML, Python to be compiled) happens in a process of
+its own, with limits on memory and time; here the answer's names, paths and digest are checked,
+nothing else is made of it.
 """
 
 from __future__ import annotations
@@ -11,26 +14,31 @@ import hashlib
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
+import deepsea_bundle
 from deepsea_bundle.archive import digest
+from deepsea_bundle.errors import BundleError
 from deepsea_bundle.folder import read_folder
 from deepsea_bundle.manifest import read_manifest
 from deepsea_bundle.names import name_from
 from deepsea_bundle.program import PYTHON, program_of
 from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
-from deepsea_referee.bots.apart import read_apart
+from deepsea_bundle.reader_process import OUT_OF_MEMORY, bundle_from, request
 from deepsea_referee.errors import UserError
+from deepsea_rules.printable import printable
 from deepsea_rules.record import unique_names
 from deepsea_sdk.launch import Parameters, split_parameters
 
-COMMAND_PREFIX: Final = "cmd:"
+COMMAND_PREFIX = "cmd:"
+_PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
+"""Of the environment, for Linux and for Windows; the rest may hold the password of a ladder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class BotSpec:
     facts: BundleFacts | None = field(default=None, compare=False)
     """Facts about its files; None for a command line and on the ladder."""
     parameters: str = ""
-    """What its program gets in the environment variable of `deepsea_sdk.parameters`."""
+    """What its program gets in the environment variable of `deepsea_sdk.launch`."""
     program: bytes | None = field(default=None, compare=False, repr=False)
     """The content of a bot that is a single Python file: it is played without what lies beside."""
 
@@ -60,7 +68,7 @@ def resolve(text: str) -> BotSpec:
     """Resolve a bot; raises UserError or BundleError if it cannot be started.
 
     A zip is unpacked into a folder that goes with this process. A Python bot may have parameters
-    (deepsea_sdk.parameters), which then are part of its name and digest.
+    (deepsea_sdk.launch), which then are part of its name and digest.
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
@@ -89,7 +97,7 @@ def _resolve(text: str) -> BotSpec:
     if path.is_dir():
         return _in_folder(read_bot(path), path.resolve())
     if path.suffix != ".py":
-        return _unpacked_zip(read_apart(path))
+        return _unpacked_zip(read_in_subprocess(path))
     bundle = read_bot(path, name or name_from(path.stem))
     file = path.resolve()
     command = (sys.executable, str(file))
@@ -107,7 +115,7 @@ def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
             f"{text!r} is a command on this machine, and the ladder plays files: {FORMS}"
         )
     path, sample = _find(text)
-    return read_apart(path, name if name is not None else sample)
+    return read_in_subprocess(path, name if name is not None else sample)
 
 
 def unpacked_bot(folder: Path, name: str) -> BotSpec:
@@ -224,3 +232,52 @@ def _runnable(command: Sequence[str]) -> tuple[str, ...]:
 def _length_first(parts: Iterable[bytes]) -> bytes:
     """An unambiguous encoding: no two lists of parts give the same bytes."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+# In a subprocess
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLimits:
+    """What reading a bot may take. Compiling a program of 1 MiB takes 400 MiB."""
+
+    memory_mib: int = 1024
+    cpu_seconds: int = 20
+    seconds: float = 120.0
+    """Of wall time, on a busy machine."""
+
+
+READER_LIMITS = ReaderLimits()
+
+
+def read_in_subprocess(
+    path: Path, name: str | None = None, limits: ReaderLimits = READER_LIMITS
+) -> BotBundle:
+    """Read the bot at `path` as `read_bot` does; `BundleError` also if it takes too much."""
+    # Isolated (-I): neither the environment nor the current folder adds modules.
+    folder = str(Path(deepsea_bundle.__file__).parents[1])
+    start = f"import sys; sys.path.insert(0, {folder!r}); from deepsea_bundle import reader_process"
+    question = request(path, name, limits.memory_mib << 20, limits.cpu_seconds)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", f"{start}; sys.exit(reader_process.main())"],
+            input=question,
+            capture_output=True,
+            timeout=limits.seconds,
+            env={key: os.environ[key] for key in _PASSED_ON if key in os.environ},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BundleError(
+            f"bot {str(path)!r}: reading it takes more than {limits.seconds:g} s; make it smaller, "
+            "or try again on a machine that is less busy"
+        ) from None
+    if done.returncode == 0:
+        return bundle_from(done.stdout)
+    if done.returncode < 0 or done.returncode == OUT_OF_MEMORY:
+        raise BundleError(
+            f"bot {str(path)!r}: reading it takes more than {limits.memory_mib} MiB of memory or "
+            f"{limits.cpu_seconds} s of CPU time; make its files smaller and simpler"
+        )
+    last = printable((done.stderr.decode(errors="replace").splitlines() or ["no reason"])[-1])
+    raise BundleError(f"bot {str(path)!r}: it cannot be read: {last}")

@@ -2,29 +2,175 @@
 
 Invariants: the numbers are derived only from the games' results; games are summed and not kept, so
 that a match of any length uses the same memory; the order of games does not change the result. All
-games are in results.json (results_json.py).
+games are in results.json (folder.py). Faults of the same bot are of one kind if they say the same,
+or come from the same place in the author's code; of each kind the first one is kept. A time is only
+counted in a bucket: up to 1,023 us a bucket is one microsecond, above that it spans at most 1/512
+of the time; the slowest time is exact.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Self
 
-from deepsea_referee.bots.output import BotLog
+from deepsea_referee.bots.output import BotLog, frames
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.fault_kinds import FaultKinds
-from deepsea_referee.results.latency_histogram import LatencyHistogram
 from deepsea_referee.timing.off_turn import OffTurn, computes_off_turn
-from deepsea_rules.faults import FaultReport
+from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Forfeit
-from deepsea_rules.ruleset import RuleSet
-from deepsea_rules.time_control import TimeControl
+from deepsea_rules.printable import one_line
+from deepsea_rules.ruleset import SEAT_LETTERS, RuleSet
+from deepsea_rules.time_control import TimeControl, duration_text
 from deepsea_sdk.refereed_game import PlayedGame
 
-EXPLAINED: Final = 10
+EXPLAINED = 10
 """How many void games are kept to be explained; of the rest there is a count."""
+MOST_KINDS = 100
+"""Kinds that are kept apart; what else there is counts as one more kind of its fault."""
+_LONGEST = 160
+_BITS = 10
+"""The number of leading binary digits of a time that determine its bucket."""
+_RECENT = 4096
+"""The number of times that are counted at once: much faster than one by one."""
+
+
+# Faults, those of one kind counted together
+
+
+@dataclass(slots=True)
+class FaultKind:
+    """Faults of one bot that are the same."""
+
+    bot: int
+    game: int
+    """The first game with it, from 1,"""
+    first: FaultReport
+    """and the first fault of this kind in it."""
+    count: int = 0
+    forfeits: int = 0
+
+    def line(self, name: str) -> str:
+        """What happened, how often and where first, in one short line; `name` is the bot's."""
+        first, times = self.first, f" ×{self.count}" if self.count > 1 else ""
+        where = f"{', first' if times else ''} in game {self.game}, seat {SEAT_LETTERS[first.seat]}"
+        if first.when == "decision":
+            where += f", decision {first.decision}, after {duration_text(first.us)}"
+        forfeits = ""
+        if self.forfeits and first.when != "absent":
+            games = f" {self.forfeits} games" if self.forfeits > 1 else ""
+            forfeits = f"; forfeited{games}"
+        what = "forfeited" if first.when == "absent" else str(first.fault)
+        return f"{name}: {what}{times}{where}: {one_line(first.came, _LONGEST)}{forfeits}"
+
+
+class FaultKinds:
+    """All faults of a match."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many faults there were; games that a bot was not there for are not counted."""
+        self._kinds: dict[tuple[object, ...], FaultKind] = {}
+
+    def add(self, game: int, bot: int, report: FaultReport) -> None:
+        """Count one fault; those of one game come in order, games in any order."""
+        self.count += report.when != "absent"
+        key: tuple[object, ...] = (bot, report.fault, report.when, _said(report))
+        if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
+            key = key[:3]
+        kind = self._kinds.setdefault(key, FaultKind(bot, game, report))
+        if game < kind.game:
+            kind.game, kind.first = game, report
+        kind.count += 1
+        kind.forfeits += report.forfeit
+
+    def __iter__(self) -> Iterator[FaultKind]:
+        """In the order in which they first happened."""
+        return iter(sorted(self._kinds.values(), key=lambda kind: (kind.game, kind.first.decision)))
+
+
+def _said(report: FaultReport) -> object:
+    if report.fault is Fault.TIMEOUT:
+        return None  # the limit differs from one to the next
+    return frames(report.error) or report.came
+
+
+# Times of decisions
+
+
+class LatencyHistogram:
+    """The times of many decisions, in microseconds."""
+
+    def __init__(self) -> None:
+        self._slowest = 0
+        self._counts: Counter[int] = Counter()
+        self._recent = array("Q")
+
+    def add(self, times_us: Iterable[int]) -> None:
+        """Count the times of some decisions."""
+        self._recent.extend(times_us)
+        if len(self._recent) >= _RECENT:
+            self._settle()
+
+    @property
+    def count(self) -> int:
+        """The number of times."""
+        return self._counts.total() + len(self._recent)
+
+    @property
+    def slowest_us(self) -> int | None:
+        """The slowest one; None if there is none."""
+        self._settle()
+        return self._slowest if self._counts else None
+
+    @property
+    def median_us(self) -> int | None:
+        """The lower median; None if there is none."""
+        return self.quantile_us(50)
+
+    def quantile_us(self, percent: int) -> int | None:
+        """The time that this percentage does not exceed: exact up to 1,023 us, else off by at most
+        0.1 %, because it is the middle of its bucket; None if there is none."""
+        self._settle()
+        total, before = self._counts.total(), 0
+        for bucket in sorted(self._counts):
+            before += self._counts[bucket]
+            if 100 * before >= percent * total:
+                return min(_middle(bucket), self._slowest)
+        return None
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Times, each the middle of its bucket, and how many there are, from the fastest one."""
+        self._settle()
+        return [
+            (min(_middle(bucket), self._slowest), self._counts[bucket])
+            for bucket in sorted(self._counts)
+        ]
+
+    def _settle(self) -> None:
+        for us, count in Counter(self._recent).items():
+            self._counts[_bucket(us)] += count
+        self._slowest = max(self._slowest, max(self._recent, default=0))
+        del self._recent[:]
+
+
+def _bucket(us: int) -> int:
+    """One for each of the first 2**_BITS microseconds, then half as many for each doubling."""
+    shift = max(0, us.bit_length() - _BITS)
+    return (shift << (_BITS - 1)) + (us >> shift)
+
+
+def _middle(bucket: int) -> int:
+    """The time in the middle of a bucket."""
+    shift = max(0, (bucket >> (_BITS - 1)) - 1)
+    low = (bucket - (shift << (_BITS - 1))) << shift
+    return low + ((1 << shift) >> 1)
+
+
+# Games and matches
 
 
 @dataclass(frozen=True, slots=True)

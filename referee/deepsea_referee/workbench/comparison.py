@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from deepsea_referee.results.fault_kinds import FaultKinds
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.results.summary import FaultKinds, GameResult
 from deepsea_referee.workbench.adjusted import AdjustedSequence
 from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_rules.scoring import placement_scores

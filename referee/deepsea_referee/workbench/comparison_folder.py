@@ -17,10 +17,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import refuse_match_folder
-from deepsea_referee.results.results_json import game_fields
+from deepsea_referee.results.folder import WriteBehind, game_fields, refuse_match_folder
 from deepsea_referee.results.summary import GameResult, record_name
-from deepsea_referee.results.write_behind import WriteBehind
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.record import GameRecord

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final, Literal, NamedTuple
 
-from deepsea_referee.results.fault_kinds import FaultKinds
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.results.summary import FaultKinds, GameResult
 from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval
 from deepsea_rules.scoring import placement_scores
 

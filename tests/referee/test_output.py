@@ -1,0 +1,296 @@
+"""What a bot prints is always there: in memory, in files, and as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from deepsea_referee import in_process, shared_match
+from deepsea_referee.bots.output import (
+    BotOutput,
+    OutputCapture,
+    OutputPlan,
+    OutputTail,
+    author_error,
+    escaped,
+    frames,
+    last_words,
+    log_name,
+)
+from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.match import MatchSettings, run_match
+from deepsea_referee.results.folder import log_names
+from deepsea_referee.results.summary import MatchResult
+from deepsea_rules.randomness import seed_from_text
+from helpers.in_loop import run
+from helpers.programs import PATIENT, program
+
+
+def test_the_end_of_a_stream_is_kept() -> None:
+    tail = OutputTail(10)
+    for data in (b"abc", b"defgh", b"ijklm"):
+        tail.take(data)
+    assert tail.text() == "[... 3 bytes left out ...]\ndefghijklm"
+
+
+def test_lines_of_both_streams_come_whole_and_safe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = BotOutput(tmp_path / "log", "bot| ")
+    assert not output.in_file
+    sinks = output.sinks()
+    assert sinks is not None
+    to_stdout, to_stderr = sinks
+    to_stdout(b"one\r\ntw")
+    to_stderr("zw\u00f6lf\n".encode()[:3])
+    to_stderr("zw\u00f6lf\n".encode()[3:])
+    to_stdout(b"o\n\x1b[2Jlast")
+    output.close()
+    lines = ["one", "zwölf", "two", "\\x1b[2Jlast"]
+    assert (tmp_path / "log").read_text().splitlines() == lines
+    assert capsys.readouterr().err.splitlines() == [f"bot| {line}" for line in lines]
+    assert output.in_file
+
+
+def test_a_bot_that_prints_nothing_has_no_file(tmp_path: Path) -> None:
+    output = OutputPlan(tmp_path).open(0, "quiet", 1)
+    output.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    output = BotOutput(tmp_path / "missing" / "log")
+    sinks = output.sinks()
+    assert sinks is not None
+    sinks[0](b"one\n")
+    output.close()
+    assert not output.in_file
+
+
+Play = Callable[[MatchSettings], MatchResult]
+
+
+def separate(settings: MatchSettings) -> MatchResult:
+    return run_match(settings)
+
+
+def in_this_process(settings: MatchSettings) -> MatchResult:
+    return in_process.run_match(settings)
+
+
+def shared(settings: MatchSettings) -> MatchResult:
+    return shared_match.run_match(settings, 2)
+
+
+def settings(bots: Sequence[BotSpec], output: OutputPlan, games: int = 2) -> MatchSettings:
+    seed = seed_from_text("output")
+    return MatchSettings(bots, PATIENT, games=games, seed=seed, output=output)
+
+
+def chatty(folder: Path, name: str = "chatty", fault: str = "") -> BotSpec:
+    say = "print('out', view.dive), print('err', view.dive, file=sys.stderr)"
+    return program(folder, name, f"({say}{fault})")
+
+
+@pytest.mark.parametrize("how", [separate, in_this_process])
+def test_every_process_has_a_file_with_all_that_it_printed(tmp_path: Path, how: Play) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    bots = [resolve("greedy"), chatty(tmp_path)]
+    result = how(settings(bots, OutputPlan(out)))
+    assert result.faults.count == 0
+    assert log_names(result.logs) == ["bot-2-start-1.log"]
+    (log,) = result.logs
+    assert log.text == ""
+    lines = (out / "bot-2-start-1.log").read_text().splitlines()
+    decisions = result.summaries()[1].decisions
+    assert sum(line.startswith("out ") for line in lines) == decisions
+    assert sum(line.startswith("err ") for line in lines) == decisions
+
+
+@pytest.mark.parametrize("how", [separate, in_this_process])
+def test_without_files_the_end_is_there_for_a_fault(tmp_path: Path, how: Play) -> None:
+    bots = [chatty(tmp_path, "bad", ", view.dive > 1 and 1 / 0"), chatty(tmp_path, "good")]
+    result = how(settings(bots, OutputPlan(), games=1))
+    (log,) = result.logs
+    assert (log.bot, log.in_file) == (0, False)
+    assert "out 1\n" in log.stdout
+    assert "err 1\n" in log.stderr
+    assert "ZeroDivisionError" in log.stderr
+    assert log_names(result.logs) == []
+
+
+@pytest.mark.parametrize("how", [separate, in_this_process])
+def test_a_bots_output_is_shown_as_it_comes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: Play
+) -> None:
+    bots = [chatty(tmp_path), chatty(tmp_path, "other")]
+    result = how(settings(bots, OutputPlan(shown=frozenset({1}))))
+    out, err = capsys.readouterr()
+    assert out == ""
+    decisions = result.summaries()[1].decisions
+    assert err.splitlines().count("other| out 1") > 0
+    assert len(err.splitlines()) == 2 * decisions
+    assert "chatty" not in err
+
+
+def test_each_worker_writes_files_of_its_own(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    bots = [chatty(tmp_path), resolve("greedy")]
+    result = shared(settings(bots, OutputPlan(out), games=4))
+    names = log_names(result.logs)
+    assert names == [log_name(0, 1, 1), log_name(0, 1, 2)]
+    assert sorted(path.name for path in out.iterdir()) == names
+    texts = [(out / name).read_text() for name in names]
+    assert sum(text.count("out ") for text in texts) == result.summaries()[0].decisions
+
+
+# What bots print: bounded and harmless
+
+
+def captured(*parts: bytes, kept_bytes: int = 64) -> OutputCapture:
+    async def test() -> OutputCapture:
+        capture = OutputCapture(kept_bytes=kept_bytes)
+        for part in parts:
+            os.write(capture.writing, part)
+        capture.close_writing()
+        capture.finish()
+        return capture
+
+    return run(test())
+
+
+def test_what_fits_is_kept_as_it_is() -> None:
+    capture = captured(b"one\n", "zwölf\n".encode())
+    assert capture.text() == "one\nzwölf\n"
+
+
+def test_the_end_is_kept_with_a_marker_before_it() -> None:
+    capture = captured(b"a" * 40 + b"b" * 1000, b"c" * 40)
+    assert capture.text() == "[... 1016 bytes left out ...]\n" + "b" * 24 + "c" * 40
+
+
+def test_nothing_printed_is_no_text() -> None:
+    assert captured().text() == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x1b[2J\x07", "\\x1b[2J\\x07"),
+        (b"a\r\nb\rc\td", "a\nb\\rc\td"),
+        (b"\xff\xfe", "\\xff\\xfe"),
+        ("\u202eevil\u2066".encode(), "\\u202eevil\\u2066"),
+        (b"\0", "\\x00"),
+        ("ü — ✓".encode(), "ü — ✓"),
+    ],
+)
+def test_control_characters_are_escaped(data: bytes, text: str) -> None:
+    assert escaped(data) == text
+
+
+async def test_a_flood_waits_and_the_loop_goes_on() -> None:
+    loop = asyncio.get_running_loop()
+    capture = OutputCapture()
+    os.set_blocking(capture.writing, False)
+    written = refused = 0
+    # Whenever the loop is free the flood goes on; it soon finds the pipe full.
+    while refused < 1_000:
+        try:
+            written += os.write(capture.writing, b"x" * 65_536)
+        except BlockingIOError:
+            refused += 1
+        await _pass(loop.call_soon)
+    capture.close_writing()
+    capture.finish()
+    assert len(capture.text()) < 70_000
+    assert "bytes left out" in capture.text()
+
+
+async def _pass(call_soon: Callable[..., object]) -> None:
+    done = asyncio.Event()
+    call_soon(done.set)
+    await done.wait()
+
+
+async def test_a_descriptor_that_stays_open_holds_nobody_up() -> None:
+    capture = OutputCapture()
+    child = os.dup(capture.writing)
+    os.write(child, b"still here\n")
+    capture.finish()  # with the child's end still open
+    assert capture.text() == "still here\n"
+    os.close(child)
+
+
+# What of an error's text its author has to read
+
+
+def traceback(*places: str) -> str:
+    lines = ["noise before", "Traceback (most recent call last):"]
+    for place in places:
+        lines += [f"  File {place}", "    some code", "    ~~~~^^^^"]
+    return "\n".join([*lines, "KeyError: 'x'", ""])
+
+
+def test_own_frames_are_kept_in_pythons_form_and_others_left_out(tmp_path: Path) -> None:
+    text = traceback(
+        f'"{tmp_path}/boom.py", line 7, in search',
+        '"/usr/lib/python3/random.py", line 300, in choice',
+        f'"{tmp_path}/lib/deep.py", line 3, in best',
+        f'"{tmp_path}/.venv/lib/site-packages/numpy.py", line 1, in dot',
+        '"<frozen importlib>", line 9, in load',
+    )
+    assert author_error(text, tmp_path).splitlines() == [
+        "Traceback (most recent call last):",
+        '  File "boom.py", line 7, in search',
+        "    some code",
+        "    ~~~~^^^^",
+        '  File "lib/deep.py", line 3, in best',
+        "    some code",
+        "    ~~~~^^^^",
+        "KeyError: 'x'",
+    ]
+
+
+def test_where_no_frame_is_the_authors_all_are_kept(tmp_path: Path) -> None:
+    text = traceback('"/usr/lib/python3/runpy.py", line 3, in run')
+    assert '"/usr/lib/python3/runpy.py", line 3' in author_error(text, tmp_path)
+
+
+def test_a_syntax_error_keeps_its_line(tmp_path: Path) -> None:
+    below = ["    def (", "        ^", "SyntaxError: invalid syntax"]
+    text = "\n".join([f'  File "{tmp_path}/bot.py", line 3', *below])
+    assert author_error(text, tmp_path).splitlines() == ['  File "bot.py", line 3', *below]
+
+
+def test_only_the_last_traceback_counts(tmp_path: Path) -> None:
+    first = traceback(f'"{tmp_path}/a.py", line 1, in f')
+    second = traceback(f'"{tmp_path}/b.py", line 2, in g')
+    assert frames(author_error(first + second, tmp_path)) == ('  File "b.py", line 2, in g',)
+
+
+def test_of_other_languages_the_last_20_lines_are_kept() -> None:
+    node = [*map(str, range(30)), "TypeError: x is not a function", "", "Node.js v20.20.2"]
+    kept = author_error("\n".join(node), None).splitlines()
+    assert len(kept) == 20
+    assert kept[-1] == "Node.js v20.20.2"
+    assert last_words("\n".join(kept)) == "TypeError: x is not a function"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", ""), ("  \n\n", ""), ("a\nno idea\n", "no idea"), ("os.MyError: 3", "os.MyError: 3")],
+)
+def test_the_line_that_names_the_error(text: str, words: str) -> None:
+    assert last_words(text) == words
+
+
+def test_nothing_writes_to_the_terminal() -> None:
+    text = author_error("\x1b[31mred\nTraceback (most recent call last):\nEvil\u202e: \x07\n", None)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert len(author_error("x" * 100_000, None)) <= 200
