@@ -12,9 +12,9 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.game_loop import play_to_end
 from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.workbench.advice import CheckResult
 from deepsea_referee.workbench.at_random import AtRandom
 from deepsea_referee.workbench.checks import CheckReport, examine
-from deepsea_referee.workbench.file_checks import CheckResult
 from deepsea_rules.game import Game
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl

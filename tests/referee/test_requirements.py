@@ -8,7 +8,7 @@ import pytest
 
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BundleFacts
-from deepsea_referee.workbench.file_checks import requirements
+from deepsea_referee.workbench.advice import requirements
 from deepsea_referee.workbench.requirements import (
     checked_package,
     missing_here,

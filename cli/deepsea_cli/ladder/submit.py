@@ -113,7 +113,7 @@ def _from_afar(place: Place, bundle: BotBundle, path: str) -> bool:
 def _print_accepted(
     bundle: BotBundle, bot: str, version: int | None, author: str, digest: str
 ) -> None:
-    from deepsea_referee.workbench.file_checks import files
+    from deepsea_referee.workbench.advice import files
 
     echo(f"{bot} version {version} by {author} is on the ladder")
     echo(f"digest {digest}")

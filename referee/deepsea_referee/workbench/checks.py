@@ -25,9 +25,9 @@ from deepsea_referee.play_game import play_game
 from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.transport.session import Session
+from deepsea_referee.workbench.advice import CheckResult, files, requirements
 from deepsea_referee.workbench.at_random import AtRandom
 from deepsea_referee.workbench.disturbed import Disturbed, Dropped, TooLate
-from deepsea_referee.workbench.file_checks import CheckResult, files, requirements
 from deepsea_referee.workbench.remedies import REMEDIES
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
