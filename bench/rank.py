@@ -23,8 +23,7 @@ from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.workbench.paired_blocks import PlayedBlock, play_blocks
-from deepsea_referee.workbench.rank_games import RankGames, RankSettings
-from deepsea_referee.workbench.ranking import Pair, Ranking
+from deepsea_referee.workbench.ranking import Pair, RankGames, Ranking, RankSettings
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.table import play

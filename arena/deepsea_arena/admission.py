@@ -21,7 +21,7 @@ from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.workbench.remedies import REMEDIES, ladder_remedy
+from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from deepsea_referee.results.summary import GameResult, LatencyHistogram
-from deepsea_referee.workbench.lead import Lead
+from deepsea_referee.workbench.comparison import Lead
 from deepsea_rules.events import CleanedUp, DiveBegan, Happening, TurnPlayed
 from deepsea_rules.record import GameRecord, replay
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from deepsea_arena.plot_data import PlotSums
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.summary import GameResult
-    from deepsea_referee.workbench.comparison import Comparison
-    from deepsea_referee.workbench.lead import LeadHistory
+    from deepsea_referee.workbench.comparison import Comparison, LeadHistory
     from deepsea_referee.workbench.paired_blocks import PlayedBlock
     from deepsea_rules.record import GameRecord
     from deepsea_rules.time_control import TimeControl
@@ -68,7 +67,7 @@ class PlotFile:
         """Begin with games between these bots; `who` as for PlotSums."""
         from deepsea_arena.plot_data import PlotSums
         from deepsea_referee.bots.resolve import with_unique_names
-        from deepsea_referee.workbench.lead import LeadHistory
+        from deepsea_referee.workbench.comparison import LeadHistory
 
         self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
         self._history = LeadHistory()
@@ -93,7 +92,7 @@ class PlotFile:
 
     def add_block(self, comparison: Comparison, played: PlayedBlock) -> None:
         """Add a block, which the comparison has counted already."""
-        from deepsea_referee.workbench.lead import LeadPoint
+        from deepsea_referee.workbench.comparison import LeadPoint
 
         for result, record in played:
             self.add(result, record)
@@ -113,7 +112,7 @@ class PlotFile:
         if self._sums is None or self._history is None or not self._sums.games:
             return
         from deepsea_arena.plot_data import PlotData
-        from deepsea_referee.workbench.lead import Lead
+        from deepsea_referee.workbench.comparison import Lead
         from deepsea_web.charts import charts_of
 
         names = [bot.name for bot in self._sums.bots]

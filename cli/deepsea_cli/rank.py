@@ -129,8 +129,7 @@ def command(
     from deepsea_referee.bots.resolve import resolve, with_unique_names
     from deepsea_referee.system import SYSTEM
     from deepsea_referee.workbench.comparison_folder import ComparisonFolder, kept_seed
-    from deepsea_referee.workbench.rank_games import RankGames, RankSettings, seats_for
-    from deepsea_referee.workbench.ranking import Ranking
+    from deepsea_referee.workbench.ranking import RankGames, Ranking, RankSettings, seats_for
     from deepsea_rules.time_control import TimeControl
     from deepsea_sdk.entropy import fresh_seed
 

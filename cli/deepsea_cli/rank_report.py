@@ -11,8 +11,7 @@ import click
 from deepsea_cli.output import echo
 from deepsea_cli.report import explain_faults
 from deepsea_cli.text_table import Column, grid, span
-from deepsea_referee.workbench.rank_games import RankSettings
-from deepsea_referee.workbench.ranking import Ranking
+from deepsea_referee.workbench.ranking import Ranking, RankSettings
 from deepsea_rules.printable import printable
 
 _SIGNS: Final = {"better": ">", "worse": "<", "level": "=", None: "?"}

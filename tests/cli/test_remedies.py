@@ -15,7 +15,7 @@ from deepsea_cli.ladder import command as ladder
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.scheduling.pairing import Candidate, choose
 from deepsea_ladder.season import Season
-from deepsea_referee.workbench.remedies import REMEDIES, ladder_remedy
+from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
 from deepsea_rules.faults import Fault
 from deepsea_rules.view import View
 from deepsea_sdk import Bot

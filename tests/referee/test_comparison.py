@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
@@ -11,7 +11,7 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import HangWatch, play_number
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison
+from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison, LeadHistory, LeadPoint
 from deepsea_referee.workbench.paired_blocks import BlockSettings, seated
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
@@ -229,3 +229,22 @@ def test_the_blocks_that_a_verdict_takes_are_guessed_to_a_factor_of_three(
     needed = comparison.blocks
     half = guesses[len(guesses) // 2 :]
     assert needed / 3 < sorted(half)[len(half) // 2] < needed * 3
+
+
+# The course of a lead: thinned out evenly, its newest point always there
+
+
+def test_a_lead_of_any_length_is_thinned_out_and_ends_with_the_newest_point() -> None:
+    history = LeadHistory(most=16)
+    for blocks in range(1, 1001):
+        history.add(LeadPoint(blocks, 1 / blocks, -1.0, 1.0))
+    points = history.points
+    assert 8 <= len(points) <= 17
+    assert points[-1].blocks == 1000
+    steps = {b.blocks - a.blocks for a, b in pairwise(points[:-1])}
+    assert len(steps) == 1
+    few = LeadHistory(most=16)
+    for blocks in (1, 2, 3):
+        few.add(LeadPoint(blocks, 0.0, -1.0, 1.0))
+    assert [point.blocks for point in few.points] == [1, 2, 3]
+    assert LeadHistory().points == []

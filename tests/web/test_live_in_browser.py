@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from deepsea_arena.plot_data import PlotData, PlotSums
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.lead import Lead, LeadPoint
+from deepsea_referee.workbench.comparison import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of
 from deepsea_web.live.serve import GRACE_US
 from helpers import chromium as browsers

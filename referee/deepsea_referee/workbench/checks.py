@@ -19,35 +19,34 @@ from deepsea_referee.bots.output import joined
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import BotStartError
+from deepsea_referee.errors import BotFault, BotStartError, RefereeError
 from deepsea_referee.game_loop import AskedSeat
 from deepsea_referee.play_game import play_game
 from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
 from deepsea_referee.transport.session import Session
-from deepsea_referee.workbench.advice import CheckResult, files, requirements
-from deepsea_referee.workbench.at_random import AtRandom
-from deepsea_referee.workbench.disturbed import Disturbed, Dropped, TooLate
-from deepsea_referee.workbench.remedies import REMEDIES
+from deepsea_referee.workbench.advice import REMEDIES, CheckResult, files, requirements
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
-from deepsea_rules.randomness import game_seed, seed_from_text
+from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import HINT, Bot
+from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
-from deepsea_sdk.wire import CONCURRENT_GAMES
+from deepsea_sdk.wire import CONCURRENT_GAMES, NO_EVENTS
 
-SEED: Final = seed_from_text("check")
-TABLES: Final = 16
+SEED = seed_from_text("check")
+TABLES = 16
 """The number of games at once in the test of whether the bot keeps games apart."""
-LONGEST_LOG: Final = 20
+LONGEST_LOG = 20
 """The number of lines of the bot's output that are shown."""
+NO_TIME = TimeLeft(0, 0)
 
-
-DECLARE: Final = "`concurrent_games = True` in its class makes long matches faster"
-APART: Final = (
+DECLARE = "`concurrent_games = True` in its class makes long matches faster"
+APART = (
     "keep all that it knows of a game in self, and nothing in its class or module; or do not "
     "declare concurrent_games, and a match plays its games one by one"
 )
@@ -292,7 +291,7 @@ class _Examination:
         count = next(self._numbers)
         game = Game(rules, players, game_seed(SEED, number or count))
         seats: dict[int, Callable[[Session], AskedSeat]] = {
-            other: partial(_at_random, game, other) for other in range(players) if other != seat
+            other: partial(AtRandom, game, other) for other in range(players) if other != seat
         }
         if between is not None:
             seats[seat] = between
@@ -300,10 +299,6 @@ class _Examination:
         played = await play_game(refereed, self._pool, [0] * players, seats)
         self._on_game()
         return played, [fault for fault in played.faults if fault.seat == seat]
-
-
-def _at_random(game: Game, seat: int, _session: Session) -> AskedSeat:
-    return AtRandom(game, seat)
 
 
 def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int) -> bool:
@@ -316,3 +311,88 @@ def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int) -> b
             return False
         refereed.repeat(decision)
     return True
+
+
+# Seats without a process
+
+
+class AtRandom:
+    """A seat of one game that chooses uniformly among the legal actions, in this process.
+
+    It plays the same game in the same way, as the sample bot `random` does; it answers in a later
+    pass of the event loop, as a bot does, and takes no time.
+    """
+
+    features: Final = frozenset({NO_EVENTS})
+
+    def __init__(self, game: Game, seat: int, _session: object = None) -> None:
+        self._game = game
+        self._chance = Stream(bytes.fromhex(game.commitment), f"random/{seat}")
+
+    def send(self, message: bytes) -> None:
+        """Do nothing: it remembers nothing."""
+
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Answer the question that the game has."""
+        question = self._game.pending()
+        assert question is not None
+        action = question.legal[self._chance.uniform(len(question.legal))]
+        asyncio.get_running_loop().call_soon(on_answer, TimedAnswer(action, 0))
+        return 0
+
+
+# Sessions that are disturbed on purpose
+
+
+class Disturbed:
+    """A wrapper of a session that disturbs the third request."""
+
+    SAID = ""
+    QUESTION = 3
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked = 0
+
+    @property
+    def features(self) -> frozenset[str]:
+        return self._session.features
+
+    def send(self, message: bytes) -> None:
+        self._session.send(message)
+
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        self._asked += 1
+        if self._asked == self.QUESTION:
+            return self.do(request, time_left, on_answer)
+        return self._session.ask(request, time_left, on_answer)
+
+    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Send the third request, disturbed."""
+        raise NotImplementedError
+
+
+class TooLate(Disturbed):
+    """Leaves no time for the answer: whenever it comes, it is reported as a timeout."""
+
+    SAID = "a timeout on purpose"
+
+    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        timeout = BotFault(Fault.TIMEOUT, self.SAID, sum(time_left))
+
+        def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
+            crashed = isinstance(outcome, BotFault) and outcome.fault is not Fault.TIMEOUT
+            on_answer(outcome if crashed else timeout)
+
+        # The session's own timer runs from the write on: no notice is sent before the request.
+        return self._session.ask(request, NO_TIME, report)
+
+
+class Dropped(Disturbed):
+    """Ends the stream."""
+
+    SAID = "the connection was dropped on purpose"
+
+    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        self._session.fail(Fault.CRASH, self.SAID)
+        return self._session.ask(request, time_left, on_answer)

@@ -10,24 +10,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_referee.results.summary import FaultKinds, GameResult
-from deepsea_referee.workbench.adjusted import AdjustedSequence
-from deepsea_referee.workbench.confidence import ConfidenceSequence
+from deepsea_referee.workbench.confidence import AdjustedSequence, ConfidenceSequence
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
     from deepsea_sdk.coach.chance_sum import Luck
 
 Verdict = Literal["A", "B", "same"]
-FEWEST_TO_FORECAST: Final = 10
-LARGEST_LEAD: Final = 50
+FEWEST_TO_FORECAST = 10
+LARGEST_LEAD = 50
 """The largest difference in points of a block; a larger one counts as this, real ones are far
 smaller."""
-LUCK_BOUND: Final = 0.3
+LUCK_BOUND = 0.3
 """The largest luck of a block that a gambler takes off, in parts of the largest lead: more would
 make bets smaller."""
+MOST_POINTS = 400
+"""Points of a lead that are kept; beyond that every second one is dropped, again and again."""
 
 
 class Comparison:
@@ -150,3 +152,52 @@ def largest_lead(
         best += [(others - i) / others for i in range(sum(bot in ours for bot in line_up))]
         worst += [i / others for i in range(sum(bot in theirs for bot in line_up))]
     return sum(best) / len(best) - sum(worst) / len(worst)
+
+
+# How the lead changes as blocks come in
+
+
+class LeadPoint(NamedTuple):
+    """The mean lead after some blocks, and its interval."""
+
+    blocks: int
+    mean: float
+    low: float
+    high: float
+
+
+class LeadHistory:
+    """The lead of A over B as blocks come in, thinned out evenly, in bounded memory."""
+
+    def __init__(self, most: int = MOST_POINTS) -> None:
+        self._most = most
+        self._step = 1
+        self._points: list[LeadPoint] = []
+        self._last: LeadPoint | None = None
+
+    def add(self, point: LeadPoint) -> None:
+        """Add the lead after one more block."""
+        self._last = point
+        if point.blocks % self._step:
+            return
+        self._points.append(point)
+        if len(self._points) >= self._most:
+            self._step *= 2
+            self._points = [kept for kept in self._points if kept.blocks % self._step == 0]
+
+    @property
+    def points(self) -> list[LeadPoint]:
+        """In order; the newest one is always there."""
+        newest = [self._last] if self._last and self._last not in self._points[-1:] else []
+        return self._points + newest
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """The lead of A over B in placement score."""
+
+    a: str
+    b: str
+    margin: float
+    alpha: float
+    points: Sequence[LeadPoint]

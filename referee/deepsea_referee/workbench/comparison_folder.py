@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
@@ -23,8 +23,8 @@ from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.record import GameRecord
 
-NAME: Final = "comparison.jsonl"
-FORMAT: Final = "deepsea-comparison/1"
+NAME = "comparison.jsonl"
+FORMAT = "deepsea-comparison/1"
 
 
 def kept_seed(folder: Path, name: str = NAME) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
@@ -24,7 +24,7 @@ from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
 OnBlock: TypeAlias = Callable[[int, PlayedBlock], bool]
 """Receives a block's number and games; returns True to stop."""
-ATTEMPTS: Final = 3
+ATTEMPTS = 3
 """How often a block is played that has a void game each time."""
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from importlib import metadata
-from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from deepsea_bundle.errors import BundleError
 
-ALWAYS_THERE: Final = frozenset({"deepsea-sdk", "deepsea-referee", "grpcio", "protobuf"})
+ALWAYS_THERE = frozenset({"deepsea-sdk", "deepsea-referee", "grpcio", "protobuf"})
 """What a bot may count on everywhere, since the referee does."""
-LONGEST_LINE: Final = 1000
+LONGEST_LINE = 1000
 
 
 def parse_requirements(text: str) -> list[Requirement]:

@@ -10,7 +10,7 @@ import keyword
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from deepsea_bundle import names
 from deepsea_referee.errors import UserError
@@ -18,7 +18,7 @@ from deepsea_referee.errors import UserError
 Language = Literal["python", "node"]
 """What a new bot is written in."""
 
-_BOT: Final = '''\
+_BOT = '''\
 """{name}: takes what it can carry home, and turns back in time.
 
 What a bot can use: python -m pydoc deepsea_sdk, or docs/api/deepsea_sdk.md where the project is.
@@ -49,12 +49,12 @@ if __name__ == "__main__":
     run({class_name})
 '''
 
-_MANIFEST: Final = """\
+_MANIFEST = """\
 name = "{name}"
 command = "python bot.py"
 """
 
-_TEST: Final = '''\
+_TEST = '''\
 """Plays whole games in this process. Run it in this folder: python -m unittest"""
 
 import unittest
@@ -86,12 +86,12 @@ if __name__ == "__main__":
 '''
 
 
-_NODE_MANIFEST: Final = """\
+_NODE_MANIFEST = """\
 name = "{name}"
 command = "node bot.js"
 """
 
-_NODE_PACKAGES: Final = """\
+_NODE_PACKAGES = """\
 {
   "private": true,
   "dependencies": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from deepsea_arena.plot_data import PlotData
-from deepsea_referee.workbench.lead import Lead
+from deepsea_referee.workbench.comparison import Lead
 from deepsea_web.charts.svg import LEFT, RIGHT, Chart, Drawing, Table, short
 
 _HEIGHT: Final = 170
