@@ -66,7 +66,6 @@ def is_order(action: str, items: Iterable[Unit]) -> bool:
 
 
 def names_of(items: Iterable[Unit]) -> list[str]:
-    """The items' names."""
     return [*map(name_of_chips, items)]
 
 

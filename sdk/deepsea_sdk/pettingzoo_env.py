@@ -107,7 +107,6 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         self._select()
 
     def _begin(self, seed: int) -> None:
-        """Begin a run of games."""
         self._seed = seed_from_text(f"pettingzoo:{seed}")
         self._episode = -1
 

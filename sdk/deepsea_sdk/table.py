@@ -8,20 +8,20 @@ is read only where there are limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault, FaultReport
-from deepsea_rules.game import Decision, Game, Question
+from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, unique_names
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
 
-from .bot import Answered, AnyBot, Bot, SeatedBot
+from .bot import AnyBot, Bot, SeatedBot
 from .clock import Clock, now_us
 from .errors import summary
 from .refereed_game import RefereedGame
@@ -130,102 +130,65 @@ def play_to_end(
     opening  decisions that are played as they are: bots are asked, but their answers are dropped
     on_seat  called with the seat before its bot's code runs
     """
-    _Table(refereed, bots, on_error, now_us, opening, on_seat).play()
-
-
-class _Chair:
-    """One seat: the bot in it and the events that it has got."""
-
-    def __init__(self, seat: int, bot: AnyBot, *, raises: bool) -> None:
-        self.seat = seat
-        self.bot = SeatedBot(bot, raises=raises)
-        self.seen = 0
-        self.crash: str | None = None
-        """How the bot ended its own program: as with a process, it is not called again."""
-
-
-class _Table:
-    """One game and the bots that sit at it."""
-
-    def __init__(
-        self,
-        refereed: RefereedGame,
-        bots: Sequence[AnyBot],
-        on_error: OnError,
-        now_us: Callable[[], int] | None,
-        opening: Sequence[Decision],
-        on_seat: Callable[[int], object],
-    ) -> None:
-        self.refereed = refereed
-        self.game = refereed.game
-        self.raises = on_error == "raise"
-        self.now_us = now_us
-        self.now: Callable[[], float] = (lambda: now_us() / 1e6) if now_us else (lambda: 0.0)
-        self.opening = opening
-        self.on_seat = on_seat
-        self.chairs: list[_Chair] = []
-        for seat, bot in enumerate(bots):
-            on_seat(seat)
-            self.chairs.append(_Chair(seat, bot, raises=self.raises))
-
-    def play(self) -> None:
-        game, refereed = self.game, self.refereed
-        for seat, chair in enumerate(self.chairs):
-            self._call(chair, partial(chair.bot.start, refereed.info(seat)))
-        while (question := game.pending()) is not None:
-            self._ask(question)
-        for seat, chair in enumerate(self.chairs):
-            if chair.bot.hears_end or chair.bot.hears_events:
-                end = refereed.end(seat)
-                self._call(chair, partial(chair.bot.end, end, self._events(chair, seat)))
-
-    def _ask(self, question: Question) -> None:
+    game, raises = refereed.game, on_error == "raise"
+    now: Callable[[], float] = (lambda: now_us() / 1e6) if now_us else (lambda: 0.0)
+    chairs: list[_Chair] = []
+    for seat, bot in enumerate(bots):
+        on_seat(seat)
+        chairs.append(_Chair(seat, SeatedBot(bot, raises=raises), on_seat, raises))
+    for chair in chairs:
+        chair.call(chair.bot.start, refereed.info(chair.seat))
+    while (question := game.pending()) is not None:
         seat = question.seat
-        chair = self.chairs[seat]
-        refereed = self.refereed
-        now_us = self.now_us
-        if now_us is None:
-            us = 0
-            answer = self._answer(chair, seat, 0)
+        chair = chairs[seat]
+        began_us = now_us() if now_us else 0
+        events = chair.events(game)
+        clock = Clock.of(refereed.time_left(seat), now=now, arrived=began_us / 1e6)
+        answer = chair.call(chair.bot.decide, game.view(seat), clock, events)
+        us = now_us() - began_us if now_us else 0
+        report: FaultReport | None = None
+        if opening and (number := len(game.decisions)) < len(opening):
+            refereed.repeat(opening[number])
+        elif answer is None:  # it has ended its program, now or before
+            report = refereed.fault(question, Fault.CRASH, chair.crash or "", us)
         else:
-            began = now_us()
-            answer = self._answer(chair, seat, began)
-            us = now_us() - began
-        if self.opening and (number := len(self.game.decisions)) < len(self.opening):
-            refereed.repeat(self.opening[number])
-        elif answer is None:
-            self._notify(chair, refereed.fault(question, Fault.CRASH, chair.crash or "", us))
-        elif (report := refereed.answer(question, answer.action, us, answer.error)) is not None:
-            self._notify(chair, report)
+            report = refereed.answer(question, answer.action, us, answer.error)
+        if report is not None:
+            chair.call(chair.bot.fault, refereed.notice(report, len(game.decisions)))
+    for chair in chairs:
+        if chair.bot.hears_end or chair.bot.hears_events:
+            chair.call(chair.bot.end, refereed.end(chair.seat), chair.events(game))
 
-    def _answer(self, chair: _Chair, seat: int, began_us: int) -> Answered | None:
-        """What the bot decides; None if it ended its program, now or before."""
-        events = self._events(chair, seat)
-        time_left = self.refereed.time_left(seat)
-        clock = Clock.of(time_left, now=self.now, arrived=began_us / 1e6)
-        return self._call(chair, partial(chair.bot.decide, self.game.view(seat), clock, events))
 
-    def _notify(self, chair: _Chair, report: FaultReport) -> None:
-        notice = self.refereed.notice(report, len(self.game.decisions))
-        self._call(chair, partial(chair.bot.fault, notice))
+@dataclass(slots=True)
+class _Chair:
+    """One seat, the bot in it, and the events that it has got."""
 
-    def _call(self, chair: _Chair, call: Callable[[], _T]) -> _T | None:
+    seat: int
+    bot: SeatedBot
+    on_seat: Callable[[int], object]
+    raises: bool
+    seen: int = 0
+    crash: str | None = None
+    """How the bot ended its own program: as with a process, it is not called again."""
+
+    def call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
         """Run the bot's code, unless it has ended its program before."""
-        if chair.crash is not None:
+        if self.crash is not None:
             return None
-        self.on_seat(chair.seat)
+        self.on_seat(self.seat)
         try:
-            return call()
+            return method(*arguments)
         except SystemExit as error:
             if self.raises:
                 raise
-            chair.crash = summary(f"{type(error).__name__}: {error}")
+            self.crash = summary(f"{type(error).__name__}: {error}")
             return None
 
-    def _events(self, chair: _Chair, seat: int) -> list[Event]:
+    def events(self, game: Game) -> list[Event]:
         """The events that the bot has not got yet."""
-        if not chair.bot.hears_events:
+        if not self.bot.hears_events:
             return []
-        events = self.game.events_for(seat, chair.seen)
-        chair.seen = len(self.game.events)
+        events = game.events_for(self.seat, self.seen)
+        self.seen = len(game.events)
         return events

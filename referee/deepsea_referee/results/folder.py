@@ -152,7 +152,6 @@ class ResultsJson:
         self._voids.put(void.game, _line(_fields(void)))
 
     def pieces(self, match: MatchResult) -> Iterator[str]:
-        """The whole text."""
         yield "{\n"
         summary = {
             "format": FORMAT,

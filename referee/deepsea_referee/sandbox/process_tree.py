@@ -229,7 +229,6 @@ def stop_all(members: Members) -> bool:
 
 
 def go_all(members: Members) -> None:
-    """Resume every member."""
     send_signal(members(), signal.SIGCONT)
 
 

@@ -199,7 +199,6 @@ class _Gambler:
         return min(hoped / (self._variance + hoped * hoped), _ADJUSTED_STAKE / (m + self._beyond))
 
     def saw(self, x: float) -> None:
-        """Note an observation."""
         self._count += 1
         self._sum += x
         self._squares += (x - (0.5 + self._sum) / (self._count + 1)) ** 2

@@ -120,7 +120,6 @@ def start_to_wire(info: GameInfo) -> bytes:
 
 
 def start_from_wire(message: pb.GameStart) -> GameInfo:
-    """A game begins."""
     return GameInfo(
         game_id=message.game_id,
         seat=message.seat,
@@ -184,7 +183,6 @@ def last_events_from_wire(message: pb.GameResult) -> list[Event]:
 
 
 def fault_to_wire(notice: FaultNotice) -> pb.FaultNotice:
-    """A fault was counted."""
     return pb.FaultNotice(
         request_id=notice.request_id,
         fault=FAULTS[notice.fault],

@@ -129,7 +129,6 @@ def decision_to_wire(answer: tuple[int, str, str | None], decision: pb.Decision)
 
 
 def decision_from_wire(message: pb.Decision) -> Answer:
-    """The answer to a request."""
     action = message.action
     if not action and message.HasField("error"):
         error: str | None = cut(message.error)
@@ -181,7 +180,6 @@ def welcome_message() -> bytes:
 
 
 def start_message(info: GameInfo) -> bytes:
-    """A game begins."""
     return framed(_STARTS, start_to_wire(info))
 
 
