@@ -165,6 +165,29 @@ def test_a_revoked_token_and_its_sessions_are_dead(store: Store) -> None:
     assert store.sessions.open(digest("Ada's"), digest("other"), 14, 9, "") is None
 
 
+@pytest.mark.parametrize("by_session", [False, True])
+def test_a_write_begins_with_a_check_which_may_refuse_it(store: Store, by_session: bool) -> None:
+    proven = join(store)
+    session = store.sessions.open(digest("Ada's"), digest("page"), 14, 9, "")
+    assert session is not None
+    found: list[Credential] = []
+
+    def check(credential: Credential | None) -> None:
+        if credential is None:
+            raise AccountError("it has ended")
+        found.append(credential)
+
+    one = {"session_id": session.session_id} if by_session else {"token_id": proven.token_id}
+    with store.accounts.checked_writes(check, **one):
+        code(store)
+        store.accounts.revoke_token(proven.author_id, proven.token_id, by(proven))
+        with pytest.raises(AccountError, match="it has ended"):
+            code(store, "another")
+    assert found == [session if by_session else proven] * 2
+    assert len(store.accounts.codes()) == 1
+    code(store, "another")  # nothing is checked any more
+
+
 def test_a_token_of_somebody_else_is_not_there(store: Store) -> None:
     ada, ben = join(store, "Ada"), join(store, "Ben")
     with pytest.raises(NotOnLadder):
