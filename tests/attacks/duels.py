@@ -1,4 +1,4 @@
-"""Games of one honest bot against one hostile one, both real processes in the sandbox.
+"""Games of one honest bot against hostile ones, all real processes in the sandbox.
 
 The honest ones are those that a hostile bot hurt most: thinking in a child process, with most of
 the budget, until a wall clock says stop; and one that takes long to start.
@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from deepsea_sdk.refereed_game import RefereedGame
 
 RULES = PRESETS["manual"]
 HONEST, HOSTILE = 0, 1
-"""The seats."""
+"""The seats; further ones are hostile, too."""
 CHILDREN = 46
 LONGEST_S = 150
 """A game that takes longer hangs: a start is given up after a minute, a decision after seconds."""
@@ -148,16 +149,28 @@ def second_try(arena: Arena, hosting: Hosting, how: str, every: int, games: int)
 
 
 def duel(
-    bots: tuple[BotSpec, BotSpec], hosting: Hosting, number: int = 0, control: TimeControl = SHORT
+    bots: Sequence[BotSpec], hosting: Hosting, number: int = 0, control: TimeControl = SHORT
 ) -> Duel:
     """Play a game; raises HostTooBusy, with the seat, if it is void."""
+    return duels(bots, hosting, [number], control)[0]
 
-    async def play() -> Duel:
+
+def duels(
+    bots: Sequence[BotSpec], hosting: Hosting, numbers: Sequence[int], control: TimeControl = SHORT
+) -> list[Duel]:
+    """Play games one after the other with the same bots."""
+    names = [("honest", "0")] + [("hostile", "0")] * (len(bots) - 1)
+
+    async def play(pool: BotPool, number: int) -> Duel:
         rules = Game(RULES, len(bots), game_seed(seed_from_text("burners"), number))
-        refereed = RefereedGame(rules, f"g{number}", control, [("honest", "0"), ("hostile", "0")])
-        async with asyncio.timeout(LONGEST_S), BotPool(bots, hosting, SystemClock()) as pool:
-            played = await play_game(refereed, pool, [HONEST, HOSTILE])
-            lines = pool.output(HONEST).splitlines()
+        refereed = RefereedGame(rules, f"g{number}", control, names)
+        async with asyncio.timeout(LONGEST_S):
+            played = await play_game(refereed, pool, range(len(bots)))
+        lines = pool.output(HONEST).splitlines()
         return Duel(played.faults, [json.loads(line) for line in lines if line.isdecimal()])
 
-    return asyncio.run(play())
+    async def play_all() -> list[Duel]:
+        async with BotPool(bots, hosting, SystemClock()) as pool:
+            return [await play(pool, number) for number in numbers]
+
+    return asyncio.run(play_all())
