@@ -151,14 +151,6 @@ def test_a_renewed_lease_does_not_run_out(store: Store, season: StoredSeason) ->
     assert ladder.claim(store, season, "other").game_id == "s1-2"
 
 
-def test_nobody_renews_a_lease_that_was_taken_over(store: Store, season: StoredSeason) -> None:
-    zombie = ladder.claim(store, season, "zombie", seconds=0)
-    ladder.claim(store, season, "alive")
-    assert store.jobs.renew([zombie], 60) == 0
-    assert store.jobs.fail(zombie, "too late").status is JobStatus.LEASED
-    assert store.jobs.hand_back("zombie") == 0
-
-
 def test_handing_back_counts_as_no_failure(store: Store, season: StoredSeason) -> None:
     for _ in range(10):
         store.jobs.claim(season, "ann", 60, [None] * 4)
