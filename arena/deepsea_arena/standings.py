@@ -110,16 +110,22 @@ def listed(
     that played in it to its end, of each bot the last if former versions did not play on."""
     if season.closed_at is None:
         return [entry for entry in entries if entry.gets_games(season.season)]
-    gone = {
-        bot.name
-        for bot in store.bots.all()
-        if bot.state is not BotState.ACTIVE and bot.changed_at <= season.closed_at
-    }
+    gone = taken_out(store, season)
     there = [entry for entry in entries if entry.tally.games > 0 and entry.version.bot not in gone]
     if season.season.pairing.former_versions:
         return there
     last = {entry.version.bot: entry for entry in sorted(there, key=lambda e: e.version.number)}
     return list(last.values())
+
+
+def taken_out(store: Store, season: StoredSeason) -> set[str]:
+    """The bots that are withdrawn or disabled, of a closed season those that were at its end."""
+    return {
+        bot.name
+        for bot in store.bots.all()
+        if bot.state is not BotState.ACTIVE
+        and (season.closed_at is None or bot.changed_at <= season.closed_at)
+    }
 
 
 def _is_out(season: StoredSeason, entry: RatedVersion) -> bool:

@@ -1,21 +1,25 @@
 """Tournaments as people look at them: the list, and one with its scores and its rounds.
 
-Invariants: scores are those that the tournament itself goes by; of one under embargo there is what
-was announced alone: its bots, and the time when results are shown.
+Invariants: scores are those that the tournament itself goes by; a round is over when every table
+has all its games, or no more to play since a bot was withdrawn or disabled; of one under embargo
+there is what was announced alone: its bots, and the time when results are shown.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from deepsea_arena.seasons import SeasonInfo, season_info
-from deepsea_arena.tournament_scores import Kind, ScoreLine, no_show, score_line
+from deepsea_arena.standings import taken_out
+from deepsea_arena.tournament_scores import Kind, ScoreLine, score_line, table_results
 from deepsea_arena.wire.json import utc_time
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.jobs import JobStatus
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.tournament import Elimination, scores
@@ -115,7 +119,12 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
     champion: int | None = None
     rounds: list[tuple[TournamentTable, ...]] = []
     if line.kind == "elimination" and name not in hidden:
-        champion, rounds = _rounds(plan, versions, games, closed=season.closed_at is not None)
+        gone = taken_out(store, season)
+        out = {number for number, version in versions.items() if version.bot in gone}
+        playing = {frozenset(job.lineup) for job in store.queue.listed(season, JobStatus.LEASED)}
+        champion, rounds = _rounds(
+            plan, versions, games, out, playing, closed=season.closed_at is not None
+        )
     table = sorted(scores([game.seats for game in games]), key=lambda score: score.bot != champion)
     return TournamentReport(
         tournament=line,
@@ -149,10 +158,16 @@ def _rounds(
     plan: dict[str, object],
     versions: dict[int, BotVersion],
     games: Sequence[GameOutcomes],
+    out: Collection[int],
+    playing: Collection[frozenset[str]],
     *,
     closed: bool,
 ) -> tuple[int | None, list[tuple[TournamentTable, ...]]]:
-    """The champion, if there is one yet, and the rounds until now."""
+    """The champion, if there is one yet, and the rounds until now.
+
+    out      bots that were withdrawn or disabled
+    playing  line-ups of the games that are being played, by the versions' labels
+    """
     bots, seats, meetings = plan["bots"], plan["seats"], plan["meetings"]
     assert isinstance(bots, list)
     assert isinstance(seats, int)
@@ -167,12 +182,17 @@ def _rounds(
         tables = [table.bots for table in bracket.tables()]
         own = [played.get(frozenset(table), []) for table in tables]
         over = closed or all(
-            len(games) == len(table) * meetings for table, games in zip(tables, own, strict=True)
+            len(games) == len(table) * meetings
+            or not (
+                frozenset(table).isdisjoint(out)
+                or frozenset(versions[bot].label for bot in table) in playing
+            )
+            for table, games in zip(tables, own, strict=True)
         )
         seat_results: list[tuple[SeatResult, ...]] = [g.seats for games in own for g in games]
         found = {score.bot: score for score in scores(seat_results)}
-        results = [found.get(bot) or no_show(bot) for table in tables for bot in table]
-        after = bracket.after(results) if over else bracket
+        results = [table_results(table, meetings, found, out) for table in tables]
+        after = bracket.after(chain.from_iterable(results)) if over else bracket
         rounds.append(
             tuple(
                 TournamentTable(

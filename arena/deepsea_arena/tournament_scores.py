@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -15,7 +15,8 @@ from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.tournament import Score
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
-NO_SHOW: Final = -1.0
+_OUT: Final = -1.0
+"""Less than any share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +56,20 @@ def score_line(
     )
 
 
-def no_show(bot: int) -> Score:
-    """The score of a bot that was withdrawn or disabled before its games: the last."""
-    return Score(bot, 1, NO_SHOW, 0, 0.0)
+def table_results(
+    table: Sequence[int], meetings: int, scores: Mapping[int, Score], out: Collection[int]
+) -> list[Score]:
+    """The scores by which bots of a table of an elimination advance.
+
+    A bot in `out`, withdrawn or disabled, is behind the others unless all games were played.
+    """
+    results = []
+    for bot in table:
+        score = scores.get(bot, Score(bot, 1, 0.0, 0, 0.0))
+        if bot in out and (bot not in scores or score.games < len(table) * meetings):
+            score = Score(bot, 1, _OUT, 0, 0.0)
+        results.append(score)
+    return results
 
 
 def rank_sets(

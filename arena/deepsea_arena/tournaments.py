@@ -18,7 +18,8 @@ from deepsea_arena.runner import RunEnd, RunGoal, no_source
 from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play, run_report
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.tournament_scores import Kind, ScoreLine, no_show, rank_sets, score_line
+from deepsea_arena.standings import taken_out
+from deepsea_arena.tournament_scores import Kind, ScoreLine, rank_sets, score_line, table_results
 from deepsea_arena.wire.json import milliseconds
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import BotState
@@ -191,8 +192,6 @@ class _Bots:
         if len(self.versions) != len(found):
             raise UserError("a bot takes part in a tournament once")
         self.ids = list(self.versions)
-        active = {name for name, bot in bots.items() if bot.state is BotState.ACTIVE}
-        self.out = {version.id for version in found if version.bot not in active}
 
 
 class _Field:
@@ -230,7 +229,7 @@ class _Field:
         own = list(takewhile(lambda job: frozenset(job.lineup) in ours, there))
         missing = ours - {frozenset(job.lineup) for job in own}
         others = whole and len(own) < len(there)
-        if others or any(self._bots.out.isdisjoint(table) for table in missing):
+        if others or any(self._out().isdisjoint(table) for table in missing):
             raise _other_tables(season)
         self._run()
         return own[-1].number if own else after
@@ -265,11 +264,17 @@ class _Field:
             self._watcher.round_begins(number, len(tables), len(bracket.entrants))
             last = self.play(after, tables, times)
             found = {score.bot: score for score in self.scores(self.games(after, last))}
+            out = self._out()
             bracket = bracket.after(
-                found.get(bot) or no_show(bot) for table in tables for bot in table.bots
+                score for table in tables for score in table_results(table.bots, times, found, out)
             )
             after = last
         return bracket.champion
+
+    def _out(self) -> set[int]:
+        """The participants that are withdrawn or disabled now."""
+        out = taken_out(self._store, self._season)
+        return {number for number, version in self._bots.versions.items() if version.bot in out}
 
     def games(self, after: int = 0, last: int | None = None) -> list[StoredGame]:
         """The games of the jobs after `after`, up to `last`."""

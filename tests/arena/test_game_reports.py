@@ -103,6 +103,36 @@ def test_who_was_taken_out_leaves_an_empty_table(played: Store) -> None:
     assert report.champion == "anna"  # nobody has a result, so the seed decides
 
 
+@pytest.mark.parametrize(
+    ("out", "played_before", "advances"),
+    [
+        ("cleo", 0, "ben"),
+        ("ben", 0, "cleo"),  # the first seed of the table
+        ("cleo", 1, "ben"),  # who won the game that was played
+    ],
+)
+def test_a_round_goes_on_without_a_bot_that_was_withdrawn(
+    played: Store, out: str, played_before: int, advances: str
+) -> None:
+    a, b, c = ladder.ids(played)[:3]
+    plan = {"kind": "elimination", "seats": 2, "meetings": 1, "bots": [a, b, c]}
+    season = played.seasons.open(ladder.a_season("cup", (2,)), ladder.SEED, json.dumps(plan))
+    played.jobs.add(season, ladder.rotations([b, c], 2))
+    jobs = [ladder.claim(played, season) for _ in range(played_before)]
+    played.bots.withdraw(out)
+    assert [len(tournament_report(played, "cup").rounds)] * played_before == [1] * len(jobs)
+    for job in jobs:
+        played.games.report(job, ladder.play(job, [advances]))
+    first, (final,) = tournament_report(played, "cup").rounds
+    assert [line.bot for line in first[0].lines if line.advances] == [advances]
+    assert {line.bot for line in final.lines} == {"anna", advances}
+    played.bots.withdraw("anna")
+    assert tournament_report(played, "cup").champion == advances
+    played.seasons.close("cup")
+    played.bots.withdraw(advances)  # when it was over
+    assert tournament_report(played, "cup").champion == advances
+
+
 def test_of_a_tournament_under_embargo_only_the_announcement_is_told(played: Store) -> None:
     ladder.a_cup(played, embargo_until=4_102_444_800_000)
     played.seasons.close("cup")

@@ -14,6 +14,7 @@ from deepsea_arena.runner import RunEnd
 from deepsea_arena.runs import MakePool, RunReport, RunRequest, RunStopped, run
 from deepsea_arena.settled import OrderReport, order_report
 from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.tournament_reports import tournament_report
 from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
 from deepsea_arena.wire.json import milliseconds, to_json
 from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
@@ -283,6 +284,23 @@ def test_an_elimination_has_rounds_and_a_champion(stocked: Store, stop: Stop) ->
     rounds = [line for line in watcher.seen if line.startswith("round")]
     assert rounds == ["round 1: 1 tables, 3 bots", "round 2: 1 tables, 2 bots"]
     assert result.games == 4
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_an_elimination_goes_on_without_a_bot_that_is_withdrawn(
+    stocked: Store, stop: Stop, after: int
+) -> None:
+    """Anna wins every game until she is withdrawn, in the first round, at its end, in the last."""
+    results = iter(range(1, 5))
+
+    def withdraw() -> None:
+        if next(results) == after:
+            stocked.bots.withdraw("anna")
+
+    request = TournamentRequest(kind="elimination", name="cup", bots=("cleo", "anna", "ben"))
+    result = tournament(stocked, stop, request, for_anna, Watcher(withdraw))
+    assert result.champion in (("ben", "cleo") if after == 1 else ("cleo",))
+    assert result.champion == tournament_report(stocked, "cup").champion
 
 
 def test_a_stopped_tournament_goes_on_with_the_same_bots_only(stocked: Store, stop: Stop) -> None:

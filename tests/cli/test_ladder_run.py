@@ -444,7 +444,7 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
     assert [line.split()[-1] for line in lines[6:9]] == ["1-3"] * 3
     assert "ranks: by skill, those that these games leave open" in lines
     assert lines[6].split()[0] == "1"
-    assert lines[-2] == f"{lines[6].split()[1]} v1 wins the tournament cup"
+    assert lines[-2] == f"{lines[6].split()[1]} wins the tournament cup"
     assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
 
 

@@ -145,6 +145,5 @@ def _show(result: TournamentResult) -> None:
     click.echo()
     echo("ranks: by skill, those that these games leave open")
     if result.champion is not None:
-        champion = lines[0]
-        echo(f"{champion.bot} v{champion.version} wins the tournament {result.tournament}")
+        echo(f"{result.champion} wins the tournament {result.tournament}")
     echo(f"season {result.tournament} is closed; seed {result.seed}")
