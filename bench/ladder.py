@@ -7,6 +7,7 @@
     python bench/ladder.py starts     bots that workers start for each game
     python bench/ladder.py newcomer   games until a newcomer's place among many is known
     python bench/ladder.py settled    how often a settled order is right, and when it is settled
+    python bench/ladder.py copies     what an author gains who submits the same bot many times
 
 Everything but the times follows from seeds.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, islice
@@ -33,6 +35,7 @@ from deepsea_ladder.rating.trueskill_fold import (
     RatingParameters,
     rate_by_package,
 )
+from deepsea_ladder.scheduling.matchmaker import LATELY
 from deepsea_ladder.scheduling.pairing import Candidate, LineUp, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from variants import TEN, game
@@ -127,19 +130,34 @@ Source = Callable[[Fold, list[int], int, bytes], LineUp]
 
 
 class Paired:
-    """Line-ups as the ladder makes them."""
+    """Line-ups as the ladder makes them.
 
-    def __init__(self, bots: int, seats: int) -> None:
+    authors  bots from this number on are bot 0's author's, and an author's seats of late count;
+             by default each bot has an author of its own, who had few
+    """
+
+    def __init__(self, bots: int, seats: int, authors: int | None = None) -> None:
         self.seats = seats
         self.last = [0] * bots
+        self.author = [bot if authors is None or bot < authors else 0 for bot in range(bots)]
+        self.lately: deque[int] = deque(maxlen=0 if authors is None else LATELY * seats)
         self.met: dict[tuple[int, int], int] = {}
 
     def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
+        had = Counter(self.lately)
         candidates = [
-            Candidate(bot, bot, fold.rating(bot), games[bot], waited=number - last)
+            Candidate(
+                bot,
+                self.author[bot],
+                fold.rating(bot),
+                games[bot],
+                waited=number - last,
+                lately=had[self.author[bot]],
+            )
             for bot, last in enumerate(self.last)
         ]
         (line_up,) = choose(candidates, (self.seats,), SETTINGS, PARAMETERS, 1, seed, self.met)
+        self.lately += [self.author[bot] for bot in line_up.bots]
         for bot in line_up.bots:
             self.last[bot] = number
         for pair in combinations(sorted(line_up.bots), 2):
@@ -372,6 +390,55 @@ def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000)
         print(f"| {name} | {len(lengths)} of {ladders} | {median} | {verdicts} | {share} |")
 
 
+def copies(
+    seats: int = 4, authors: int = 25, spread: float = 4.0, ladders: int = 40, limit: int = 200
+) -> None:
+    """What the best of an author's identical bots stands at, and how many seats they all take.
+
+    The author is the middle one of a close field.
+    """
+    middle = authors // 2
+    others = [spread * quantile((p + 0.5) / authors) for p in range(authors) if p != middle]
+    print(f"{authors} authors, {seats} seats, spread of skills {spread:g}, {ladders} ladders\n")
+    print(
+        "| copies | games of each other | seats of all copies | games of a copy "
+        "| mu of the first, above its skill | its rank, the truth is "
+        f"{middle + 1} |"
+    )
+    print("|---|---|---|---|---|---|")
+    for number in (1, 5, 20):
+        bots = authors + number - 1
+        found: dict[int, list[tuple[float, float, float, float]]] = {100: [], limit: []}
+        for seed in range(ladders):
+            chance = RandomStream(f"copies/{number}/{seed}".encode(), "games")
+            skills = [0.0, *others, *[0.0] * (number - 1)]
+            ours = [0, *range(authors, bots)]
+            played, at = [0] * bots, min(found)
+            source, fold = Paired(bots, seats, authors), Fold(PARAMETERS)
+            for _ in climb(source, fold, played, partial(_performed, skills, chance), f"{seed}"):
+                if sum(played[1:authors]) < at * (authors - 1):
+                    continue
+                ratings = [fold.rating(bot) for bot in range(bots)]
+                level = statistics.mean(ratings[bot].mu for bot in range(1, authors))
+                first = max(ours, key=lambda bot: ratings[bot].conservative)
+                ahead = sum(
+                    ratings[bot].conservative > ratings[first].conservative
+                    for bot in range(1, authors)
+                )
+                games = sum(played[bot] for bot in ours)
+                found[at].append(
+                    (games / sum(played), games / number, ratings[first].mu - level, ahead + 1)
+                )
+                if at == limit:
+                    break
+                at = limit
+        for at, rows in found.items():
+            share, games, above, rank = (
+                statistics.mean(column) for column in zip(*rows, strict=True)
+            )
+            print(f"| {number} | {at} | {share:.0%} | {games:.0f} | {above:+.1f} | {rank:.1f} |")
+
+
 def _normal(chance: RandomStream) -> float:
     return quantile(0.0001 + 0.9998 * chance.unit())
 
@@ -394,7 +461,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Figures of the ladder's arithmetic.")
     benches = {
         bench.__name__: bench
-        for bench in (refold, batch, pairing, order, starts, newcomer, settled)
+        for bench in (refold, batch, pairing, order, starts, newcomer, settled, copies)
     }
     parser.add_argument("bench", choices=benches)
     arguments = parser.parse_args()

@@ -21,17 +21,23 @@ SEASON = StoredSeason(1, Season("s1"), "a commitment", "a method", 0, None, 0, "
 
 @dataclass
 class Author:
-    """An author with one bot, and how well it plays."""
+    """An author with a bot, and how well it plays; there is one of these for each of the bots."""
 
     name: str
     skill: float
     after: int | None
     """Submits a new version after so many games of the present one."""
+    copy: int = 0
     version: int = 0
     games: int = 0
     came: int = 0
     """The last rotation when the present version came."""
     seats: int = 0
+
+    @property
+    def bot(self) -> str:
+        """The bot's name."""
+        return f"{self.name}-{self.copy}"
 
 
 @dataclass
@@ -73,7 +79,7 @@ class Ladder:
             sigma = (1 / parameters.sigma**2 + learnt * author.games) ** -0.5
             known = min(1.0, author.games / season.season.pairing.provisional_games)
             mu = parameters.mu + known * (author.skill - parameters.mu)
-            version = BotVersion(author.version, author.name, author.name, 1, "", 0)
+            version = BotVersion(author.version, author.bot, author.name, 1, "", 0)
             totals = RatingTotals(Rating(mu, sigma), games=author.games)
             found.append(RatedVersion(version, totals, BotState.ACTIVE, is_current=True))
         return found
@@ -84,7 +90,7 @@ class Ladder:
         return PairingQueue(
             rotations=len(self.rotations),
             lately=newest,
-            names={n: (self.made[n].name, self.made[n].name) for bots in newest for n in bots},
+            names={n: (self.made[n].bot, self.made[n].name) for bots in newest for n in bots},
             last_rotation={
                 author.version: self.last.get(author.version, author.came)
                 for author in self.authors
@@ -140,6 +146,24 @@ def test_five_of_25_authors_get_little_more_by_submitting_again_and_again(
     seats = [author.seats for author in simulate(after).authors]
     assert 0.19 < sum(seats[:5]) / sum(seats) < 0.26
     assert min(seats) > 0.75 * sum(seats) / len(seats)
+
+
+@pytest.mark.parametrize("copies", [5, 20])
+def test_bots_of_one_author_share_the_seats_of_one(copies: int) -> None:
+    """Their fair share is 4 %; it was 17 and 25 %."""
+    ladder, matchmaker = settled()
+    for copy in range(1, copies):
+        ladder.authors.append(Author("author-0", ladder.authors[0].skill, None, copy))
+        ladder.submit(ladder.authors[-1])
+    ladder.play(300, matchmaker)
+    for author in ladder.authors:
+        author.seats = 0
+    ladder.play(1000, matchmaker)
+    ours = [author.seats for author in ladder.authors if author.name == "author-0"]
+    others = [author.seats for author in ladder.authors if author.name != "author-0"]
+    assert 0.03 < sum(ours) / 4000 < 0.06
+    assert min(ours) > 0.5 * sum(ours) / copies
+    assert min(others) > 0.7 * sum(others) / len(others)
 
 
 def test_a_newcomer_is_no_longer_provisional_at_once() -> None:

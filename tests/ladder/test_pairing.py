@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import le
 from typing import Any
 
 import pytest
@@ -192,9 +193,9 @@ def test_nobody_waits_longer_than_the_bound(
     """Whatever the ratings do between the calls, and however many line-ups a call makes."""
     chance = RandomStream(seed, "ratings")
     bots = range(len(authors))
-    bound = longest_wait(len(authors), seats, taste)
+    bounds = [longest_wait(authors, author, seats, taste) for author in authors]
     waited, games = [0] * len(authors), [0] * len(authors)
-    for call in range(3 * bound // count + 1):
+    for call in range(3 * max(bounds) // count + 1):
         candidates = [
             Candidate(
                 bot,
@@ -211,15 +212,18 @@ def test_nobody_waits_longer_than_the_bound(
                 if bot in line_up.bots:
                     waited[bot] = 0
                     games[bot] += len(line_up.bots)
-            assert max(waited) <= bound
+            assert all(map(le, waited, bounds))
 
 
-def longest_wait(bots: int, seats: Sequence[int], settings: PairingSettings) -> int:
-    """The most line-ups that a bot waits for its next one, in a ladder of `bots` bots.
+def longest_wait(
+    authors: Sequence[int], author: int, seats: Sequence[int], settings: PairingSettings
+) -> int:
+    """The most line-ups that a bot of this author waits for its next one; `authors` of all bots.
 
     While no bots are added; a new bot queues behind those that are due by then.
     """
-    return int(settings.patience * max(1.0, bots / min(seats))) + bots
+    turn = len(set(authors)) * authors.count(author) / min(seats)
+    return int(settings.patience * max(1.0, turn)) + len(authors)
 
 
 def test_a_stream_of_newcomers_does_not_keep_the_others_out() -> None:
@@ -234,7 +238,7 @@ def test_a_stream_of_newcomers_does_not_keep_the_others_out() -> None:
             waited[bot] = 0 if bot in line_up.bots else waited[bot] + 1
         if turn < 120:
             longest = max(waited[bot] for bot in range(8))
-            assert longest <= longest_wait(len(waited), (2,), SETTINGS)
+            assert longest <= longest_wait(list(waited), 0, (2,), SETTINGS)
 
 
 # Opponents
@@ -292,8 +296,8 @@ def test_line_ups_are_the_same_on_every_system() -> None:
     taste = PairingSettings(exploration=0.1, patience=4.0, provisional_games=12)
     line_ups = choose(candidates, (2, 4), taste, RatingParameters(beta=12.0), 4, b"golden")
     assert [line_up.bots for line_up in line_ups] == [
-        (7, 3),
-        (5, 19, 18, 17),
-        (11, 9, 23, 7),
-        (22, 14, 0, 20),
+        (18, 3),
+        (22, 5, 27, 7),
+        (17, 19, 5, 3),
+        (4, 15, 26, 3),
     ]

@@ -16,7 +16,7 @@ from deepsea_ladder.model.jobs import PairingQueue, Rotation
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.scheduling.pairing import Candidate, choose
 
-_LATELY: Final = 500
+LATELY: Final = 500
 """Rotations in which a meeting counts as lately."""
 _SHARE: Final = 50
 """A large ladder makes one line-up for this many bots in one call, since each call is costly."""
@@ -50,7 +50,7 @@ class Matchmaker:
         self._season = season
         self._seen = 0
         """The last rotation that is in `_lately`."""
-        self._lately: deque[frozenset[int]] = deque(maxlen=_LATELY)
+        self._lately: deque[frozenset[int]] = deque(maxlen=LATELY)
         self._names: dict[int, tuple[str, str]] = {}
         """The bot and the author of each version in `_lately`."""
         self._playing: list[RatedVersion] = []
@@ -76,7 +76,7 @@ class Matchmaker:
 
     def candidates(self) -> list[Candidate]:
         """The bots that may be given a game now."""
-        queue = self._store.queue.for_pairing(self._season, _LATELY, after=self._seen)
+        queue = self._store.queue.for_pairing(self._season, LATELY, after=self._seen)
         self._seen = queue.rotations
         self._lately += queue.lately
         self._names |= queue.names

@@ -3,8 +3,9 @@
 Invariants: pure and seeded; a bot is due after an interval that depends on its uncertainty and is
 limited by `patience`, and the bot that has been due for longest comes first, so that no bot
 starves; every bot of a line-up plays once in every seat; two bots of one author meet only if the
-season allows it; the precedence of what is little known ends where its author has had more than a
-fair share of the seats, so that nobody gets more games by submitting again and again.
+season allows it; the bots of an author share the seats of one author, and the precedence of what is
+little known ends where its author has had more, so that nobody gets more games by submitting again
+and again, or the same bot many times.
 
 Every line-up has an anchor, the bot that is due, and opponents of about its strength, or sometimes
 of any strength, since a rating is only as good as the comparisons behind it.
@@ -17,7 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate
-from math import sqrt
+from math import fsum, sqrt
 from typing import Final, NamedTuple
 
 from deepsea_ladder.errors import PairingError
@@ -32,7 +33,8 @@ WINDOW: Final = 16
 
 
 FAIR: Final = 1.2
-"""The precedence of an author's bots ends at so many of its fair shares of the seats of late."""
+"""The precedence of an author's bots ends at so many fair shares of the seats of late; a fair share
+is the same for every author."""
 
 
 class Candidate(NamedTuple):
@@ -117,7 +119,6 @@ class _Hall:
         self.sizes = sizes
         self.settings = settings
         self.chance = chance
-        self.met = dict(met or {})
         self.now = 0
         self.games = [candidate.games + candidate.pending for candidate in candidates]
         self.beta_squared = parameters.beta * parameters.beta
@@ -131,14 +132,23 @@ class _Hall:
         self.place = [0] * len(candidates)
         for place, i in enumerate(self.by_skill):
             self.place[i] = place
-        total = 0.0
-        for variance in self.variance:
-            total += sqrt(variance)
-        self.usual_sigma = total / len(candidates)
-        self.median_sigma = sqrt(sorted(self.variance)[len(candidates) // 2])
         self.had = {candidate.author: candidate.lately for candidate in candidates}
-        self.bots = Counter(candidate.author for candidate in candidates)
         self.seats = sum(self.had.values())
+        by_author: dict[Hashable, list[int]] = {author: [] for author in self.had}
+        self.siblings = [by_author[candidate.author] for candidate in candidates]
+        for i, siblings in enumerate(self.siblings):
+            siblings.append(i)
+        self.authors = list(by_author.values())
+        sigmas = sorted(
+            fsum(sqrt(self.variance[i]) for i in bots) / len(bots) for bots in self.authors
+        )
+        self.usual_sigma = fsum(sigmas) / len(sigmas)
+        self.median_sigma = sigmas[len(sigmas) // 2]
+        self.met: Counter[tuple[int, int]] = Counter()
+        index = {candidate.bot: i for i, candidate in enumerate(candidates)}
+        for (one, other), times in (met or {}).items():
+            if one in index and other in index:
+                self.met[self._pair(index[one], index[other])] += times
         self.last = [-candidate.waited for candidate in candidates]
         self.due = [self._due(i) for i in everyone]
         # Of those who are due at once, the one with the least known comes first.
@@ -148,13 +158,12 @@ class _Hall:
     def _has_precedence(self, i: int) -> bool:
         """Whether its author's bots had so few of the seats of late that less known ones of them
         come first."""
-        author = self.candidates[i].author
-        fair = self.seats / len(self.candidates)
+        fair = self.seats / len(self.authors)
         first = self.settings.provisional_games / self.sizes[0]  # what a newcomer needs
-        return self.had[author] < self.bots[author] * (FAIR * fair + first)
+        return self.had[self.candidates[i].author] < FAIR * fair + first
 
     def _sigma(self, i: int) -> float:
-        """The bot's uncertainty, no more than most bots have where that gives no precedence."""
+        """The bot's uncertainty, no more than most authors' where that gives no precedence."""
         sigma = sqrt(self.variance[i])
         return sigma if self._has_precedence(i) else min(sigma, self.median_sigma)
 
@@ -169,17 +178,17 @@ class _Hall:
             for i in members:
                 for j in members:
                     if i < j:
-                        key = self._pair(i, j)
-                        self.met[key] = self.met.get(key, 0) + 1
+                        self.met[self._pair(i, j)] += 1
             bots = [self.candidates[i].bot for i in members]
             line_ups.append(LineUp(tuple(self.chance.shuffled(bots))))
         return line_ups
 
     def _due(self, i: int) -> float:
-        """When the bot has to be an anchor: the less is known of it, the sooner."""
+        """When the bot has to be an anchor: the less is known of it, the sooner; the more bots its
+        author has, the later."""
         if self.games[i] < self.settings.provisional_games and self._has_precedence(i):
             return float(self.last[i])
-        turn = len(self.candidates) / self.sizes[0]
+        turn = len(self.authors) * len(self.siblings[i]) / self.sizes[0]
         interval = turn * self.usual_sigma / self._sigma(i)
         return self.last[i] + min(interval, self.settings.patience * turn)
 
@@ -199,8 +208,11 @@ class _Hall:
         heapq.heappush(self.queue, (self.due[i], -self.variance[i], i))
 
     def _pair(self, i: int, j: int) -> tuple[int, int]:
-        one, other = self.candidates[i].bot, self.candidates[j].bot
-        return (one, other) if one < other else (other, one)
+        """The key in `met` of two bots; the same for all bots of two authors, unless authors meet
+        themselves: among an author's many bots there are always some that have met nobody."""
+        if not self.settings.same_author:
+            i, j = self.siblings[i][0], self.siblings[j][0]
+        return (i, j) if i < j else (j, i)
 
     def _company(self, size: int) -> list[int]:
         """An anchor and its opponents."""
@@ -216,7 +228,7 @@ class _Hall:
             }
             if not pool:
                 for i in self._near(members):
-                    pool[i] = self._sigma(i)
+                    pool[i] = self._sigma(i) / len(self.siblings[i])
                     for member in members:
                         pool[i] *= self._appeal(member, i)
             explored = self._explored(members)
@@ -245,13 +257,14 @@ class _Hall:
         """How worthwhile a meeting is: the closer and the rarer, the more."""
         spread = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
         away = self.candidates[i].rating.mu - self.candidates[j].rating.mu
-        return exp(-0.5 * away * away / spread) / (1.0 + self.met.get(self._pair(i, j), 0))
+        return exp(-0.5 * away * away / spread) / (1.0 + self.met[self._pair(i, j)])
 
     def _explored(self, members: list[int]) -> int | None:
         """Now and then a bot of any strength; None if it does not fit."""
         if self.chance.unit() >= self.settings.exploration:
             return None
-        i = self.chance.below(len(self.candidates))
+        bots = self.authors[self.chance.below(len(self.authors))]
+        i = bots[self.chance.below(len(bots))]
         return i if all(self._may_meet(member, i) for member in members) else None
 
     def _drawn(self, pool: dict[int, float]) -> int:
