@@ -90,8 +90,8 @@ def test_an_author_may_submit_so_many_versions_while_a_season_is_open(store: Sto
 def test_an_author_may_submit_so_many_bytes_which_count_packed_and_once(store: Store) -> None:
     store.seasons.open(a_season("s1", mib=1), ladder.SEED)
     ladder.submit(store, "zeros", "0" * (4 << 20), author="Ada")
-    for name in ("one", "other"):
-        ladder.submit(store, name, noise(1 << 20), author="Ada")
+    for text in (noise(1 << 20), "other", noise(1 << 20)):
+        ladder.submit(store, "one", text, author="Ada")
     before = store.bots.all()
     with pytest.raises(
         SubmissionError, match=r"take 2\.3 MiB; season s1 takes at most 1 MiB of an"
@@ -123,6 +123,20 @@ def test_submitting_what_plays_already_is_refused(store: Store) -> None:
 def test_an_older_version_may_be_submitted_again(store: Store) -> None:
     numbers = [ladder.submit(store, "greedy", text).number for text in ("one", "two", "one")]
     assert numbers == [1, 2, 3]
+
+
+def test_files_of_another_bot_of_the_author_are_refused_as_long_as_it_plays(store: Store) -> None:
+    ladder.submit(store, "greedy", "one", "Ada")
+    ladder.submit(store, "second", "two", "Ada")
+    for name in ("copy", "second"):
+        with pytest.raises(SubmissionError, match="these files are those of 'greedy', which plays"):
+            ladder.submit(store, name, "one", "ada")
+    assert [bot.current.number for bot in store.bots.all()] == [1, 1]
+    ladder.submit(store, "theirs", "one", "Ben")  # another author may have the same idea
+    ladder.submit(store, "greedy", "three", "Ada")
+    ladder.submit(store, "second", "one", "Ada")  # what was a version of greedy is nobody's now
+    store.bots.withdraw("second")
+    ladder.submit(store, "copy", "one", "Ada")
 
 
 def test_a_name_belongs_to_the_author_who_had_it_first(store: Store) -> None:

@@ -241,6 +241,32 @@ def test_a_withdrawn_bot_comes_back_with_its_files_and_a_disabled_one_does_not(
     assert store.bots.get("mine").state is BotState.DISABLED
 
 
+def test_files_of_another_bot_of_the_author_are_refused_before_games_are_played(
+    store: Store, ada: int
+) -> None:
+    ladder.submit(store, "mine", "one", "Ada")
+    digest = ladder.a_bundle("one").digest
+    words = "these files are those of 'mine', which plays"
+    added = add(store, ada, "one", "copy")
+    lease = claim(store)
+    with pytest.raises(SubmissionError, match=words):
+        store.submissions.accept_known(lease, "copy", digest, LIMITS, 1)
+    with pytest.raises(SubmissionError, match=words):
+        accept(store, lease, "one")
+    assert store.submissions.refuse(lease, SubmissionRefusal(words), 1)
+    # A copy that was withdrawn does not come back beside it, and a verdict stays when it is asked
+    # for again.
+    ladder.submit(store, "mine", "two", "Ada")
+    ladder.submit(store, "copy", "one", "Ada")
+    store.bots.withdraw("copy")
+    ladder.submit(store, "mine", "one", "Ada")
+    add(store, ada, "one", "copy", key="another-key")
+    with pytest.raises(SubmissionError, match=words):
+        store.submissions.accept_known(claim(store), "copy", digest, LIMITS, 1)
+    assert add(store, ada, "one", "copy").id == added.id
+    assert store.submissions.get(added.id).state is REFUSED
+
+
 def test_other_files_are_not_known(store: Store, ada: int) -> None:
     added = add(store, ada, "one")
     assert not store.submissions.accept_known(claim(store), "mine", "d" * 64, LIMITS, 1)

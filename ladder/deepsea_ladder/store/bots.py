@@ -132,6 +132,21 @@ def own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | No
     return _bot(row)
 
 
+def check_copy(connection: Connection, author_id: int, name: str, digest: str) -> None:
+    """Raise `SubmissionError` for the files of another bot of the author that plays."""
+    query = _bots().where(
+        schema.bots.c.author_id == author_id,
+        schema.bots.c.name_key != names.key(name),
+        schema.bots.c.state == BotState.ACTIVE,
+        schema.bot_versions.c.digest == digest,
+    )
+    if (row := connection.execute(query).first()) is not None:
+        raise SubmissionError(
+            f"these files are those of {row.name!r}, which plays for {row.author} already; "
+            "withdraw that bot, or submit other files"
+        )
+
+
 def add_version(
     connection: Connection,
     author_id: int,
@@ -152,6 +167,7 @@ def add_version(
         raise SubmissionError(
             f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
         )
+    check_copy(connection, author_id, name, digest)
     author = active_name(connection, author_id)
     is_new = _keep(connection, digest, packed)
     check_quota(connection, author_id, author, len(packed) if is_new else 0)

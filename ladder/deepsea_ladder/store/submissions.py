@@ -29,7 +29,7 @@ from deepsea_ladder.model.submissions import (
 )
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.bots import active_name, add_version, enable, own_bot
+from deepsea_ladder.store.bots import active_name, add_version, check_copy, enable, own_bot
 from deepsea_ladder.store.database import now
 from deepsea_ladder.store.leases import LeasedRows
 from deepsea_ladder.store.quotas import check_deadline, check_quota
@@ -183,7 +183,8 @@ class Submissions(LeasedRows):
         """Accept what is the bot's current version already; False if it is something else.
 
         A bot that its author has withdrawn is active again. Raises `SubmissionError` for a bot that
-        is somebody else's or was disabled, and `LimitReached` for too many bots.
+        is somebody else's or was disabled and for the files of another one of the author's bots,
+        and `LimitReached` for too many bots.
         """
         with self._database.write() as connection:
             at = now(connection)
@@ -191,6 +192,8 @@ class Submissions(LeasedRows):
             active_name(connection, lease.author_id)  # refuses who may do nothing
             bot = own_bot(connection, lease.author_id, name)
             check_another_bot(connection, limits, lease.author_id, bot)
+            if bot is None or bot.current.digest != digest or bot.state is BotState.WITHDRAWN:
+                check_copy(connection, lease.author_id, name, digest)
             if bot is None or bot.current.digest != digest:
                 return False
             if bot.state is BotState.DISABLED:
