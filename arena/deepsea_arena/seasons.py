@@ -55,6 +55,8 @@ class SeasonInfo:
     """Whether bots of one author may meet."""
     former_versions: bool
     """Whether former versions of bots continue to play."""
+    best_of_author: bool
+    """Whether its standings have the best bot of each author only."""
     commitment: str
     """SHA-256 of the season's seed, in hex."""
     place: int
@@ -94,6 +96,7 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         require_cgroups=season.limits.require_cgroups,
         same_author=season.pairing.same_author,
         former_versions=season.pairing.former_versions,
+        best_of_author=season.best_of_author,
         commitment=stored.commitment,
         place=stored.place,
         head=stored.head,
@@ -151,6 +154,7 @@ class SeasonOptions:
     """The luck in a game."""
     same_author: bool | None = None
     former_versions: bool | None = None
+    best_of_author: bool | None = None
 
 
 def season_settings(base: Season, options: SeasonOptions | None = None) -> Season:
@@ -161,7 +165,7 @@ def season_settings(base: Season, options: SeasonOptions | None = None) -> Seaso
         given = {key: getattr(options, key) for key in keys}
         return replace(table, **{key: one for key, one in given.items() if one is not None})
 
-    season = chosen(base, "rules", "seats", "clock", "isolation", "packages")
+    season = chosen(base, "rules", "seats", "clock", "isolation", "packages", "best_of_author")
     return replace(
         season,
         rules=seat_a_begins(season.rules),

@@ -1,12 +1,12 @@
 """The standings of a season.
 
 Invariants: the ladder orders them; who is listed is decided here: the versions that get games, or
-all that have played.
+all that have played, or the best of each author.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.wire.json import Json, to_object, utc_time
 from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.standings import RECENT_GAMES, Standing, StandingRow, standings
+from deepsea_ladder.standings import RECENT_GAMES, Standing, StandingRow, place, standings
 
 if TYPE_CHECKING:
     from deepsea_ladder.rating.totals import RatingTotals
@@ -86,12 +86,22 @@ def csv_rows(page: Standings) -> Iterator[Mapping[str, Json]]:
 
 
 def show_standings(
-    store: Store, season_name: str | None = None, *, everybody: bool = False
+    store: Store,
+    season_name: str | None = None,
+    *,
+    everybody: bool = False,
+    best_of_author: bool = False,
 ) -> Standings:
-    """The standings; with `everybody` also former versions, withdrawn and disabled bots."""
+    """The standings.
+
+    everybody       also former versions, withdrawn and disabled bots
+    best_of_author  the best bot of each author only
+    """
     season = find_season(store, season_name)
     entries = store.ratings.entries(season)
     shown = entries if everybody else listed(store, season, entries)
+    if best_of_author:
+        shown = best_of_authors(shown)
     bots = {entry.version.bot for entry in shown}
     out = {entry.version.bot for entry in entries if _is_out(season, entry)} - bots
     return Standings(
@@ -107,15 +117,25 @@ def listed(
     store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
 ) -> list[RatedVersion]:
     """The versions that stand in the table: those that get games, and of a closed season those
-    that played in it to its end, of each bot the last if former versions did not play on."""
+    that played in it to its end, of each bot the last if former versions did not play on; of each
+    author the best alone if the season says so."""
     if season.closed_at is None:
-        return [entry for entry in entries if entry.gets_games(season.season)]
-    gone = taken_out(store, season)
-    there = [entry for entry in entries if entry.tally.games > 0 and entry.version.bot not in gone]
-    if season.season.pairing.former_versions:
-        return there
-    last = {entry.version.bot: entry for entry in sorted(there, key=lambda e: e.version.number)}
-    return list(last.values())
+        there = [entry for entry in entries if entry.gets_games(season.season)]
+    else:
+        gone = taken_out(store, season)
+        there = [one for one in entries if one.tally.games > 0 and one.version.bot not in gone]
+        if not season.season.pairing.former_versions:
+            ordered = sorted(there, key=lambda entry: entry.version.number)
+            there = list({entry.version.bot: entry for entry in ordered}.values())
+    return best_of_authors(there) if season.season.best_of_author else there
+
+
+def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
+    """Of each author the version that stands before the others, in the order of the standings."""
+    best: dict[str, RatedVersion] = {}
+    for entry in sorted(entries, key=lambda entry: place(row_of(entry, entry.tally))):
+        best.setdefault(entry.version.author, entry)
+    return list(best.values())
 
 
 def taken_out(store: Store, season: StoredSeason) -> set[str]:

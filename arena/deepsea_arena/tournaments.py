@@ -18,7 +18,7 @@ from deepsea_arena.runner import RunEnd, RunGoal, no_source
 from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play, run_report
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_arena.shutdown import Stop
-from deepsea_arena.standings import taken_out
+from deepsea_arena.standings import best_of_authors, taken_out
 from deepsea_arena.tournament_scores import Kind, ScoreLine, rank_sets, score_line, table_results
 from deepsea_arena.wire.json import milliseconds
 from deepsea_ladder.errors import PairingError
@@ -40,8 +40,9 @@ class TournamentRequest:
     name: str
     """The name of the tournament and its season."""
     bots: tuple[str, ...] = ()
-    """All that get games, if none are named. In a gauntlet the first meets all others, an
-    elimination seeds them in this order."""
+    """If none are named, all that get games, or if the season has the best bot of each author
+    these, in the order of its standings. In a gauntlet the first meets all others, an elimination
+    seeds them in this order."""
     seats: int = 2
     meetings: int = 1
     """Meetings of every two bots, or rotations of each table of an elimination."""
@@ -89,7 +90,7 @@ def play_tournament(
     Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
     """
     begun = _begun(store, request.name)
-    bots = _Bots(store, request.bots, begun)
+    bots = _Bots(store, request, begun)
     season = _continued(begun, request, bots.ids) or _begin(store, request, bots.ids, fresh)
     field = _Field(store, season, bots, make_pool, watcher, stop)
     if request.kind == "elimination":
@@ -165,7 +166,9 @@ def _begin(
     # The last tables of an elimination may be smaller.
     sizes = tuple(range(2, seats + 1)) if request.kind == "elimination" else (seats,)
     pairing = replace(settings.pairing, former_versions=False)  # it has the newest ones
-    settings = replace(settings, name=request.name, seats=sizes, pairing=pairing)
+    settings = replace(
+        settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
+    )
     until = None if request.embargo_until is None else milliseconds(request.embargo_until)
     return store.seasons.open(settings, fresh(), json.dumps(_plan(request, bots)), until)
 
@@ -177,17 +180,25 @@ def _other_tables(season: StoredSeason) -> PairingError:
 class _Bots:
     """The participants, in their order."""
 
-    def __init__(self, store: Store, names: Sequence[str], begun: StoredSeason | None) -> None:
-        bots = {bot.name: bot for bot in store.bots.all()}
-        if names:
-            found = [store.bots.get(name).current for name in names]
+    def __init__(
+        self, store: Store, request: TournamentRequest, begun: StoredSeason | None
+    ) -> None:
+        bots = store.bots.all()
+        if request.bots:
+            found = [store.bots.get(name).current for name in request.bots]
         elif begun is not None:
             versions = {
-                version.id: version for name in bots for version in store.bots.versions(name)
+                version.id: version for bot in bots for version in store.bots.versions(bot.name)
             }
             found = [versions[number] for number in json.loads(begun.tournament or "")["bots"]]
         else:
-            found = [bot.current for bot in bots.values() if bot.state is BotState.ACTIVE]
+            active = {bot.current.id for bot in bots if bot.state is BotState.ACTIVE}
+            found = [bot.current for bot in bots if bot.current.id in active]
+            season = find_season(store, request.season)
+            if season.season.best_of_author:
+                entries = store.ratings.entries(season)
+                best = best_of_authors(one for one in entries if one.version.id in active)
+                found = [entry.version for entry in best]
         self.versions = {version.id: version for version in found}
         if len(self.versions) != len(found):
             raise UserError("a bot takes part in a tournament once")

@@ -9,6 +9,7 @@ trip through JSON loses nothing; an invalid setting is refused in one line that 
     clock = "100ms+2s"
     isolation = "sandbox"       # or "process", where all authors are trusted
     packages = ["numpy==2.1.0"] # what bots may count on beside the SDK, installed by the keeper
+    best_of_author = true       # the standings have the best bot of each author
 
     [limits]                    # memory_mib, processes, require_cgroups
     [uploads]                   # versions, mib: of one author
@@ -57,6 +58,9 @@ class Season:
     packages: tuple[str, ...] = ()
     """Packages that bots may count on, as `name` or `name==version`, in order; the keeper of the
     ladder installs them, and whoever makes a season has the names looked at."""
+    best_of_author: bool = False
+    """Whether its standings have the best bot of each author only, and a tournament that names no
+    bots is between these."""
     limits: BotLimits = field(default_factory=BotLimits)
     uploads: UploadLimits = field(default_factory=UploadLimits)
     rating: RatingParameters = field(default_factory=RatingParameters)
@@ -98,6 +102,7 @@ class Season:
             "clock": self.clock,
             "isolation": self.isolation,
             "packages": list(self.packages),
+            "best_of_author": self.best_of_author,
             "limits": asdict(self.limits),
             "uploads": asdict(self.uploads),
             "rating": asdict(self.rating),
@@ -146,6 +151,8 @@ class Season:
                     given[key] = _text(key, data[key])
             if "packages" in data:
                 given["packages"] = _texts("packages", data["packages"])
+            if "best_of_author" in data:
+                given["best_of_author"] = _flag("best_of_author", data["best_of_author"])
             if "limits" in data:
                 given["limits"] = _settings(BotLimits, "limits", data["limits"])
             if "uploads" in data:
@@ -196,6 +203,12 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or any(type(item) is not str for item in value):
         raise SeasonError(f"{key} must be a list of texts, not {value!r}")
     return tuple(value)
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise SeasonError(f"{key} must be true or false, not {value!r}")
+    return value
 
 
 def _rules_from_options(data: object) -> RuleSet:

@@ -68,33 +68,30 @@ def alone(rows: Sequence[StandingRow]) -> Variances:
     return apart([row.tally.rating for row in rows])
 
 
+def place(row: StandingRow) -> tuple[bool, float, str, int]:
+    """The sort key of rows: the best first, newcomers last, by name."""
+    return row.tally.games == 0, -row.tally.rating.conservative, row.bot, row.version
+
+
 def standings(
     rows: Iterable[StandingRow],
     uncertainty: Callable[[Sequence[StandingRow]], Variances] = alone,
 ) -> list[Standing]:
-    """The best first; equal ratings share a rank; newcomers last, by name.
+    """The lines in the order of `place`; equal ratings share a rank.
 
     `uncertainty` gives, for rows with games, the variances for the range of their ranks.
     """
-    ordered = sorted(
-        rows,
-        key=lambda row: (
-            row.tally.games == 0,
-            -row.tally.rating.conservative,
-            row.bot,
-            row.version,
-        ),
-    )
+    ordered = sorted(rows, key=place)
     played = [row for row in ordered if row.tally.games]
     ranges = rank_ranges([row.tally.rating.mu for row in played], uncertainty(played))
     lines: list[Standing] = []
-    for place, row in enumerate(ordered, 1):
+    for number, row in enumerate(ordered, 1):
         rank = None
         if row.tally.games:
-            rank = place
+            rank = number
             if lines and lines[-1].rating == row.tally.rating.conservative:
                 rank = lines[-1].rank
-        best, worst = ranges[place - 1] if rank else (None, None)
+        best, worst = ranges[number - 1] if rank else (None, None)
         if rank and best and worst:
             # A wide rating may be ranked behind those whom it is certainly ahead of.
             best, worst = min(best, rank), max(worst, rank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,6 +62,27 @@ def test_who_was_taken_out_is_counted_and_listed_on_request(played: Store) -> No
         ("cleo", 1): (BotState.ACTIVE, True),
         ("dan", 1): (BotState.ACTIVE, True),
     }
+
+
+def test_the_best_bot_of_each_author_is_a_view_and_a_seasons_setting(played: Store) -> None:
+    ladder.submit(played, "andy", author="anna-senior")
+    season = played.seasons.open(replace(ladder.a_season("s2"), best_of_author=True), ladder.SEED)
+    andy, _, ben, cleo, dan = ladder.ids(played)
+    played.jobs.add(season, ladder.rotations([andy, ben, cleo, dan], 4))
+    ladder.play_all(played, season)
+    usual = show_standings(played, "s1", best_of_author=True).standings
+    assert {line.bot for line in usual} == {"anna", "ben", "cleo", "dan"}
+    assert len(show_standings(played, "s1").standings) == 5
+    for _ in range(2):
+        page = show_standings(played, "s2")
+        assert {line.bot for line in page.standings} == {"andy", "ben", "cleo", "dan"}
+        assert [line.rank for line in page.standings] == [1, 2, 3, 4]
+        assert page.season.best_of_author
+        everybody = show_standings(played, "s2", everybody=True)
+        assert len(everybody.standings) == 5
+        standing = bot_profile(played, "anna", season_name="s2").standing
+        assert standing is None or standing.rank is None
+        played.seasons.close("s2")
 
 
 def test_a_former_version_has_no_rank(played: Store) -> None:

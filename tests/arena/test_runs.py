@@ -14,6 +14,7 @@ from deepsea_arena.runner import RunEnd
 from deepsea_arena.runs import MakePool, RunReport, RunRequest, RunStopped, run
 from deepsea_arena.settled import OrderReport, order_report
 from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.standings import show_standings
 from deepsea_arena.tournament_reports import tournament_report
 from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
 from deepsea_arena.wire.json import milliseconds, to_json
@@ -301,6 +302,31 @@ def test_an_elimination_goes_on_without_a_bot_that_is_withdrawn(
     result = tournament(stocked, stop, request, for_anna, Watcher(withdraw))
     assert result.champion in (("ben", "cleo") if after == 1 else ("cleo",))
     assert result.champion == tournament_report(stocked, "cup").champion
+
+
+def test_a_tournament_is_between_the_best_bot_of_each_author_where_the_season_says_so(
+    stocked: Store, stop: Stop
+) -> None:
+    settings = replace(ladder.a_season("s2", (2,)), best_of_author=True)
+    season = stocked.seasons.open(settings, ladder.SEED)
+    _, ben, cleo = ladder.ids(stocked)
+    andy, amos = (
+        ladder.submit(stocked, name, author="anna-senior").id for name in ("andy", "amos")
+    )
+    tables = ([andy, cleo], [amos, ben], [andy, ben])
+    stocked.jobs.add(season, [ladder.rotations(table, 2)[0] for table in tables])
+    losers = ("cleo", "cleo", "amos", "amos", "andy", "andy")
+    ladder.play_all(stocked, season, {f"s2-{n}": [bot] for n, bot in enumerate(losers, 1)})
+    stocked.bots.withdraw("cleo")
+    ladder.submit(stocked, "dan")
+    request = TournamentRequest(kind="elimination", name="cup", season="s2")
+    result = tournament(stocked, stop, request, for_anna)
+    report = tournament_report(stocked, "cup")
+    assert [bot for bot, _ in report.entrants] == ["ben", "andy", "dan"]
+    assert len(result.scores) == 3
+    named = TournamentRequest(kind="gauntlet", name="two", season="s2", bots=("amos", "andy"))
+    assert len(tournament(stocked, stop, named).scores) == 2
+    assert len(show_standings(stocked, "two").standings) == 2
 
 
 def test_a_stopped_tournament_goes_on_with_the_same_bots_only(stocked: Store, stop: Stop) -> None:

@@ -164,7 +164,7 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
     )
     done = run(
         *("ladder", "init", "--trusted", "--settings", file, "--former-versions", "--seats", 4),
-        *("--memory", 300),
+        *("--memory", 300, "--best-of-author"),
     )
     assert (done.status, done.err) == (0, "")
     with Store.open(place) as store:
@@ -177,6 +177,7 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
         for words in (
             "bots of one author meet",
             "former versions play on",
+            "the standings have the best bot of each author",
             "a bot may take 300 MiB and 8 processes",
             "its bots may count on click, numpy==1.0",
             "note: not installed here: numpy==1.0",

@@ -130,6 +130,7 @@ def test_the_routes_of_clients_are_those_of_the_server() -> None:
         ("standings", "--json"),
         ("standings", "--csv"),
         ("standings", "--season", "s1", "--all", "--json"),
+        ("standings", "--best-of-author"),
         ("bot", "ben"),
         ("bot", "BEN", "--json"),
         ("bot", "anna", "--version", "1", "--season", "s1"),
@@ -146,7 +147,7 @@ def test_the_routes_of_clients_are_those_of_the_server() -> None:
 def test_what_is_printed_is_the_same_as_on_the_ladders_machine(
     run: Run, afar: Afar, words: tuple[str, ...], way: str
 ) -> None:
-    ladder.submit(afar.store, "eve")
+    ladder.submit(afar.store, "eve", author="ben-senior")
     afar.store.bots.withdraw("dan")
     here = run("ladder", *words, "--store", afar.file)
     there = run("ladder", *words, "--remote", afar.url, "-v")

@@ -33,6 +33,7 @@ seasons = st.builds(
         tau=st.floats(0.0, 1.0),
         draw_probability=st.floats(0.001, 0.9),
     ),
+    best_of_author=st.booleans(),
     packages=st.lists(st.sampled_from(["numpy==2.1.0", "torch"]), unique=True).map(tuple),
     limits=st.builds(BotLimits, memory_mib=st.integers(16, 9999), processes=st.integers(1, 9999)),
     uploads=st.builds(UploadLimits, versions=st.integers(1, 9999), mib=st.integers(1, 9999)),
@@ -102,6 +103,12 @@ def test_the_ladders_page_has_every_setting_with_its_default() -> None:
     assert keys(text) == keys(toml(Season("winter")))
 
 
+def test_a_season_of_an_older_program_has_no_later_setting() -> None:
+    data = json.loads(Season("summer").to_json())
+    del data["best_of_author"]
+    assert Season.from_json(json.dumps(data)) == Season("summer")
+
+
 def test_a_file_as_people_write_it() -> None:
     season = Season.from_toml(
         """
@@ -150,6 +157,7 @@ REFUSED = [
     ('name = "a"\nclock = 100', "a season's clock must be a text, not 100"),
     ('name = "a"\nclock = "now or never"', "clock must look like 100ms"),
     ('name = "a"\nisolation = "auto"', "isolation is sandbox or process, not 'auto'"),
+    ('name = "a"\nbest_of_author = 1', "best_of_author must be true or false, not 1"),
     ('name = "a"\nrules = "manul"', "did you mean 'manual'"),
     ('name = "a"\nrules = 3', "rules must be a table of settings, not 3"),
     ('name = "a"\n[rules]\nname = "manual"', "belongs to a preset"),

@@ -65,7 +65,7 @@ def test_both_ways_answer_the_same(played: Store) -> None:
     with remote(played, "grpc") as rpc:
         http = Remote(rpc.server, "http")
         asked: list[tuple[str, dict[str, Any]]] = [
-            ("GetStandings", {"everybody": True}),
+            ("GetStandings", {"everybody": True, "best_of_author": True}),
             ("GetBot", {"bot": "ben"}),
             ("ListGames", {"bot": "ben", "limit": 3, "lost": True}),
             ("GetRecord", {"game_id": "s1-1"}),

@@ -48,6 +48,20 @@ def words(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", main)))
 
 
+def test_a_reader_chooses_the_best_bot_of_each_author(pattern: Path, tmp_path: Path) -> None:
+    with Store.open(shutil.copy(pattern, tmp_path)) as store:
+        ladder.submit(store, "andy", author="anna-senior")
+        listed = {
+            flag: {
+                row["bot"]
+                for row in rows(get(a_site(store), f"/?best_of_author={flag}&format=csv").text)
+            }
+            for flag in (0, 1)
+        }
+    assert listed[0] - listed[1] == {"andy"}
+    assert len(listed[0]) == 6
+
+
 def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 

@@ -61,10 +61,17 @@ class FeedGame:
 
 
 def get_standings(
-    service: LadderService, caller: Caller, *, season: str = "", everybody: bool = False
+    service: LadderService,
+    caller: Caller,
+    *,
+    season: str = "",
+    everybody: bool = False,
+    best_of_author: bool = False,
 ) -> Standings:
     """The standings of a season."""
-    return show_standings(service.public, season or None, everybody=everybody)
+    return show_standings(
+        service.public, season or None, everybody=everybody, best_of_author=best_of_author
+    )
 
 
 def get_bot(

@@ -20,9 +20,11 @@ class LocalSource:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def standings(self, season: str | None, *, everybody: bool) -> Standings:
+    def standings(self, season: str | None, *, everybody: bool, best_of_author: bool) -> Standings:
         """The standings of a season."""
-        return show_standings(self._store, season, everybody=everybody)
+        return show_standings(
+            self._store, season, everybody=everybody, best_of_author=best_of_author
+        )
 
     def bot(self, name: str, version: int | None, season: str | None) -> BotProfile:
         """The profile of a bot, with tracebacks."""

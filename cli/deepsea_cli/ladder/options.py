@@ -166,6 +166,11 @@ _SETTINGS: Final = (
         "--former-versions", is_flag=True, help="Former versions of bots continue to play."
     ),
     click.option(
+        "--best-of-author",
+        is_flag=True,
+        help="The standings, and tournaments, have the best bot of each author.",
+    ),
+    click.option(
         "--beta",
         metavar="X",
         type=float,
@@ -201,6 +206,7 @@ def season_from(name: str | None, given: Mapping[str, Any]) -> Season:
         beta=given["beta"],
         same_author=given["same_author"] or None,
         former_versions=given["former_versions"] or None,
+        best_of_author=given["best_of_author"] or None,
     )
     return season_settings(base, options)
 

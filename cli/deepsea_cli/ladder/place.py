@@ -33,7 +33,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Source(Protocol):
     """A ladder to be read, wherever it is."""
 
-    def standings(self, season: str | None, *, everybody: bool) -> Standings:
+    def standings(self, season: str | None, *, everybody: bool, best_of_author: bool) -> Standings:
         """The standings of a season."""
 
     def bot(self, name: str, version: int | None, season: str | None) -> BotProfile:

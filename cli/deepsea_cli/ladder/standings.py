@@ -16,6 +16,7 @@ from deepsea_referee.errors import UserError
 @click.option(
     "--all", "everybody", is_flag=True, help="Include former versions, withdrawn and disabled bots."
 )
+@click.option("--best-of-author", is_flag=True, help="Only the best bot of each author.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--check", is_flag=True, help="Compare with all games rated at once, in no order.")
@@ -26,6 +27,7 @@ def standings(
     place: Place,
     season_name: str | None,
     everybody: bool,
+    best_of_author: bool,
     as_json: bool,
     as_csv: bool,
     check: bool,
@@ -43,7 +45,7 @@ def standings(
 
     found = None
     with place.opened() as ladder:
-        page = ladder.standings(season_name, everybody=everybody)
+        page = ladder.standings(season_name, everybody=everybody, best_of_author=best_of_author)
     if check or matrix:
         from deepsea_arena.season_check import check_season
 

@@ -61,6 +61,8 @@ def peculiarities(season: SeasonInfo) -> list[str]:
         lines.append("bots of one author meet")
     if season.former_versions:
         lines.append("former versions play on")
+    if season.best_of_author:
+        lines.append("the standings have the best bot of each author")
     from deepsea_ladder.bot_limits import BotLimits
 
     usual = BotLimits()

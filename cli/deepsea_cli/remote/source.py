@@ -38,9 +38,15 @@ class RemoteSource:
         self._client = client
         self._page = page
 
-    def standings(self, season: str | None, *, everybody: bool) -> Standings:
+    def standings(self, season: str | None, *, everybody: bool, best_of_author: bool) -> Standings:
         """The standings of a season."""
-        return self._client.ask("GetStandings", Standings, season=season or "", everybody=everybody)
+        return self._client.ask(
+            "GetStandings",
+            Standings,
+            season=season or "",
+            everybody=everybody,
+            best_of_author=best_of_author,
+        )
 
     def bot(self, name: str, version: int | None, season: str | None) -> BotProfile:
         """The profile of a bot; with tracebacks if it is the caller's."""

@@ -1210,19 +1210,23 @@ class GetStandingsRequest(_message.Message):
 
     SEASON_FIELD_NUMBER: _builtins.int
     EVERYBODY_FIELD_NUMBER: _builtins.int
+    BEST_OF_AUTHOR_FIELD_NUMBER: _builtins.int
     season: _builtins.str
     """The season; "" is the open one, or the last."""
     everybody: _builtins.bool
     """Former versions, withdrawn and disabled bots, too."""
+    best_of_author: _builtins.bool
+    """The best bot of each author only."""
     def __init__(
         self,
         *,
         season: _builtins.str = ...,
         everybody: _builtins.bool = ...,
+        best_of_author: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["everybody", b"everybody", "season", b"season"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["best_of_author", b"best_of_author", "everybody", b"everybody", "season", b"season"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1293,6 +1297,7 @@ class SeasonInfo(_message.Message):
     COMMITMENT_FIELD_NUMBER: _builtins.int
     PLACE_FIELD_NUMBER: _builtins.int
     HEAD_FIELD_NUMBER: _builtins.int
+    BEST_OF_AUTHOR_FIELD_NUMBER: _builtins.int
     OPENED_AT_FIELD_NUMBER: _builtins.int
     CLOSED_AT_FIELD_NUMBER: _builtins.int
     EMBARGO_UNTIL_FIELD_NUMBER: _builtins.int
@@ -1320,6 +1325,8 @@ class SeasonInfo(_message.Message):
     """The last place of its chain."""
     head: _builtins.str
     """The head of its chain at that place, in hex."""
+    best_of_author: _builtins.bool
+    """Whether its standings have the best bot of each author only."""
     opened_at: _builtins.str
     """When it was opened."""
     closed_at: _builtins.str
@@ -1356,13 +1363,14 @@ class SeasonInfo(_message.Message):
         commitment: _builtins.str = ...,
         place: _builtins.int = ...,
         head: _builtins.str = ...,
+        best_of_author: _builtins.bool = ...,
         opened_at: _builtins.str = ...,
         closed_at: _builtins.str | None = ...,
         embargo_until: _builtins.str | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_closed_at", b"_closed_at", "_embargo_until", b"_embargo_until", "closed_at", b"closed_at", "embargo_until", b"embargo_until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_at", b"_closed_at", "_embargo_until", b"_embargo_until", "clock", b"clock", "closed_at", b"closed_at", "commitment", b"commitment", "embargo_until", b"embargo_until", "former_versions", b"former_versions", "head", b"head", "isolation", b"isolation", "memory_mib", b"memory_mib", "missing_packages", b"missing_packages", "name", b"name", "opened_at", b"opened_at", "packages", b"packages", "place", b"place", "processes", b"processes", "require_cgroups", b"require_cgroups", "rules", b"rules", "same_author", b"same_author", "seats", b"seats"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_at", b"_closed_at", "_embargo_until", b"_embargo_until", "best_of_author", b"best_of_author", "clock", b"clock", "closed_at", b"closed_at", "commitment", b"commitment", "embargo_until", b"embargo_until", "former_versions", b"former_versions", "head", b"head", "isolation", b"isolation", "memory_mib", b"memory_mib", "missing_packages", b"missing_packages", "name", b"name", "opened_at", b"opened_at", "packages", b"packages", "place", b"place", "processes", b"processes", "require_cgroups", b"require_cgroups", "rules", b"rules", "same_author", b"same_author", "seats", b"seats"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__closed_at: _TypeAlias = _typing.Literal["closed_at"]  # noqa: Y015
     _WhichOneofArgType__closed_at: _TypeAlias = _typing.Literal["_closed_at", b"_closed_at"]  # noqa: Y015

@@ -14,7 +14,12 @@ from deepsea_web.site.words import count
 
 
 def _read(store: Store, query: Query) -> Standings:
-    data = show_standings(store, season_of(store, query), everybody=query.flag("all"))
+    data = show_standings(
+        store,
+        season_of(store, query),
+        everybody=query.flag("all"),
+        best_of_author=query.flag("best_of_author"),
+    )
     wanted = (query.text("find") or "").lower()
     lines = [line for line in data.standings if _is_meant(line, wanted)]
     return replace(data, standings=tuple(lines))
@@ -48,7 +53,7 @@ STANDINGS = Page(
         f"{count(len(data.standings), 'bot')} after {count(data.games, 'rated game')} of Deep Sea "
         f"Adventure, rules “{data.season.rules}”."
     ),
-    parameters=("season", "find", "all"),
+    parameters=("season", "find", "all", "best_of_author"),
     rows=csv_rows,
     nav="Standings",
     embed="embed_standings.html",
