@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepsea_referee.bots.output import OutputPlan
-
 from attacks.harness import Arena
 from attacks.matches import hostile
+from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve

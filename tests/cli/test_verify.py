@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deepsea_referee.results.results_json import ResultsJson
 
 from deepsea_cli.options import LARGEST_FILE
+from deepsea_referee.results.folder import ResultsJson
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import commitment, game_seed, seed_from_text
 from deepsea_rules.ruleset import PRESETS
