@@ -97,7 +97,15 @@ RELEASE: dict[str, set[Fault]] = {
     "s00_as_bot s30_s31_descriptors": {TIMEOUT, CRASH},
     "s00_as_bot s33_in_flight burner": {TIMEOUT, CRASH},
 }
-ELSEWHERE = {"t14_starves", "t15_burners", "t16_burner", "t17_unseen", "t19_exits", "v01_victims"}
+ELSEWHERE = {
+    "t14_starves",
+    "t15_burners",
+    "t16_burner",
+    "t17_unseen",
+    "t18_second_try",
+    "t21_exits",
+    "v01_victims",
+}
 """Need bots beside them, frozen or not: test_time.py, _burners.py and _together.py play them."""
 MAY_PLAY_ON = ("drains", "p14_", "p21_", "s0", "s1", "s2", "s3")
 """Whether these lose anything depends on how long the attack takes, or on the kernel."""

@@ -44,7 +44,7 @@ def games(arena: Arena, gang: Sequence[Sequence[str]], number: int = 1) -> list[
     [(SHUT, BURNS), (STOPS, BURNS), (LATE, SHUT, BURNS), (STOPS, SHUT, FORFEITS_AND_BURNS)],
     ids=["shut burns", "stops burns", "late shut burns", "stops shut forfeits"],
 )
-def test_t18_hostile_bots_together_cost_nobody_a_fault(
+def test_t20_hostile_bots_together_cost_nobody_a_fault(
     arena: Arena, gang: Sequence[Sequence[str]]
 ) -> None:
     (played,) = games(arena, gang)
@@ -54,8 +54,8 @@ def test_t18_hostile_bots_together_cost_nobody_a_fault(
 
 
 @pytest.mark.parametrize("when", ["turn", "between"])
-def test_t19_what_a_bot_leaves_at_its_exit_costs_nobody_a_fault(arena: Arena, when: str) -> None:
-    played = games(arena, [("t19_exits", when, CHILDREN)], number=3)
+def test_t21_what_a_bot_leaves_at_its_exit_costs_nobody_a_fault(arena: Arena, when: str) -> None:
+    played = games(arena, [("t21_exits", when, CHILDREN)], number=3)
     assert [one.of(HONEST) for one in played] == [[]] * 3
     if when == "turn":  # between games it is a matter of milliseconds who notices first
         assert all(one.faults[-1].forfeit for one in played)

@@ -1,4 +1,4 @@
-"""T19: leaves children behind that burn the CPU, and exits. Arguments: when, and how many.
+"""T21: leaves children behind that burn the CPU, and exits. Arguments: when, and how many.
 
 when  `turn`: on its third turn of a game; `between`: when a game is over
 """
