@@ -224,6 +224,8 @@ def test_a_bot_that_ends_its_program_has_crashed_and_is_not_called_again() -> No
     assert game.has_forfeited(0)
     assert not bot.ended
     assert bot.notices == []
+    with pytest.raises(SystemExit):
+        play([Leaving(), Taker])
 
 
 def test_what_a_bot_raises_when_the_game_begins_is_counted_at_its_first_decision() -> None:
