@@ -218,6 +218,33 @@ def test_an_answer_that_lay_unread_is_charged_until_the_last_look() -> None:
     assert play.answer() == Charged(90_000)
 
 
+def test_an_answer_that_came_while_a_look_was_late_is_charged_until_it_was_due() -> None:
+    host = Host()
+    play = Play(host, TimeLeft(S, 0))
+    play.until(S // 4 + GRACE_US)  # two looks
+    assert play.due_us is not None
+    host.referee_waited_us += 60_000
+    play.now_us = play.due_us + 60_000
+    assert play.look(play.now_us) == []
+    play.now_us += 1_000
+    assert play.answer() == Charged(play.now_us - 60_000)
+
+
+@pytest.mark.parametrize("waits", [0.05, 1, 3], ids=["a little", "always", "several threads"])
+def test_sleep_is_not_free_where_the_referee_waits_for_cpus_meanwhile(waits: float) -> None:
+    host = Host()
+    play = Play(host, TimeLeft(100 * S, 0))
+    for number in range(1, 661):
+        host.passes(outside=200_000)
+        host.referee_waited_us += round(waits * S / 10)
+        play.until(number * S // 10)
+    answer = play.answer()
+    assert isinstance(answer, Charged)
+    # An answer may have lain unread since the last look but one, or is not older.
+    free_us = 2 * GRACE_US + S // 10
+    assert 66 * S - min(1, waits) * free_us <= answer.us <= 66 * S
+
+
 def test_a_sleeper_on_a_busy_host_has_its_timeout_a_little_later() -> None:
     host = Host()
     play = Play(host)
@@ -243,6 +270,19 @@ def test_no_timeout_is_called_while_an_answer_may_be_on_its_way_through_the_refe
     host.referee_waited_us += 10_000
     play.until(BUDGET_US + GRACE_US + 3 * AGAIN_US)
     assert isinstance(play.ended, TimedOut)  # it has waited no more
+
+
+def test_no_timeout_is_called_where_the_referee_was_late_for_the_look_before() -> None:
+    host = Host()
+    play = Play(host, TimeLeft(S, 0))
+    play.until(S // 4 + 2 * GRACE_US)
+    host.referee_waited_us += 10_000
+    play.until(S)
+    assert play.due_us == S + 1
+    play.until(S + GRACE_US)  # it has waited no more, but an answer may have come while it did
+    assert play.ended is None
+    play.until(S + GRACE_US + 2)
+    assert isinstance(play.ended, TimedOut)
 
 
 @pytest.mark.parametrize("who", ["bot_ready", "referee_ready"])

@@ -169,8 +169,8 @@ class _OpenDecision:
     """By how much the first look was late: the referee's time."""
     _first: tuple[int, Reading] | None = None
     """The first look: the time, the reading."""
-    _looks: tuple[int, int] = (0, 0)
-    """The referee's waiting time for a CPU at the last look but one, and at the last."""
+    _looks: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    """The last look but one, and the last: time, and the referee's waiting time for a CPU."""
     _referee_us = 0
     """The referee's waiting time at the last look at which the limit had passed."""
     _over_us: int | None = None
@@ -200,7 +200,8 @@ class _OpenDecision:
         else:
             reading = gauge.read()
             # The answer may have arrived when the last look was due, or since.
-            unread_us = reading.referee_waited_us - self._looks[0]
+            look_us, waited_us = self._looks[0]
+            unread_us = min(now_us - look_us, reading.referee_waited_us - waited_us)
             if self._first is None:
                 unread_us = self._late_us(now_us, share_us)
             us, _ = self._attributed_us(now_us, share_us, reading, gauge.cpus, unread_us)
@@ -227,14 +228,15 @@ class _OpenDecision:
                 again_us := self._undecided_us(now_us, reading, gauge)
             ):
                 return Undecided(again_us)
-            self._looks = (self._looks[1], reading.referee_waited_us)
+            self._looks = (self._looks[1], (now_us, reading.referee_waited_us))
             if hopeless and not self._host_was_busy(now_us, reading, gauge.cpus):
                 us = wall_us
         if us > self.limit_us:
             return TimedOut(us, self.limit_us)
         if hopeless:
             return Starved(wall_us)
-        return Undecided(self.limit_us - us)
+        # What the referee waited since the last look but one may be the delay of an answer.
+        return Undecided(min(self.limit_us - us, host_load.GRACE_US))
 
     def _wall_us(self, share_us: float) -> int:
         return round(share_us - self.share_us)
@@ -247,7 +249,7 @@ class _OpenDecision:
 
     def _look_first(self, now_us: int, share_us: float, reading: Reading) -> None:
         self._first = (now_us, reading)
-        self._looks = (reading.referee_waited_us, reading.referee_waited_us)
+        self._looks = ((now_us, reading.referee_waited_us),) * 2
         if self._base is None:
             self._base = (now_us, share_us, reading.usage)
             self._base_us = min(self._wall_us(share_us), self.first_us)
@@ -302,7 +304,7 @@ class _OpenDecision:
         self._referee_us = reading.referee_waited_us
         if self._over_us is None:
             self._over_us = now_us
-            if reading.referee_waited_us - self._looks[0] > host_load.BUSY_US:
+            if reading.referee_waited_us - self._looks[0][1] > host_load.BUSY_US:
                 return host_load.GRACE_US
         if now_us - self._over_us > host_load.LONGEST_READY_US:
             return 0
