@@ -28,6 +28,8 @@ from .launch import ADDRESS, TOKEN
 OPTIONS = (
     # The referee is where the address says; a proxy for the web has no business here.
     ("grpc.enable_http_proxy", 0),
+    # None: a bot may be frozen for minutes while the answer to a ping waits for it.
+    ("grpc.http2.ping_timeout_ms", 2**31 - 1),
 )
 # How a referee that stops, or is stopped, ends a stream: not the bot's mistake. INTERNAL is what
 # grpcio makes of an answer that comes after the end, whatever the end was.

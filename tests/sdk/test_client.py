@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 import sys
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from functools import partial
@@ -11,6 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from attacks import raw
 from deepsea_rules.events import Event
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
@@ -31,7 +34,7 @@ from deepsea_sdk import (
 )
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import NewBot
-from deepsea_sdk.client import Player, features_of, play
+from deepsea_sdk.client import OPTIONS, Player, features_of, play
 from deepsea_sdk.wire.games import fault_to_wire
 from deepsea_sdk.wire.messages import decision_from_wire
 from helpers.in_loop import run
@@ -638,3 +641,26 @@ async def test_a_program_that_is_stopped_is_quiet(tmp_path: Path, number: signal
         processes.append(process)
         stdout, stderr = await process.communicate()
     assert (process.returncode, stdout, stderr) == (-number, b"", b"")
+
+
+async def test_a_referee_that_answers_no_ping_keeps_the_stream(tmp_path: Path) -> None:
+    # As one that is stopped for a while, or as it looks to a bot that was frozen.
+    often = ("grpc.keepalive_time_ms", 100)
+    usual = (often, *OPTIONS, ("grpc.http2.ping_timeout_ms", 100))  # the first counts
+    other = (often, ("grpc.http2.ping_timeout_ms", 400))
+    address = f"unix:{tmp_path / 'seat'}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "seat"))
+        listener.listen()
+        async with (
+            grpc.aio.insecure_channel(address, usual) as patient,
+            grpc.aio.insecure_channel(address, other) as impatient,
+        ):
+            kept, lost = [channel.stream_stream(raw.PLAY)() for channel in (patient, impatient)]
+            peers = [(await asyncio.to_thread(listener.accept))[0] for _ in (kept, lost)]
+            for peer in peers:
+                peer.sendall(raw.frame(raw.SETTINGS))
+            assert await lost.code() is grpc.StatusCode.UNAVAILABLE
+            assert not kept.done()
+            for peer in peers:
+                peer.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,8 +43,13 @@ OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 2),
 )
-# For remote bots only: keepalive would end the stream of one that is frozen outside its turns.
-REMOTE_OPTIONS: Final = (
+# A bot that is frozen outside its turns answers no ping, for minutes: it is not pinged to measure
+# the bandwidth, and no ping of gRPC has a timeout. One whose process has ended is found by that.
+LOCAL_PINGS: Final = (
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.ping_timeout_ms", 2**31 - 1),
+)
+REMOTE_PINGS: Final = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
@@ -60,12 +66,18 @@ class SeatServer:
         clock: Clock,
         *,
         reflects: bool = True,
+        pings: Sequence[tuple[str, int]] | None = None,
     ) -> None:
-        """`reflects`: offer gRPC's reflection service, which costs more than calling it does."""
+        """Prepare it.
+
+        reflects  offer gRPC's reflection service, which costs more than calling it does
+        pings     options of gRPC, in place of those for where it listens
+        """
         self._session = session
         self._token = token.encode()
         self._clock = clock
         self._reflects = reflects
+        self._pings = pings
         self._taken = False
         self._server: grpc.aio.Server | None = None
         self._starting: asyncio.Future[None] | None = None
@@ -74,7 +86,10 @@ class SeatServer:
         """Listen on a Unix socket (a Path) or on HOST:PORT (port 0: any); returns the address."""
         local = isinstance(where, Path)
         here = local or str(where).startswith("127.")
-        server = grpc.aio.server(options=OPTIONS if here else OPTIONS + REMOTE_OPTIONS)
+        pings = LOCAL_PINGS if here else REMOTE_PINGS
+        server = grpc.aio.server(
+            options=(*OPTIONS, *(pings if self._pings is None else self._pings))
+        )
         play: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
             self._play
         )
