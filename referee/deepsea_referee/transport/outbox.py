@@ -18,6 +18,8 @@ class Outbox:
     def __init__(self) -> None:
         self._messages: list[tuple[bytes, tuple[int, TimeLeft] | None]] = []
         self._bytes = 0
+        self._cuts: list[int] = []
+        """The numbers of messages after which another message of the stream begins."""
         self._wake: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -36,8 +38,15 @@ class Outbox:
     def put(self, message: bytes, request: tuple[int, TimeLeft] | None = None) -> None:
         self._messages.append((message, request))
         self._bytes += len(message)
-        if self._wake is not None:
-            self.wake()
+
+    def cut(self) -> None:
+        """Keep what is put later out of the message with what waits now."""
+        self._cuts.append(len(self._messages))
+
+    def first_after(self, request_id: int) -> tuple[int, TimeLeft] | None:
+        """The first request that waits with a higher id; ids rise in the order of the queue."""
+        waiting = (one for _, one in self._messages if one is not None and one[0] > request_id)
+        return next(waiting, None)
 
     def clear(self) -> None:
         """Drop every message."""
@@ -57,17 +66,18 @@ class Outbox:
     def take(self) -> tuple[bytes, list[tuple[int, TimeLeft]]]:
         """Take messages up to the length of one: protobuf messages merge when they are joined."""
         batch = self._messages
-        if self._bytes <= MESSAGE_BYTES:
+        if self._bytes <= MESSAGE_BYTES and not self._cuts:
             self._messages = []
         else:
             size = count = 0
-            for data, _ in batch:
+            for data, _ in batch[: self._cuts[0] if self._cuts else None]:
                 size += len(data)
                 if count and size > MESSAGE_BYTES:
                     break
                 count += 1
             self._messages = batch[count:]
             del batch[count:]
+            self._cuts = [cut - count for cut in self._cuts if cut > count]
         message = b"".join([data for data, _ in batch])
         self._bytes -= len(message)
         return message, [request for _, request in batch if request is not None]

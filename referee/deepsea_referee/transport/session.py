@@ -41,12 +41,16 @@ class Session:
         self._write_limit_us = write_limit_us
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
+        self._begun_id = 0
+        """The last request whose clock was started."""
+        self._sent_id = 0
+        """The last request that was written: the same, unless a write before it takes long."""
         self._open: dict[int, OnAnswer] = {}
         self._late = LateRequests()
         self._outbox = Outbox()
         self._write_by_us: int | None = None
         self._asked_us = 0
-        """When the last message with requests was written: all that are open were in it."""
+        """When the first of the requests that are open was written, or its clock started."""
         self._alarm = EarliestAlarm(clock, self._ring)
         self._handler: asyncio.Task[object] | None = None
         self._closing = False
@@ -77,12 +81,11 @@ class Session:
         if self._end is not None:
             self._loop.call_soon(on_answer, BotFault(self._end.fault, self._end.detail, 0))
             return request_id
-        self._open[request_id] = on_answer
-        if self._write_by_us is not None and self.pauses.frozen:
-            # A message is stuck that the bot could not read while it was frozen.
-            self._write_by_us = self._clock.now_us() + self._write_limit_us + 1
+        if not self._open:
             self._resume()
+        self._open[request_id] = on_answer
         self._outbox.put(wire.numbered(request, request_id), (request_id, time_left))
+        self._go_on()
         return request_id
 
     def send(self, message: bytes) -> None:
@@ -92,6 +95,7 @@ class Session:
         """
         if self.usable:
             self._outbox.put(message)
+            self._go_on()
 
     def close(self, reason: str) -> None:
         """Send Goodbye after the messages that are waiting, then end the stream."""
@@ -162,8 +166,7 @@ class Session:
                     if (taken := self._take(answer, now_us)) is not None:
                         outcomes.append(taken)  # noqa: PERF401  (kept also if the next one raises)
             finally:  # answers before an invalid one count
-                if self.timer.idle:
-                    self._outbox.wake()
+                self._go_on()
                 if not self._open and not self._closing:
                     self.pauses.pause(now_us)
                 for on_answer, outcome in outcomes:
@@ -174,7 +177,8 @@ class Session:
     ) -> tuple[OnAnswer, TimedAnswer | BotFault] | None:
         """The outcome of an answer; None if it is too late."""
         request_id, action, error = answer
-        timed = self.timer.stop(request_id, now_us)
+        unsent = request_id > self._sent_id
+        timed = None if unsent else self.timer.stop(request_id, now_us)
         if timed is None:
             if not self._late.take(request_id):
                 raise refusal(f"it answered request {request_id}, which is not open")
@@ -187,29 +191,54 @@ class Session:
 
     async def _write(self, stream: Stream) -> None:
         while self._end is None:
-            if not self._outbox and self._closing and self._handler is not None:
+            if self._closing and not self._outbox and self._handler is not None:
                 self._handler.cancel()
                 return
-            held = self.pauses.frozen and self._outbox.can_be_held
-            if not self._outbox or not self.timer.idle or held:
+            if (
+                not self._outbox
+                or not (self.timer.idle or self._sent_id < self._begun_id)
+                or (self.pauses.frozen and self._outbox.can_be_held)
+            ):
                 await self._outbox.wait()
                 continue
             data, requests = self._outbox.take()
-            woken = self.pauses.frozen and not requests
-            if requests or woken:
+            if self.pauses.frozen:
                 self._resume()
+                self._rest()
             now_us = self._clock.now_us()
             if requests:
-                self._asked_us = now_us
-            self.timer.start(requests, now_us)
+                self._sent_id = requests[-1][0]
+                if requests[0][0] <= self._begun_id:
+                    requests = [one for one in requests if one[0] > self._begun_id]
+                self._start(requests, now_us)
             self._write_by_us = now_us + self._write_limit_us + 1
             self._alarm.ring_by(self._write_by_us)
-            if self.timer.due_us is not None:
-                self._alarm.ring_by(self.timer.due_us)
+            if self._outbox:
+                self._go_on()
             await stream.write(data)
             self._write_by_us = None
-            if woken:
-                self._rest()
+
+    def _go_on(self) -> None:
+        """Let the writer go on; if a write is under way, the clock of the next request starts.
+
+        Requests that wait for the bot's answers to earlier ones go on waiting.
+        """
+        if not self.timer.idle:
+            return
+        if self._write_by_us is None:
+            self._outbox.wake()
+        elif request := self._outbox.first_after(self._begun_id):
+            self._start([request], self._clock.now_us())
+
+    def _start(self, requests: list[tuple[int, TimeLeft]], now_us: int) -> None:
+        """Start the clocks of requests."""
+        if requests:
+            self._begun_id = requests[-1][0]
+            if self.timer.idle:
+                self._asked_us = now_us
+            self.timer.start(requests, now_us)
+            if self.timer.due_us is not None:
+                self._alarm.ring_by(self.timer.due_us)
 
     def _rest(self) -> None:
         """The bot may be frozen, unless it has something to answer or is to go."""
@@ -217,7 +246,12 @@ class Session:
             self.pauses.rest(self._clock.now_us())
 
     def _resume(self) -> None:
-        self.pauses.resume(self._clock.now_us())
+        """The bot is asked, or is to read: it is not frozen from now on."""
+        now_us = self._clock.now_us()
+        if self._write_by_us is not None and self.pauses.frozen:
+            # A message is stuck that it could not read while it was frozen.
+            self._write_by_us = now_us + self._write_limit_us + 1
+        self.pauses.resume(now_us)
 
     def _ring(self) -> None:
         now_us = self._clock.now_us()
@@ -235,8 +269,9 @@ class Session:
 
     def _give_up(self, request_id: int, ended: Ended) -> None:
         self._late.add(request_id)
-        if self.timer.idle:
-            self._outbox.wake()
+        if request_id > self._sent_id:
+            self._outbox.cut()  # the notice of its timeout comes in a later message than it
+        self._go_on()
         on_answer = self._open.pop(request_id)
         self._rest()
         if isinstance(ended, TimedOut):
