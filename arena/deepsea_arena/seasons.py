@@ -80,6 +80,17 @@ class ClosedSeason:
     """Games that are being played, and count."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What a season waits for before it is closed."""
+
+    bots: tuple[str, ...]
+    """Bots whose present versions have played fewer than `games` games, and former ones some."""
+    games: int
+    submissions: int
+    """Submissions that came in time and are to be checked."""
+
+
 def season_info(stored: StoredSeason) -> SeasonInfo:
     """The public facts of a stored season."""
     season = stored.season
@@ -213,6 +224,16 @@ def open_season(
         fresh = fresh_seed
     until = None if submissions_until is None else milliseconds(submissions_until)
     return season_info(store.seasons.open(settings, fresh(), submissions_until=until))
+
+
+def end_submissions(store: Store, name: str) -> Unfinished | None:
+    """Take in no more bots before a season is closed; what it is to wait for, None for nothing.
+
+    So nobody keeps the rank of a former version by replacing it just before the end.
+    """
+    bots, submissions = store.seasons.end_submissions(name)
+    games = max(1, store.seasons.get(name).season.pairing.provisional_games)
+    return Unfinished(tuple(bots), games, submissions) if bots or submissions else None
 
 
 def close_season(store: Store, name: str) -> ClosedSeason:

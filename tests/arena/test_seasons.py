@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from deepsea_arena.bot_profiles import bot_profile
 from deepsea_arena.seasons import (
     SeasonOptions,
+    Unfinished,
     close_season,
+    end_submissions,
     find_season,
     open_season,
     season_info,
@@ -27,7 +30,7 @@ from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.matchmaker import Matchmaker
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import Store
+from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import cgroup
 from deepsea_referee.sandbox.cgroup import Hierarchies
@@ -115,6 +118,23 @@ def test_former_versions_play_on_and_are_listed_where_the_season_says_so(store: 
         names = {line.upper for line in order_report(store, season).neighbours}
         assert names <= {"anna v1", "anna v2", "anna v3", "ben v1"}
         close_season(store, "s1")
+
+
+@pytest.mark.parametrize("former", [True, False])
+def test_a_new_version_has_to_play_before_the_end_unless_former_ones_have_ranks(
+    store: Store, *, former: bool
+) -> None:
+    ladder.stocked(store, 2, (2,))
+    pairing = PairingSettings(former_versions=former, provisional_games=0)
+    season = store.seasons.open(Season("s2", seats=(2,), pairing=pairing), ladder.SEED)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+    ladder.play_all(store, season)
+    assert end_submissions(store, "s2") is None
+    with store.database.write() as connection:
+        connection.execute(update(schema.seasons).values(submissions_until=None))
+    ladder.submit(store, "anna", "better")
+    missing = end_submissions(store, "s2")
+    assert missing == (None if former else Unfinished(("anna",), 1, 0))
 
 
 def test_a_season_commits_to_its_seed_and_shows_it_when_it_is_closed(played: Store) -> None:

@@ -631,6 +631,39 @@ def test_a_season_shows_its_seed_when_its_last_game_has_ended(run: Run, played: 
     assert done.out.startswith("season s1, closed: 9 games")
 
 
+def test_a_former_version_does_not_come_back_because_a_season_is_closed(
+    run: Run, played: Path
+) -> None:
+    with Store.open(played) as store:
+        ladder.submit(store, "anna", "better")
+    done = run("ladder", "close", "s1")
+    assert (done.status, done.err) == (1, "")
+    assert done.out.splitlines() == [
+        "season s1 takes in no more bots, and is not closed yet:",
+        "  anna: its present version has not played 12 games, and a former one has played",
+        "let a run play, and repeat the command; with --at-once former versions keep their ranks",
+    ]
+    with Store.open(played) as store:
+        assert store.seasons.get("s1").closed_at is None
+        season = store.seasons.get("s1")
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 12))
+        assert run("ladder", "close", "s1").status == 1
+        ladder.play_all(store, season)
+    table = run("ladder", "close", "s1")
+    assert table.status == 0
+    (anna,) = (line.split() for line in table.out.splitlines()[3:7] if "anna" in line)
+    assert anna[2] == "2"
+
+
+def test_a_season_is_closed_at_once_on_request(run: Run, played: Path) -> None:
+    with Store.open(played) as store:
+        ladder.submit(store, "anna", "better")
+    done = run("ladder", "close", "s1", "--at-once")
+    assert done.status == 0
+    (anna,) = (line.split() for line in done.out.splitlines()[3:7] if "anna" in line)
+    assert anna[2] == "1"
+
+
 def test_backups_are_restored_and_verified(run: Run, played: Path, tmp_path: Path) -> None:
     copy, again = tmp_path / "copy.db", tmp_path / "again.db"
     assert "8 games" in run("ladder", "backup", copy).out

@@ -351,6 +351,42 @@ def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> 
     assert add(store, ada, "later").state is QUEUED
 
 
+def test_a_season_that_is_to_be_closed_takes_in_no_bots_and_lets_those_that_came_play(
+    store: Store, ada: int
+) -> None:
+    ladder.submit(store, "mine", "one", "Ada")
+    others = [ladder.submit(store, name) for name in ("cleo", "dan")]
+    season = store.seasons.open(ladder.a_season(seats=(2, 3)), ladder.SEED)
+    former = store.bots.get("mine").current.id
+    store.jobs.add(season, ladder.rotations([former, others[0].id], 2))
+    store.jobs.add(season, ladder.rotations([others[1].id, others[0].id], 2))
+    ladder.play_all(store, season)
+    newest = ladder.submit(store, "mine", "two", "Ada").id
+    ladder.submit(store, "dan", "two")
+    store.bots.withdraw("dan")  # so it is not in the table
+    early = add(store, ada, "three", "another")
+    assert store.seasons.end_submissions("s1") == (["mine"], 1)
+    for refused in (
+        lambda: ladder.submit(store, "mine", "three", "Ada"),
+        lambda: add(store, ada, "late"),
+    ):
+        with pytest.raises(SubmissionError, match="season s1 has taken in bots until"):
+            refused()
+    lease = claim(store)
+    assert store.seasons.end_submissions("s1") == (["mine"], 1)
+    assert accept(store, lease, "three")
+    assert store.submissions.get(early.id).state is ACCEPTED
+    lineup = [newest, others[0].id, store.bots.get("another").current.id]
+    for games, left in ((9, ["mine"]), (3, [])):
+        assert store.seasons.end_submissions("s1") == (["mine"], 0)
+        store.jobs.add(season, ladder.rotations(lineup, games))
+        ladder.play_all(store, season)
+        assert store.seasons.end_submissions("s1") == (left, 0)
+    store.seasons.close("s1")
+    assert store.seasons.end_submissions("s1") == ([], 0)
+    ladder.submit(store, "mine", "four", "Ada")
+
+
 def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, ada: int) -> None:
     trusted = Season(name="trusted", isolation="process")
     waiting = add(store, ada, "one")

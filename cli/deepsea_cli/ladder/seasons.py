@@ -24,14 +24,14 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import peculiarities, percent, print_table
+from deepsea_cli.ladder.tables import count, peculiarities, percent, print_table
 from deepsea_cli.output import echo
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from deepsea_arena.final_table import FinalTable
-    from deepsea_arena.seasons import SeasonInfo
+    from deepsea_arena.seasons import SeasonInfo, Unfinished
 
 
 @click.command("init")
@@ -88,20 +88,26 @@ def season(
 
 @click.command("close")
 @click.argument("name", metavar="NAME")
+@click.option("--at-once", is_flag=True, help="Do not wait for bots that were submitted.")
 @store_option
 @click.pass_context
-def close(ctx: click.Context, *, store_text: str, name: str) -> None:
+def close(ctx: click.Context, *, store_text: str, name: str, at_once: bool) -> None:
     """Close the season NAME for more games, and show its seed.
 
-    Games that are being played count: until they have ended, repeat the command for the final table
-    and the seed. The season committed to this seed when it was opened.
+    The season takes in no more bots, and is closed when those that were submitted are checked and
+    new versions have played: until then repeat the command. Games that are being played count;
+    until they have ended, repeat it for the final table and the seed. The season committed to this
+    seed when it was opened.
 
-    Exit status: 0 closed, 1 games are still being played.
+    Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
     from deepsea_arena.final_table import final_table
-    from deepsea_arena.seasons import close_season
+    from deepsea_arena.seasons import close_season, end_submissions
 
     with open_store(store_text) as store:
+        if not at_once and (unfinished := end_submissions(store, name)) is not None:
+            _print_unfinished(name, unfinished)
+            ctx.exit(NEGATIVE)
         closed = close_season(store, name)
         if closed.in_play:
             games = "a game that is" if closed.in_play == 1 else f"{closed.in_play} games that are"
@@ -114,6 +120,16 @@ def close(ctx: click.Context, *, store_text: str, name: str) -> None:
     print_final_check(final.check)
     _print_winner(final)
     echo(f"season {closed.season} is closed; seed {closed.seed}")
+
+
+def _print_unfinished(name: str, unfinished: Unfinished) -> None:
+    echo(f"season {name} takes in no more bots, and is not closed yet:")
+    for bot in unfinished.bots:
+        games = count(unfinished.games, "game")
+        echo(f"  {bot}: its present version has not played {games}, and a former one has played")
+    if unfinished.submissions:
+        echo(f"  {count(unfinished.submissions, 'submission')} to be checked")
+    echo("let a run play, and repeat the command; with --at-once former versions keep their ranks")
 
 
 def _print_winner(final: FinalTable) -> None:

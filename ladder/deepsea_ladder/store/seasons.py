@@ -11,10 +11,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import NotOnLadder, SeasonError, StoreDamaged, StoreError
+from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.jobs import AttemptEnd, JobStatus
 from deepsea_ladder.model.people import AuditKind
 from deepsea_ladder.model.seasons import ClosedSeason, StoredSeason
@@ -22,10 +23,13 @@ from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.embargo import embargoed, visible
 from deepsea_ladder.store.job_transitions import SEASON_CLOSED, end_attempt, give_back
-from deepsea_ladder.store.submission_rows import bots_from_afar
+from deepsea_ladder.store.submission_rows import OPEN, bots_from_afar
+from deepsea_ladder.store.totals import read_tallies
+from deepsea_ladder.store.versions import versions_by_id
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 
@@ -94,6 +98,25 @@ class Seasons:
             )
             return _get(connection, season.name, public=False)
 
+    def end_submissions(self, name: str) -> tuple[list[str], int]:
+        """Take in no more bots while an open season goes on; what is to be played and checked yet.
+
+        The bots whose former versions would have ranks if the season were closed now, since the
+        present ones are provisional; and the number of submissions that came in time.
+        """
+        table, rows = schema.seasons, schema.submissions
+        with self._database.write() as connection:
+            stored = _get(connection, name, public=self._public)
+            at = now(connection)
+            if stored.closed_at is not None:
+                return [], 0
+            if stored.submissions_until is None or stored.submissions_until > at:
+                ends = update(table).where(table.c.id == stored.id).values(submissions_until=at)
+                connection.execute(ends)
+                note(connection, at, AuditKind.SEASON, name, "takes in no more bots", by=MACHINE)
+            opened = select(func.count()).where(rows.c.state.in_(OPEN))
+            return _provisional(connection, stored), connection.execute(opened).scalar_one()
+
     def close(self, name: str) -> ClosedSeason:
         """Close a season. Games that are being played still count: until they have ended, the seed
         remains a secret, and `close` is to be called again."""
@@ -148,6 +171,21 @@ class Seasons:
         with self._database.read() as connection:
             query = select(schema.seasons).where(embargoed()).order_by(schema.seasons.c.id)
             return [_season(row) for row in connection.execute(query)]
+
+
+def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
+    """The active bots with few games of the present version, of which a former one has played."""
+    pairing = season.season.pairing
+    if pairing.former_versions:  # they have ranks of their own
+        return []
+    tallies = read_tallies(connection, season)
+    bots = [bot for bot in current_bots(connection) if bot.state is BotState.ACTIVE]
+    former = versions_by_id(connection, sorted(tallies.keys() - {bot.current.id for bot in bots}))
+    replaced = {version.bot for version in former.values()}
+    played = {
+        version for version, tally in tallies.items() if tally.games >= pairing.provisional_games
+    }
+    return [bot.name for bot in bots if bot.name in replaced and bot.current.id not in played]
 
 
 def by_id(connection: Connection, season_id: int) -> tuple[StoredSeason, bytes]:
