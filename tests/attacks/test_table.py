@@ -18,14 +18,21 @@ def rows(letter: str) -> dict[str, str]:
     return dict(found)
 
 
-@pytest.mark.parametrize(("letter", "last"), [("S", 36), ("T", 21), ("A", 19), ("W", 12)])
+@pytest.mark.parametrize(
+    ("letter", "last"), [("S", 36), ("T", 21), ("A", 19), ("W", 12), ("R", 6)]
+)
 def test_every_case_is_in_its_table(letter: str, last: int) -> None:
     assert list(rows(letter)) == [f"{letter}{number}" for number in range(1, last + 1)]
 
 
 @pytest.mark.parametrize(
     ("letter", "usual"),
-    [("S", "tests/attacks/test_sandbox.py"), ("A", "tests/web/test_remote_accounts.py"), ("W", "")],
+    [
+        ("S", "tests/attacks/test_sandbox.py"),
+        ("A", "tests/web/test_remote_accounts.py"),
+        ("W", ""),
+        ("R", "tests/ladder/test_store_submissions.py"),
+    ],
 )
 def test_every_test_of_the_table_exists(letter: str, usual: str) -> None:
     for case, cell in rows(letter).items():
