@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from helpers import ladder
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Iterator[Store]:
     database = Store.create(tmp_path / "ladder.db").database
-    return Store(database, RetryPolicy(strikes=ladder.NO_STRIKES))
+    with Store(database, RetryPolicy(strikes=ladder.NO_STRIKES)) as store:
+        yield store
 
 
 def play(store: Store, season: StoredSeason, games: int, crashing: str) -> list[tuple[int, str]]:
