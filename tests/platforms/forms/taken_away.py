@@ -15,6 +15,7 @@ import io
 import multiprocessing.connection  # noqa: F401  (before what it imports is gone)
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -61,17 +62,15 @@ MODULES = ("fcntl", "grp", "pwd", "resource", "termios", "tty", "pty")
 
 def macos() -> None:
     """Leave what macOS has."""
-    _delete(LINUX)
-    _hide_proc()
+    _take_linux()
     _unsupported(asyncio.SelectorEventLoop, "add_signal_handler", "remove_signal_handler")
 
 
 def windows() -> None:
     """Leave what Windows has."""
     _keep_for(psutil, signal)
-    _delete(LINUX)
+    _take_linux()
     _delete(UNIX)
-    _hide_proc()
     for name in MODULES:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, _Missing())
@@ -89,10 +88,18 @@ def windows() -> None:
     replacements: list[tuple[Any, str, Any]] = [
         (subprocess.Popen, "kill", kill),
         (socket, "socketpair", _loopback_pair),
+        (shutil, "_use_fd_functions", False),
     ]
     for owner, name, value in replacements:
         setattr(owner, name, value)
     _write_as_windows()
+
+
+def _take_linux() -> None:
+    _delete(LINUX)
+    if "process_cpu_count" in vars(os):  # from Python 3.13 on; here it asks for the affinity
+        vars(os)["process_cpu_count"] = os.cpu_count
+    _hide_proc()
 
 
 def _delete(what: dict[types.ModuleType, list[str]]) -> None:
