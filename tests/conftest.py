@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import inspect
 import os
@@ -26,10 +27,46 @@ Contents = Callable[[Store], object]
 gc.disable()
 
 
+# A test that stands still prints where, and ends its process: pytest does that (see pyproject.toml)
+# until the test fails or ends. The rest of a run has the same time limit from here.
+_errors = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the error output: what tests print is captured."""
+    config.stash[_errors] = os.dup(2)
+
+
+def _limit_time(config: pytest.Config) -> None:
+    seconds = float(config.getini("faulthandler_timeout"))
+    faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[_errors])
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Limit the time of an import."""
+    _limit_time(collector.config)
+
+
 def pytest_collection_finish() -> None:
     """From here on garbage is looked for, among what comes later."""
+    faulthandler.cancel_dump_traceback_later()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Limit the time of fixtures that end, after a test that failed too."""
+    _limit_time(item.config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Limit the time until the process has ended; xdist ends its workers by itself."""
+    _limit_time(session.config)
+    yield
+    if hasattr(session.config, "workerinput"):
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(tryfirst=True)
