@@ -48,6 +48,15 @@ test: .venv-dev/installed
 test-slow: TESTS = slow
 test-slow: test
 
+# The tests with the other versions of Python that are installed; .venv-dev is made anew for each.
+.PHONY: test-pythons
+test-pythons:
+	@for name in python3.11 python3.12 python3.13; do \
+		version=$$("$$name" -V 2>/dev/null) || { echo "there is no $$name"; continue; }; \
+		[ "$$version" = "$$("$(PYTHON)" -V)" ] || $(MAKE) test PYTHON="$$name" || exit 1; \
+	done
+	@$(MAKE) .venv-dev/installed PYTHON="$(PYTHON)"
+
 # A thousand games with honest and hostile bots; needs the sandbox (apt-get install bubblewrap).
 .PHONY: soak
 soak: .venv-dev/installed
@@ -117,9 +126,14 @@ clean:
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Both are editable installs: only a change of pyproject.toml asks for a new one.
-.venv-match/installed: pyproject.toml
+# $(call other,FOLDER): always to be made, if PYTHON names another version than the folder's.
+.PHONY: other-python
+other = $(if $(filter-out file,$(origin PYTHON)),$(shell \
+	[ "$$($(1)/bin/python -V 2>/dev/null)" = "$$("$(PYTHON)" -V 2>&1)" ] || echo other-python))
+
+# Both are editable installs: only a change of pyproject.toml or another Python asks for a new one.
+.venv-match/installed: pyproject.toml $(call other,.venv-match)
 	$(call environment,.venv-match,--editable .)
 
-.venv-dev/installed: pyproject.toml
+.venv-dev/installed: pyproject.toml $(call other,.venv-dev)
 	$(call environment,.venv-dev,--editable '.[dev]')
