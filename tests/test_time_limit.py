@@ -51,10 +51,10 @@ def test_it_ends_and_prints_where(
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
     file = tmp_path / "test_still.py"
     file.write_text(STILL + code, encoding="utf-8")
-    pytest_here = [sys.executable, "-m", "pytest", "-c", TESTS.parent / "pyproject.toml"]
+    pytest_here = [sys.executable, "-m", "pytest", "-c", str(TESTS.parent / "pyproject.toml")]
     ours = ["-p", "conftest", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=2"]
     done = subprocess.run(
-        [*pytest_here, *ours, *options, file], capture_output=True, text=True, check=False
+        [*pytest_here, *ours, *options, str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert "Timeout" in done.stderr

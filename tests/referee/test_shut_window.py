@@ -359,9 +359,9 @@ async def test_who_is_woken_to_read_and_does_not_is_frozen_again() -> None:
         for _ in range(3):
             seat.send(HELD_BYTES)
         await seat.settled()
-        assert not seat.bot.frozen
+        states = [seat.bot.frozen]
         await seat.jump(LAZY_US)
-        assert seat.bot.frozen
+        assert [*states, seat.bot.frozen] == [False, True]
         # However long it is frozen, it has the whole time for reading when it is asked.
         await seat.jump(3 * WRITE_LIMIT_US - 1)
         seat.ask()

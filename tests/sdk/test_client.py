@@ -9,6 +9,7 @@ import sys
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -656,7 +657,8 @@ async def test_a_referee_that_answers_no_ping_keeps_the_stream(tmp_path: Path) -
             grpc.aio.insecure_channel(address, usual) as patient,
             grpc.aio.insecure_channel(address, other) as impatient,
         ):
-            kept, lost = [channel.stream_stream(raw.PLAY)() for channel in (patient, impatient)]
+            kept: Any = patient.stream_stream(raw.PLAY)()
+            lost: Any = impatient.stream_stream(raw.PLAY)()
             peers = [(await asyncio.to_thread(listener.accept))[0] for _ in (kept, lost)]
             for peer in peers:
                 peer.sendall(raw.frame(raw.SETTINGS))

@@ -85,7 +85,7 @@ class Session:
             self._resume()
         self._open[request_id] = on_answer
         self._outbox.put(wire.numbered(request, request_id), (request_id, time_left))
-        self._go_on()
+        self._advance()
         return request_id
 
     def send(self, message: bytes) -> None:
@@ -95,7 +95,7 @@ class Session:
         """
         if self.usable:
             self._outbox.put(message)
-            self._go_on()
+            self._advance()
 
     def close(self, reason: str) -> None:
         """Send Goodbye after the messages that are waiting, then end the stream."""
@@ -166,7 +166,7 @@ class Session:
                     if (taken := self._take(answer, now_us)) is not None:
                         outcomes.append(taken)  # noqa: PERF401  (kept also if the next one raises)
             finally:  # answers before an invalid one count
-                self._go_on()
+                self._advance()
                 if not self._open and not self._closing:
                     self.pauses.pause(now_us)
                 for on_answer, outcome in outcomes:
@@ -214,11 +214,11 @@ class Session:
             self._write_by_us = now_us + self._write_limit_us + 1
             self._alarm.ring_by(self._write_by_us)
             if self._outbox:
-                self._go_on()
+                self._advance()
             await stream.write(data)
             self._write_by_us = None
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Let the writer go on; if a write is under way, the clock of the next request starts.
 
         Requests that wait for the bot's answers to earlier ones go on waiting.
@@ -271,7 +271,7 @@ class Session:
         self._late.add(request_id)
         if request_id > self._sent_id:
             self._outbox.cut()  # the notice of its timeout comes in a later message than it
-        self._go_on()
+        self._advance()
         on_answer = self._open.pop(request_id)
         self._rest()
         if isinstance(ended, TimedOut):
