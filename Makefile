@@ -62,8 +62,8 @@ test-pythons:
 soak: .venv-dev/installed
 	PYTHONPATH=tests $(DEV) soak.soak --games 1000
 
-# What hostile bots once broke, tried again with and without control groups, quiet and busy; about a
-# quarter of an hour. Parts of it: TRIALS="--only H2 --without-groups --runs 1"
+# What hostile bots once broke, tried again with and without control groups, quiet and busy; about half
+# an hour. Parts of it: TRIALS="--only H2 --without-groups --runs 1"
 .PHONY: hostile-trials
 hostile-trials: .venv-dev/installed
 	PYTHONPATH=tests:bench $(DEV) soak.hostile_trials $(TRIALS)

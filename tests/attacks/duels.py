@@ -87,6 +87,7 @@ KINDS = {
             used_us = int((time.thread_time() - used) * 1_000_000)""",
     ),
     "slow start": ("work(1)", "pass"),
+    "once over a minute": ("asked = []", "asked.append(0); time.sleep(66 * (len(asked) == 100))"),
 }
 
 
@@ -97,6 +98,10 @@ class Duel:
     faults: tuple[FaultReport, ...]
     thought_us: list[int]
     """CPU time that the honest bot got in each decision, if it thinks by a wall clock."""
+    free_us: int
+    """CPU time that the hostile bot says it used beyond what its decisions were charged."""
+    seconds: float
+    """How long the game took."""
 
     def of(self, seat: int) -> list[FaultReport]:
         """The faults of one seat."""
@@ -160,17 +165,23 @@ def duels(
 ) -> list[Duel]:
     """Play games one after the other with the same bots."""
     names = [("honest", "0")] + [("hostile", "0")] * (len(bots) - 1)
+    clock = SystemClock()
 
     async def play(pool: BotPool, number: int) -> Duel:
         rules = Game(RULES, len(bots), game_seed(seed_from_text("burners"), number))
         refereed = RefereedGame(rules, f"g{number}", control, names)
+        begun_us = clock.now_us()
         async with asyncio.timeout(LONGEST_S):
             played = await play_game(refereed, pool, range(len(bots)))
+        seconds = (clock.now_us() - begun_us) / 1e6
         lines = pool.output(HONEST).splitlines()
-        return Duel(played.faults, [json.loads(line) for line in lines if line.isdecimal()])
+        thought_us = [json.loads(line) for line in lines if line.isdecimal()]
+        free_us = sum(map(int, re.findall(r'"used_us": (\d+)', pool.output(HOSTILE))))
+        free_us -= sum(one.us for one in played.record.decisions if one.seat == HOSTILE)
+        return Duel(played.faults, thought_us, free_us, seconds)
 
     async def play_all() -> list[Duel]:
-        async with BotPool(bots, hosting, SystemClock()) as pool:
+        async with BotPool(bots, hosting, clock) as pool:
             return [await play(pool, number) for number in numbers]
 
     return asyncio.run(play_all())

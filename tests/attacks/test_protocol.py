@@ -240,9 +240,48 @@ def test_p17_who_has_no_room_for_the_question_is_on_the_clock(arena: Arena) -> N
         "p17_never_reads",
         "700",  # room for the start of a game, not for a question behind it
         control=TimeControl(200_000),
-        write_limit_us=1_000_000,
+        grace_us=0,
     )
-    assert played.kinds() == [Fault.TIMEOUT, Fault.CRASH]
+    assert played.kinds() == THREE[Fault.TIMEOUT]
+
+
+def test_p17_who_takes_no_message_is_on_the_clock_with_the_next_request(arena: Arena) -> None:
+    # One of the others thinks, so that it is frozen while the notice waits for it.
+    played = attack(
+        arena,
+        "p17_shuts",
+        "thinks",
+        control=TimeControl(300_000),
+        grace_us=0,
+        freeze=True,
+        pause_s=0.02,
+        pauses=4,
+    )
+    assert played.kinds() == [Fault.ILLEGAL_ACTION, Fault.TIMEOUT, Fault.TIMEOUT]
+    used_us = sum(line["used_us"] for line in played.said)
+    charged_us = sum(one.us for one in played.games[0].decisions if one.seat == 1)
+    assert 0 < used_us <= charged_us + 50_000
+
+
+def test_p17_who_takes_nothing_any_more_is_cut_off(arena: Arena) -> None:
+    # The others answer at once: it is asked before it is frozen.
+    limit_us = 300_000
+    played = attack(arena, "p17_shuts", "holds", write_limit_us=limit_us, freeze=True)
+    assert played.kinds() == [Fault.ILLEGAL_ACTION, Fault.CRASH]
+    assert 0 < played.faults[0][1].us < 20 * limit_us  # on its clock, and not for ever
+
+
+def test_p17_who_does_not_take_its_result_is_on_the_clock_in_the_next_game(arena: Arena) -> None:
+    control = TimeControl(300_000)
+    played = attack(
+        arena, "p17_shuts", "results", games=2, control=control, grace_us=0, freeze=True
+    )
+    assert played.kinds(0) == []
+    assert played.kinds(1) == THREE[Fault.TIMEOUT]
+
+
+def test_p17_a_small_window_is_no_fault(arena: Arena) -> None:
+    assert attack(arena, "p17_shuts", "slowly", games=2, freeze=True).kinds() == []
 
 
 @pytest.mark.parametrize(

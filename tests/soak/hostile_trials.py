@@ -1,4 +1,4 @@
-"""Ways in which hostile bots once hurt honest ones or gained, tried again: H1 to H7, A1.
+"""Ways in which bots once hurt others or gained, tried again: H1 to H7, A1, F1, F2, G2.
 
     PYTHONPATH=tests:bench python -m soak.hostile_trials [--only H2,H5] [--without-groups] [--json]
 
@@ -34,6 +34,7 @@ from attacks.duels import (
     Duel,
     burner,
     duel,
+    duels,
     honest,
     hosting_in,
     second_try,
@@ -58,6 +59,10 @@ from machine import described
 BUSY_LOOPS = 2
 LEAST_SHARE = 0.9
 """The part of its thinking time that a bot must have beside a burner."""
+FREE_US = 50_000
+"""CPU time that a bot may use uncharged in a game: until it is frozen, after its own decisions."""
+STANDSTILL_S = 11
+"""The longest that others wait for a bot that takes no message: ten seconds, and the game."""
 FOR_LONGER_S = 14
 """How long a bot sleeps whose threads pretend to wait: beyond the patience of every clock here."""
 
@@ -247,6 +252,35 @@ def another_try(how: str) -> Trial:
     return trial
 
 
+def thinks_behind_a_shut_window(
+    arena: Arena, condition: Condition, number: int, seen: Seen
+) -> None:
+    """A bot takes no message while it computes: that must be charged."""
+    bots = (another(arena, "child process"), hostile(arena, "p17_shuts", "thinks"))
+    played = play(arena, condition, bots, number, seen, TimeControl.parse("2s"))
+    if played is not None:
+        seen.cheats_not_caught += played.free_us > FREE_US or len(played.of(HOSTILE)) != 3
+        seen.notes.append(f"free: {max(0, played.free_us) / 1000:.0f} ms of CPU time")
+
+
+def shuts_its_window(arena: Arena, condition: Condition, number: int, seen: Seen) -> None:
+    """A bot takes nothing any more: nobody waits for it for longer than a message may take."""
+    bots = (another(arena, "at once"), hostile(arena, "p17_shuts", "holds"))
+    played = play(arena, condition, bots, number, seen, TimeControl.parse("60s"))
+    if played is not None:
+        seen.cheats_not_caught += played.seconds > STANDSTILL_S
+        faults = ", ".join(report.fault for report in played.of(HOSTILE))
+        seen.notes.append(f"{played.seconds:.1f} s, {faults}")
+
+
+def frozen_for_a_minute(arena: Arena, condition: Condition, _number: int, seen: Seen) -> None:
+    """Nobody is hostile: in one of ten games one thinks for a minute, and the other is frozen."""
+    bots = (another(arena, "at once"), another(arena, "once over a minute"))
+    clock = TimeControl.parse("100s")
+    for played in duels(bots, hosted(arena, condition), range(10), clock):
+        seen.innocent_faults += len(played.faults)
+
+
 # Run by the interpreter of an environment that is a whole project: a folder, then what to look for.
 LOOK = """
 import json, pathlib, sys
@@ -307,6 +341,9 @@ CASES = (
     Case("H7", "an environment in a project's folder", project, False),
     Case("A1", "sleeps beside other games", another_try("sleeps"), False),
     Case("A1", "exits beside other games", another_try("exits"), False),
+    Case("F1", "computes behind a shut window", thinks_behind_a_shut_window),
+    Case("F2", "takes nothing after a fault", shuts_its_window),
+    Case("G2", "frozen for 66 s, nobody hostile", frozen_for_a_minute, False),
 )
 
 

@@ -43,12 +43,9 @@ OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 2),
 )
-# A bot that is frozen outside its turns answers no ping, for minutes: it is not pinged to measure
-# the bandwidth, and no ping of gRPC has a timeout. One whose process has ended is found by that.
-LOCAL_PINGS: Final = (
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.ping_timeout_ms", 2**31 - 1),
-)
+# A bot that is frozen outside its turns acknowledges no ping, such as gRPC sends to measure the
+# bandwidth, for minutes: no ping has a timeout. One whose process has ended is found by that.
+LOCAL_PINGS: Final = (("grpc.http2.ping_timeout_ms", 2**31 - 1),)
 REMOTE_PINGS: Final = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),

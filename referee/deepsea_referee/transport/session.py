@@ -3,8 +3,10 @@
 A session serves many games at once. Requests that are ready when the bot has answered everything
 are sent as one message: a message costs more than its content, and a bot works on one request at a
 time. Time runs from just before the write to just after the read; decision_timer.py computes the
-charges. A bot may only answer requests: the first message that is not an answer ends its stream; an
-answer after the timeout is ignored.
+charges. While a write is under way, one request that waits behind it is on the clock, or the bot
+could compute for nothing by not taking a message. A bot that is asked is never frozen. A bot may
+only answer requests: the first message that is not an answer ends its stream; an answer after the
+timeout is ignored.
 """
 
 from __future__ import annotations
@@ -219,9 +221,9 @@ class Session:
             self._write_by_us = None
 
     def _advance(self) -> None:
-        """Let the writer go on; if a write is under way, the clock of the next request starts.
+        """Wake the writer; while a write is under way, start the clock of the next request.
 
-        Requests that wait for the bot's answers to earlier ones go on waiting.
+        Nothing while the bot works on requests: the others wait for its answers, and are not timed.
         """
         if not self.timer.idle:
             return
