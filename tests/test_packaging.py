@@ -33,23 +33,24 @@ ARROWS = {
     # numpy and pettingzoo: behind the extra `pettingzoo`.
     "deepsea_sdk": {"deepsea_rules", "grpc", "google", "gymnasium", "numpy", "pettingzoo"},
     "deepsea_bots": {"deepsea_rules", "deepsea_sdk"},
-    "deepsea_ladder": {"deepsea_bundle", "deepsea_rules", "alembic", "sqlalchemy", "trueskill"},
+    "deepsea_ladder": {
+        *("deepsea_bundle", "deepsea_rules", "alembic", "msgspec", "sqlalchemy", "trueskill"),
+    },
     "deepsea_referee": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk"),
         # psutil: where there is no /proc.
-        *("google", "grpc", "grpc_health", "grpc_reflection", "packaging", "psutil"),
+        *("google", "grpc", "grpc_health", "grpc_reflection", "msgspec", "packaging", "psutil"),
     },
     "deepsea_arena": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
-        # The ladder's generated messages.
-        *("google", "grpc"),
+        # The ladder's API from afar.
+        *("httpx", "msgspec"),
         # Behind the extra `cluster`.
         "distributed",
     },
     "deepsea_web": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
         *("deepsea_arena", "jinja2", "python_multipart", "starlette", "uvicorn"),
-        *("google", "grpc", "grpc_health", "grpc_reflection"),
     },
     "deepsea_cli": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),

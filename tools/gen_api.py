@@ -19,6 +19,10 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.openapi import summary as described
+from deepsea_arena.api.openapi import who
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "api"
 CONTAINERS: Final = {"deepsea_rules": "sdk", "deepsea_sdk": "sdk", "deepsea_referee": "referee"}
@@ -30,6 +34,9 @@ PUBLIC: Final = (
     "deepsea_rules.events",
     "deepsea_referee",
 )
+LADDER: Final = ROOT / "docs" / "api.md"
+TABLE: Final = "<!-- made by tools/gen_api.py from the declarations: run `make api` -->"
+TABLE_END: Final = "<!-- end -->"
 NOTE: Final = "<!-- made by tools/gen_api.py from docstrings: change those and run `make api` -->"
 _ITEM: Final = re.compile(r"(\S+(?:,? \S+)*?)  +(\S.*)")
 
@@ -59,16 +66,31 @@ def main() -> int:
         return 2
     old = {path.name: path.read_text(encoding="utf-8") for path in TARGET.glob("*")}
     stale = sorted(name for name in old.keys() | pages.keys() if old.get(name) != pages.get(name))
+    text = LADDER.read_text(encoding="utf-8")
+    before, _, rest = text.partition(TABLE)
+    with_table = f"{before}{TABLE}\n{methods()}{rest[rest.index(TABLE_END) :]}"
+    if text != with_table:
+        stale.append(LADDER.name)
     if check:
         if stale:
             print(f"docs/api: run `make api` and commit {', '.join(stale)}", file=sys.stderr)
         return bool(stale)
+    LADDER.write_text(with_table, encoding="utf-8")
     TARGET.mkdir(exist_ok=True)
     for name in old.keys() - pages.keys():
         (TARGET / name).unlink()
     for name, text in pages.items():
         (TARGET / name).write_text(text, encoding="utf-8")
     return 0
+
+
+def methods() -> str:
+    """The table of the ladder's API."""
+    rows = [
+        f"| `{method.verb} {method.path}` | {who(method)} | {described(method)} |\n"
+        for method in METHODS.values()
+    ]
+    return "".join(["| below `/api/v1` | for | what it does |\n|---|---|---|\n", *rows])
 
 
 # Reading

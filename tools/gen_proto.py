@@ -45,11 +45,6 @@ class Generated(NamedTuple):
 
 ALL: Final = (
     Generated(Path("proto/deepsea/play/v1/play.proto"), Path("deepsea_sdk/_pb"), Path("sdk")),
-    Generated(
-        Path("proto/deepsea/ladder/v1/ladder.proto"),
-        Path("deepsea_arena/wire/_pb"),
-        Path("arena"),
-    ),
 )
 
 

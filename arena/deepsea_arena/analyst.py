@@ -15,9 +15,9 @@ from typing import Final, Protocol, cast
 
 from deepsea_arena.analysis_worker import Analysed, AnalyseGame, analysis_worker
 from deepsea_arena.beside import HandedBack, HostCannot, LeasedWork, Listener, Times, beside
+from deepsea_arena.documents import DocumentError
 from deepsea_arena.ladder_analyses import settings_from
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.wire.reading import DocumentError
 from deepsea_ladder.errors import AnalysisError
 from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState
 from deepsea_ladder.store import Store

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from deepsea_arena.bots import (
@@ -28,13 +27,12 @@ from deepsea_arena.bots import (
 )
 from deepsea_arena.games import GameLine, game_line
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_arena.standings import StandingLine
-from deepsea_arena.wire.json import utc_time
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import StoredGame
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import SeatLine
+from deepsea_ladder.standings import SeatLine, StandingLine
+from deepsea_ladder.values import Time, utc_time
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ class VersionCourse:
     """The rating of one version in the season."""
 
     version: int
-    submitted_at: datetime
+    submitted_at: Time
     games: int
     before: int
     """The games of the bot's former versions in the season."""

@@ -8,17 +8,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from deepsea_arena.standings import StandingLine, listed, standing_lines
-from deepsea_arena.wire.json import Int64, utc_time
+from deepsea_arena.standings import listed, standing_lines
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotVersion, RatedVersion
 from deepsea_ladder.model.games import SeatLog, StoredGame
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import HeadToHead
+from deepsea_ladder.standings import HeadToHead, StandingLine
+from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class VersionLine:
 
     version: int
     digest: str
-    submitted_at: datetime
+    submitted_at: Time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

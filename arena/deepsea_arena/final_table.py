@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from deepsea_arena.season_check import SeasonCheck, check_season
 from deepsea_arena.seasons import find_season
-from deepsea_arena.standings import StandingLine, Standings, listed, show_standings
+from deepsea_arena.standings import Standings, listed, show_standings
 from deepsea_ladder.rating.forecast import certainty
+from deepsea_ladder.standings import StandingLine
 from deepsea_ladder.store import Store
 
 

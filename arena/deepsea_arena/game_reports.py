@@ -1,4 +1,4 @@
-"""A game of the ladder with what it changed, and the newest games since one that a reader knows.
+"""A game of the ladder with what it changed, and the games since one that a reader knows.
 
 Invariants: everything comes from the store as it was given, so one that is public shows no game
 under embargo; a game never changes, so its report is the same until its season's seed is shown
@@ -8,13 +8,16 @@ or somebody asks for its analysis.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deepsea_arena.games import GameLine, game_line
 from deepsea_arena.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.model.games import StoredGame
-from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,5 +92,5 @@ def _changes(store: Store, game: StoredGame) -> tuple[RatingChange, ...]:
 
 
 def games_since(store: Store, seq: int, limit: int) -> list[GameLine]:
-    """The newest games that were rated after one, the oldest of them first; at most `limit`."""
-    return [game_line(game) for game in reversed(store.history.since(seq, limit))]
+    """The first games that were rated after one, in their order; at most `limit`."""
+    return [game_line(game) for game in store.history.since(seq, limit)]

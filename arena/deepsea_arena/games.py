@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from deepsea_arena.wire import csv
-from deepsea_arena.wire.json import Int64, to_object, utc_time
+from deepsea_arena import documents
+from deepsea_arena.documents import to_object
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeat
+from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
+
+GAMES: Final = 20
+"""The games of a page, if nothing else was asked for."""
+MOST_GAMES: Final = 500
+"""The games of one page, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,7 @@ class GameLine:
     """Its place in the season's chain, among games and attempts without a result."""
     attempt: int
     """From 0: how many attempts at it ended before."""
-    played_at: datetime
+    played_at: Time
     seats: tuple[GameSeat, ...]
 
     def by_placement(self) -> list[GameSeat]:
@@ -112,7 +117,7 @@ def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
     """The names of the columns, then a line for each seat of each game."""
     season = None if season_name is None else store.seasons.get(season_name)
     games = map(game_line, store.history.games(season))
-    yield from csv.csv_lines(
+    yield from documents.csv_lines(
         (
             to_object(game) | {"seat": index} | to_object(seat)
             for game in games

@@ -1,7 +1,8 @@
 """Analyses of a ladder's games: how they are made, and how they are shown.
 
 Invariants: one plan for all games, so that no game is looked at longer than another; a result
-is the document that `analyse --json` writes of the same record, as one compact line without times.
+is the document that `analyse --json` writes of the same record, as one compact line without times;
+the analysis itself is imported by what needs it, and not by whoever shows a list.
 """
 
 from __future__ import annotations
@@ -9,28 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings, GameAnalysis
-from deepsea_arena.analysis_document import document, settings_data
-from deepsea_arena.analysis_frames import with_analysis
-from deepsea_arena.analysis_reading import analysis_of, parsed, policy_of, settings_of
-from deepsea_arena.frame_types import Frames, Viewer
-from deepsea_arena.frames import frames
-from deepsea_arena.wire.json import Int64, utc_time
+from deepsea_arena.documents import DocumentError, read_json
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model import analyses
-from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState
-from deepsea_rules.record import GameRecord
-from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState, StoredAnalysis
+from deepsea_ladder.values import Int64, Time
 
 if TYPE_CHECKING:
+    from deepsea_arena.analysis import AnalysisSettings, GameAnalysis
+    from deepsea_arena.frame_types import Frames, Viewer
     from deepsea_ladder.store import Store
-
-SETTINGS: Final = AnalysisSettings(effort=Effort.to(0.03), luck=LUCK_ROLLOUTS)
-"""As `analyse --luck` without other options."""
+    from deepsea_rules.record import GameRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +39,8 @@ class LadderAnalysis:
     """Whether it is done, but not by the policy and settings of this ladder: ask again."""
     reason: str
     """Why it failed, or waits again."""
-    created_at: datetime
-    changed_at: datetime
+    created_at: Time
+    changed_at: Time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,22 +67,31 @@ class AnalysisFound(LadderAnalyses):
     """JSON; "" if nothing was found."""
 
 
-def plan(settings: AnalysisSettings = SETTINGS) -> AnalysisPlan:
-    """What a game is analysed by."""
+def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
+    """What a game is analysed by: as `analyse --luck` without other options."""
+    from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings
+    from deepsea_arena.analysis_document import settings_data
+    from deepsea_sdk.coach.decisions import Effort
+    from deepsea_sdk.policies import STEADY_VERSION
+
+    settings = settings or AnalysisSettings(effort=Effort.to(0.03), luck=LUCK_ROLLOUTS)
     return AnalysisPlan(STEADY_VERSION, _compact(settings_data(settings)))
 
 
 def settings_from(text: str) -> AnalysisSettings:
     """The settings of a plan. Raises DocumentError if they make no sense."""
+    from deepsea_arena.analysis_reading import SettingsDocument
+
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
-    return settings_of(data)
+        return read_json(SettingsDocument, text).settings
+    except DocumentError as error:
+        raise DocumentError(f"the settings of an analysis cannot be read: {error}") from None
 
 
 def game_document(analysis: GameAnalysis, settings: AnalysisSettings) -> str:
     """What was found of one game, as it is stored."""
+    from deepsea_arena.analysis_document import document
+
     return _compact(document([analysis], settings))
 
 
@@ -116,18 +116,18 @@ def found_of(store: Store, game_id: str) -> AnalysisFound:
     return AnalysisFound(done=there.done, last=there.last, document=text)
 
 
-def shown(found: analyses.Analysis) -> LadderAnalysis:
+def shown(found: StoredAnalysis) -> LadderAnalysis:
     """An analysis for people and programs."""
     return LadderAnalysis(
-        id=Int64(found.id),
+        id=found.id,
         game_id=found.game_id,
         state=found.state,
         ahead=found.ahead,
         policy=found.plan.policy,
         outdated=found.state is AnalysisState.DONE and found.plan != plan(),
         reason=found.reason,
-        created_at=utc_time(found.created_at),
-        changed_at=utc_time(found.changed_at),
+        created_at=found.created_at,
+        changed_at=found.changed_at,
     )
 
 
@@ -145,11 +145,15 @@ def analysed_frames(record: GameRecord, viewer: Viewer, text: str) -> Frames:
     text  the document; "" is none
     Raises DocumentError for what is no document of this game.
     """
+    from deepsea_arena.analysis_frames import with_analysis
+    from deepsea_arena.analysis_reading import read_analysis
+    from deepsea_arena.frames import frames
+
     seen = frames(record, viewer)
     if not text:
         return seen
-    found = parsed(text)
-    return with_analysis(seen, analysis_of(found, record), policy_of(found))
+    found = read_analysis(text)
+    return with_analysis(seen, found.analysis(record), found.policy)
 
 
 def _compact(data: Mapping[str, Any]) -> str:

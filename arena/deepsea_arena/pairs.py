@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_arena.standings import StandingLine, listed, standing_lines
+from deepsea_arena.standings import listed, standing_lines
 from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.standings import HeadToHead
-from deepsea_ladder.store import Store
+from deepsea_ladder.standings import HeadToHead, StandingLine
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +52,16 @@ class _PairSums:
 
     def of(self, store: Store, season: StoredSeason) -> dict[tuple[int, int], HeadToHead]:
         """The sums of a season up to its last game, by the ids of two versions."""
-        sums = self._sums.setdefault(season.id, {})
-        last, more = store.sums.pairs(season, self._last.get(season.id, 0))
+        with _lock:
+            known, sums = self._last.get(season.id, 0), dict(self._sums.get(season.id, {}))
+        last, more = store.sums.pairs(season, known)
         for (one, other), meeting in more.items():
             for key, seen in (((one, other), meeting), ((other, one), meeting.turned)):
                 sums[key] = sums.get(key, HeadToHead()).plus(seen)
-        self._last[season.id] = last
-        return dict(sums)
+        with _lock:
+            if self._last.get(season.id, 0) <= last:
+                self._last[season.id], self._sums[season.id] = last, sums
+        return sums
 
 
 _lock: Final = threading.Lock()
@@ -72,7 +77,7 @@ def pair_table(store: Store, season_name: str | None, *, start: int, size: int) 
     bots = tuple(lines[start : start + size])
     with _lock:
         sums = _kept.setdefault(store, _PairSums())
-        found = sums.of(store, season)
+    found = sums.of(store, season)
     versions = [ids[line.bot, line.version] for line in bots]
     return PairTable(
         season=season_info(season),

@@ -18,7 +18,7 @@ from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Audit, RatingParameters
 from deepsea_ladder.soundness import season_differences
-from deepsea_ladder.standings import Standing, standings
+from deepsea_ladder.standings import StandingLine, standings
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.damage import damages
 
@@ -130,7 +130,7 @@ def what_if(
     newcomer = RatingTotals(parameters.newcomer)
     entries = listed(store, season, store.ratings.entries(season))
 
-    def lines(totals: Mapping[int, RatingTotals]) -> list[Standing]:
+    def lines(totals: Mapping[int, RatingTotals]) -> list[StandingLine]:
         return standings(row_of(entry, totals.get(entry.version.id, newcomer)) for entry in entries)
 
     tallies = {entry.version.id: entry.tally for entry in entries}
@@ -142,7 +142,7 @@ def what_if(
     )
 
 
-def _line(then: Standing, now: Standing) -> WhatIfLine:
+def _line(then: StandingLine, now: StandingLine) -> WhatIfLine:
     return WhatIfLine(
         rank=then.rank,
         rank_now=now.rank,

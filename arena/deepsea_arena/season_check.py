@@ -22,7 +22,7 @@ from deepsea_ladder.rating.joint import Joint
 from deepsea_ladder.rating.rank_ranges import Variances
 from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
 from deepsea_ladder.rating.totals import outcome_of
-from deepsea_ladder.standings import Standing, StandingRow, standings
+from deepsea_ladder.standings import StandingLine, StandingRow, standings
 from deepsea_ladder.store import Store
 
 Verdict = Literal["same", "within", "differs"]
@@ -130,7 +130,7 @@ def check_season(store: Store, page: Standings) -> SeasonCheck:
 
 def _ranked(
     entries: Sequence[RatedVersion], batch: BatchRatings, joint: Joint
-) -> dict[tuple[str, int], Standing]:
+) -> dict[tuple[str, int], StandingLine]:
     """The standings of those who played, by the batch's ratings."""
     ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
 
@@ -149,7 +149,7 @@ def _ranked(
     return {(line.bot, line.version): line for line in lines}
 
 
-def _line(bot: str, version: int, rank: int | None, found: Standing | None) -> CheckLine:
+def _line(bot: str, version: int, rank: int | None, found: StandingLine | None) -> CheckLine:
     return CheckLine(
         bot=bot,
         version=version,
@@ -165,7 +165,7 @@ def _line(bot: str, version: int, rank: int | None, found: Standing | None) -> C
     )
 
 
-def _verdict(rank: int | None, found: Standing | None) -> Verdict | None:
+def _verdict(rank: int | None, found: StandingLine | None) -> Verdict | None:
     if rank is None or found is None or found.best_rank is None or found.worst_rank is None:
         return None
     if rank == found.rank:

@@ -12,13 +12,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from deepsea_arena.lease_owner import take_back
-from deepsea_arena.wire.json import milliseconds, utc_time
 from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import Isolation, Season
+from deepsea_ladder.values import Time, milliseconds, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
@@ -63,9 +63,9 @@ class SeasonInfo:
     """The last place of its chain: its games, and its attempts without a result."""
     head: str
     """The head of its chain at that place, in hex (docs/records.md)."""
-    opened_at: datetime
-    closed_at: datetime | None
-    embargo_until: datetime | None
+    opened_at: Time
+    closed_at: Time | None
+    embargo_until: Time | None
     """When strangers may see its results; None if they always may."""
 
 

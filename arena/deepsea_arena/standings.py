@@ -8,56 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from deepsea_arena.documents import Json, to_object
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_arena.wire.json import Json, to_object, utc_time
 from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.standings import RECENT_GAMES, Standing, StandingRow, place, standings
+from deepsea_ladder.standings import RECENT_GAMES, StandingLine, StandingRow, place, standings
 
 if TYPE_CHECKING:
     from deepsea_ladder.rating.totals import RatingTotals
     from deepsea_ladder.store import Store
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingLine:
-    """One bot version in the standings. What needs games is None before the first."""
-
-    rank: int | None
-    best_rank: int | None
-    """Ranks that it may as well have: who is ahead or behind with less confidence than 95 % may be
-    either."""
-    worst_rank: int | None
-    bot: str
-    author: str
-    version: int
-    state: BotState
-    is_current: bool
-    """Whether it is the bot's newest version."""
-    provisional: bool
-    """Whether it has played too few games for its rank to mean much."""
-    rating: float
-    """mu - 3 sigma; it sets the rank."""
-    mu: float
-    low: float
-    """mu - 2 sigma; the skill lies between this and `high` with a probability of 95 %."""
-    high: float
-    games: int
-    wins: int
-    """First places, shared ones too."""
-    mean_placement: float | None
-    mean_points: float | None
-    fault_rate: float | None
-    """Faults per decision."""
-    forfeits: int
-    trend: float | None
-    """The change of mu over its last games; None if it has played too few."""
-    recent: tuple[float, ...]
-    """mu after each of its last games, the oldest first."""
-    last_played_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +121,25 @@ def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:
     return entry.tally.games < season.season.pairing.provisional_games
 
 
-def row_of(entry: RatedVersion, tally: RatingTotals, recent: Sequence[float] = ()) -> StandingRow:
-    """The row of a version in the standings; `recent` as in StandingRow."""
+def row_of(
+    entry: RatedVersion,
+    tally: RatingTotals,
+    recent: Sequence[float] = (),
+    *,
+    provisional: bool = False,
+) -> StandingRow:
+    """The row of a version in the standings; `recent` and `provisional` as in StandingRow."""
     version = entry.version
-    return StandingRow(version.bot, version.author, version.number, tally, recent)
+    return StandingRow(
+        bot=version.bot,
+        author=version.author,
+        version=version.number,
+        tally=tally,
+        recent=recent,
+        state=entry.state,
+        is_current=entry.is_current,
+        provisional=provisional,
+    )
 
 
 def standing_lines(
@@ -177,33 +153,12 @@ def standing_lines(
     recent_of  the one version whose last games, and with them its trend, are wanted; by default all
     """
     recent = store.ratings.recent(season, RECENT_GAMES, recent_of)
-    known = {(entry.version.bot, entry.version.number): entry for entry in entries}
-    rows = (row_of(entry, entry.tally, recent.get(entry.version.id, ())) for entry in entries)
-    return [_line(line, season, known[line.bot, line.version]) for line in standings(rows)]
-
-
-def _line(line: Standing, season: StoredSeason, entry: RatedVersion) -> StandingLine:
-    return StandingLine(
-        rank=line.rank,
-        best_rank=line.best_rank,
-        worst_rank=line.worst_rank,
-        bot=line.bot,
-        author=line.author,
-        version=line.version,
-        state=entry.state,
-        is_current=entry.is_current,
-        provisional=is_provisional(season, entry),
-        rating=line.rating,
-        mu=line.mu,
-        low=line.low,
-        high=line.high,
-        games=line.games,
-        wins=line.wins,
-        mean_placement=line.mean_placement,
-        mean_points=line.mean_points,
-        fault_rate=line.fault_rate,
-        forfeits=line.forfeits,
-        trend=line.trend,
-        recent=line.recent,
-        last_played_at=None if line.last_played is None else utc_time(line.last_played),
+    return standings(
+        row_of(
+            entry,
+            entry.tally,
+            recent.get(entry.version.id, ()),
+            provisional=is_provisional(season, entry),
+        )
+        for entry in entries
     )

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
+from deepsea_arena.documents import Json, to_json, to_object
 from deepsea_arena.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.seasons import SeasonInfo, season_info
-from deepsea_arena.wire.json import Int64, utc_time
 from deepsea_ladder.model.bots import BotConduct, BotState
 from deepsea_ladder.model.games import StoredGame
 from deepsea_ladder.model.jobs import AttemptEnd, JobInfo, JobStatus
-from deepsea_ladder.model.people import AuditEntry, AuditKind
+from deepsea_ladder.model.people import AuditEntry
 from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.model.submissions import Submission, SubmissionState
+from deepsea_ladder.model.submissions import Submission
 from deepsea_ladder.store import Store
+from deepsea_ladder.values import Time, utc_time
 
 RATE_GAMES: Final = 100
 """The number of newest games for the rate of games."""
 AUDIT_ENTRIES: Final = 10
 """The number of entries of the audit log that are shown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrikesLine:
-    """What counts against an active bot: see `StrikeRules` for the limits."""
-
-    bot: str
-    absences: int
-    """Games in a row in which it did not start, or crashed."""
-    spoiled: int
-    """Of its last 10 games, those that it forfeited or had two faults in."""
-    voids: int
-    """Of its last 20 attempts, those that became void while it was asked."""
+COLUMNS: Final = {
+    "submissions": ("id", "bot", "author", "state", "games", "of_games", "created_at"),
+    "audit": ("id", "at", "kind", "subject", "note"),
+}
+"""What the JSON of a status has of a submission, and of an entry of the audit log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +43,10 @@ class SeasonStatus:
     oldest_wait_seconds: float
     games_per_second: float | None
     """Over the newest games; None if there are too few."""
-    last_game_at: datetime | None
+    last_game_at: Time | None
     lost: dict[AttemptEnd, int]
     """Attempts at games that ended without a result, by how they ended."""
-    strikes: tuple[StrikesLine, ...]
+    strikes: tuple[BotConduct, ...]
     leases: tuple[JobInfo, ...]
     quarantined: tuple[JobInfo, ...]
     """Quarantined games: they failed too often and wait for the operator."""
@@ -70,32 +62,6 @@ class TakenOutBot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditLine:
-    """One entry of the audit log."""
-
-    id: Int64
-    at: datetime
-    kind: AuditKind
-    subject: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionLine:
-    """A submission from afar that waits, or is being checked."""
-
-    id: Int64
-    bot: str
-    """Its name; "" as long as only its bot.toml says it."""
-    author: str
-    state: SubmissionState
-    games: int
-    """Admission games that were played."""
-    of_games: int
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LadderStatus:
     """A ladder at this moment."""
 
@@ -103,12 +69,22 @@ class LadderStatus:
     bots: int
     taken_out: tuple[TakenOutBot, ...]
     seasons: tuple[SeasonStatus, ...]
-    submissions: tuple[SubmissionLine, ...]
+    submissions: tuple[Submission, ...]
     """What is being checked, and what waits, in the order in which it is checked."""
     analyses: tuple[LadderAnalysis, ...]
     """Those that run, and those that wait, in the order in which they are done."""
-    audit: tuple[AuditLine, ...]
+    audit: tuple[AuditEntry, ...]
     """The newest entries, newest first."""
+
+
+def status_document(status: LadderStatus) -> dict[str, Json]:
+    """The status as JSON, with what an operator looks at of submissions and entries."""
+    rows: dict[str, Sequence[object]]
+    rows = {"submissions": status.submissions, "audit": status.audit}
+    return to_object(status) | {
+        name: [{key: to_json(getattr(row, key)) for key in COLUMNS[name]} for row in rows[name]]
+        for name in rows
+    }
 
 
 def ladder_status(store: Store) -> LadderStatus:
@@ -123,9 +99,9 @@ def ladder_status(store: Store) -> LadderStatus:
             if bot.state is not BotState.ACTIVE
         ),
         seasons=tuple(_season(store, season) for season in store.seasons.all()),
-        submissions=tuple(map(_submission, store.submissions.queue())),
+        submissions=tuple(store.submissions.queue()),
         analyses=tuple(map(shown, store.analyses.queue())),
-        audit=tuple(map(_audit, store.audit.latest(AUDIT_ENTRIES))),
+        audit=tuple(store.audit.latest(AUDIT_ENTRIES)),
     )
 
 
@@ -149,36 +125,7 @@ def _season(store: Store, season: StoredSeason) -> SeasonStatus:
         games_per_second=games_per_second(newest),
         last_game_at=utc_time(newest[0].played_at) if newest else None,
         lost=store.queue.lost_counts(season),
-        strikes=tuple(map(_strikes, store.strikes.standing(season))),
+        strikes=tuple(store.strikes.standing(season)),
         leases=tuple(store.queue.listed(season, JobStatus.LEASED)),
         quarantined=tuple(store.queue.listed(season, JobStatus.QUARANTINED)),
-    )
-
-
-def _strikes(found: BotConduct) -> StrikesLine:
-    counts = found.conduct
-    return StrikesLine(
-        bot=found.bot, absences=counts.absences, spoiled=counts.spoiled, voids=counts.voids
-    )
-
-
-def _submission(found: Submission) -> SubmissionLine:
-    return SubmissionLine(
-        id=Int64(found.id),
-        bot=found.bot,
-        author=found.author,
-        state=found.state,
-        games=found.games,
-        of_games=found.of_games,
-        created_at=utc_time(found.created_at),
-    )
-
-
-def _audit(entry: AuditEntry) -> AuditLine:
-    return AuditLine(
-        id=Int64(entry.id),
-        at=utc_time(entry.at),
-        kind=entry.kind,
-        subject=entry.subject,
-        note=entry.note,
     )

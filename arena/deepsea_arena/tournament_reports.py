@@ -10,21 +10,23 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_arena.standings import taken_out
 from deepsea_arena.tournament_scores import Kind, ScoreLine, score_line, table_results
-from deepsea_arena.wire.json import utc_time
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.jobs import JobStatus
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.tournament import Elimination, scores
-from deepsea_ladder.store import Store
-from deepsea_ladder.store.history import GameOutcomes
+from deepsea_ladder.values import Time, utc_time
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
+    from deepsea_ladder.store.history import GameOutcomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +37,10 @@ class TournamentLine:
     kind: Kind
     seats: int
     bots: int
-    opened_at: datetime
-    closed_at: datetime | None
+    opened_at: Time
+    closed_at: Time | None
     """None also under embargo."""
-    embargo_until: datetime | None
+    embargo_until: Time | None
     """When its results are shown; None once they are."""
 
 

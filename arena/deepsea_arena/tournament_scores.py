@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.rating.batch import batch_ratings
-from deepsea_ladder.rating.joint import Joint
-from deepsea_ladder.rating.rank_ranges import rank_ranges
-from deepsea_ladder.rating.totals import SeatResult, outcome_of
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.tournament import Score
 
 Kind = Literal["round-robin", "gauntlet", "elimination"]
@@ -70,22 +65,3 @@ def table_results(
             score = Score(bot, 1, _OUT, 0, 0.0)
         results.append(score)
     return results
-
-
-def rank_sets(
-    parameters: RatingParameters, games: Iterable[Sequence[SeatResult]]
-) -> dict[int, tuple[int, int]]:
-    """By bot version the best and the worst rank by skill that these games leave open.
-
-    All games are rated at once, in no order; who is ahead with less confidence than 95 % may be
-    behind.
-    """
-    outcomes = [outcome_of(number, seats) for number, seats in enumerate(games, 1)]
-    batch = batch_ratings(parameters, outcomes)
-    means = {version: rating.mu for version, rating in batch.ratings.items()}
-    joint = Joint(means, batch.ties, parameters.sigma)
-    versions = list(means)
-    ranges = rank_ranges(
-        list(means.values()), lambda place: joint.variances(versions[place], versions)
-    )
-    return dict(zip(versions, ranges, strict=True))

@@ -8,7 +8,7 @@ its end the season is closed.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
@@ -19,15 +19,20 @@ from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_arena.shutdown import Stop
 from deepsea_arena.standings import best_of_authors, taken_out
-from deepsea_arena.tournament_scores import Kind, ScoreLine, rank_sets, score_line, table_results
-from deepsea_arena.wire.json import milliseconds
+from deepsea_arena.tournament_scores import Kind, ScoreLine, score_line, table_results
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import StoredGame
 from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.rating.batch import batch_ratings
+from deepsea_ladder.rating.joint import Joint
+from deepsea_ladder.rating.rank_ranges import rank_ranges
+from deepsea_ladder.rating.totals import SeatResult, outcome_of
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
 from deepsea_ladder.store import Store
+from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_sdk.entropy import fresh_seed
 
@@ -299,3 +304,22 @@ class _Field:
     def scores(self, games: Sequence[StoredGame]) -> list[Score]:
         """The bots' scores in these games, best first."""
         return scores([seat.result for seat in game.seats] for game in games)
+
+
+def rank_sets(
+    parameters: RatingParameters, games: Iterable[Sequence[SeatResult]]
+) -> dict[int, tuple[int, int]]:
+    """By bot version the best and the worst rank by skill that these games leave open.
+
+    All games are rated at once, in no order; who is ahead with less confidence than 95 % may be
+    behind.
+    """
+    outcomes = [outcome_of(number, seats) for number, seats in enumerate(games, 1)]
+    batch = batch_ratings(parameters, outcomes)
+    means = {version: rating.mu for version, rating in batch.ratings.items()}
+    joint = Joint(means, batch.ties, parameters.sigma)
+    versions = list(means)
+    ranges = rank_ranges(
+        list(means.values()), lambda place: joint.variances(versions[place], versions)
+    )
+    return dict(zip(versions, ranges, strict=True))

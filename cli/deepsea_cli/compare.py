@@ -144,13 +144,14 @@ def command(
     from deepsea_referee.bots.resolve import resolve, split_list, with_unique_names
     from deepsea_referee.system import SYSTEM
     from deepsea_referee.workbench.comparison import Comparison
-    from deepsea_referee.workbench.comparison_folder import ComparisonFolder, kept_seed
     from deepsea_referee.workbench.paired_blocks import BlockSettings, play_blocks, seated
     from deepsea_rules.time_control import TimeControl
     from deepsea_sdk.entropy import fresh_seed
 
-    if seed is None and out is not None:
-        seed = kept_seed(out)
+    if out is not None:
+        from deepsea_referee.workbench.comparison_folder import kept_seed
+
+        seed = kept_seed(out) if seed is None else seed
     seed_text = fresh_seed().hex()[:16] if seed is None else seed
     pair = [resolve(a), resolve(b)]
     names = [bot.name for bot in with_unique_names(pair)]
@@ -183,10 +184,13 @@ def command(
     with ExitStack() as opened:
         folder = None
         if out is not None:
+            from deepsea_referee.workbench.comparison_folder import ComparisonFolder
+
             luck_by = "no" if block_luck is None else block_luck.version
             folder = opened.enter_context(ComparisonFolder(out, _asked(run, pair, others, luck_by)))
-            for _, games, notes in folder.blocks:
-                comparison.add(games, notes.get("luck"))
+            for block in folder.blocks:
+                games = block.games
+                comparison.add(games, block.luck)
                 if drawn is not None:
                     drawn.add_block(comparison, [(game, _kept_record(out, game)) for game in games])
             settings = replace(settings, done=folder.next_block)

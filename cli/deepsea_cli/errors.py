@@ -55,8 +55,8 @@ def exit_status(run: Callable[[], object]) -> int:
 def _ours(error: Exception) -> tuple[str, int] | None:
     """The message and exit status of an error of this project; None for any other."""
     # Imported here, because `--help` does not need it and would take most of its time for it.
+    from deepsea_arena.api.errors import RemoteError
     from deepsea_bundle.errors import BundleDamaged, BundleError
-    from deepsea_cli.remote.errors import RemoteError
     from deepsea_ladder.errors import (
         ChainBroken,
         LadderError,

@@ -15,7 +15,6 @@ import click
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import BOT_USERS
-from deepsea_referee.system import SYSTEM
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, SEAT_LETTERS, RuleSet, preset
@@ -31,6 +30,8 @@ LARGEST_FILE = 4 * 1024 * 1024
 def _warn_of_workers(
     _ctx: click.Context, _param: click.Parameter, workers: int | None
 ) -> int | None:
+    from deepsea_referee.system import SYSTEM
+
     cpus = SYSTEM.cpus()
     if workers is not None and workers > cpus:
         click.echo(
@@ -90,6 +91,8 @@ isolation_option = click.option(
 
 def _use_bot_uids(_ctx: click.Context, option: click.Parameter, text: str | None) -> None:
     if text is not None:
+        from deepsea_referee.system import SYSTEM
+
         try:
             SYSTEM.choose_bot_users(text)
         except ValueError as error:
@@ -121,6 +124,8 @@ browser_option = click.option(
 
 def needs_linux(what: str) -> None:
     """Raise UserError, elsewhere than on Linux."""
+    from deepsea_referee.system import SYSTEM
+
     if not SYSTEM.confines:
         raise UserError(f"{what} needs Linux: run the ladder there, and match and compare here")
 

@@ -128,13 +128,14 @@ def command(
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve, with_unique_names
     from deepsea_referee.system import SYSTEM
-    from deepsea_referee.workbench.comparison_folder import ComparisonFolder, kept_seed
     from deepsea_referee.workbench.ranking import RankGames, Ranking, RankSettings, seats_for
     from deepsea_rules.time_control import TimeControl
     from deepsea_sdk.entropy import fresh_seed
 
-    if seed is None and out is not None:
-        seed = kept_seed(out, NAME)
+    if out is not None:
+        from deepsea_referee.workbench.comparison_folder import kept_seed
+
+        seed = kept_seed(out, NAME) if seed is None else seed
     seed_text = fresh_seed().hex()[:16] if seed is None else seed
     named = [resolve(bot) for bot in bots]
     settings = RankSettings(
@@ -159,6 +160,8 @@ def command(
     with ExitStack() as opened:
         folder = None
         if out is not None:
+            from deepsea_referee.workbench.comparison_folder import ComparisonFolder
+
             asked = {
                 "bots": [bot.name for bot in named],
                 "programs": [bot.digest for bot in named],
@@ -170,8 +173,8 @@ def command(
                 "alpha": alpha,
             }
             folder = opened.enter_context(ComparisonFolder(out, asked, NAME, FORMAT))
-            for number, results, notes in folder.blocks:
-                playing.count(number, results, notes.get("pair"))
+            for block in folder.blocks:
+                playing.count(block.number, block.games, block.pair)
         done = ranking.games
 
         def on_group(number: int, played: PlayedBlock, pair: Pair | None) -> None:

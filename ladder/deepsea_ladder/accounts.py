@@ -172,6 +172,12 @@ def source(address: str) -> str:
     return address if parsed is None else str(parsed)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine."""
+    parsed = _address(host)
+    return host == "localhost" if parsed is None else parsed.is_loopback
+
+
 def address_prefix(address: str) -> str:
     """What is kept of an address: the network of /24 or, with IPv6, of /48; "" if it is none."""
     parsed = _address(address)

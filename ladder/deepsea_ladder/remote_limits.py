@@ -6,13 +6,14 @@ Invariant: whoever enforces a limit reads it here; each has a test.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Final, NamedTuple
+from typing import Final
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
 
-class Limit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Limit:
     """One line of the table."""
 
     name: str
@@ -73,15 +74,9 @@ class RemoteLimits:
         500, "connections", "Open ones of an address, unless it is a trusted proxy."
     )
     answer_seconds: int = _limit(60, "seconds", "For a reader to take a part of an answer.")
-    heavy: int = _limit(1, "requests", "Exports at once, from an address.")
+    heavy: int = _limit(2, "requests", "Exports and downloads at once, of an author or an address.")
     streams_of_address: int = _limit(200, "streams", "Open event streams from an address.")
     streams: int = _limit(2000, "streams", "Open event streams of all.")
-
-    grpc_message_bytes: int = _limit(64 * KIB, "bytes", "A message over gRPC.")
-    grpc_metadata_bytes: int = _limit(8 * KIB, "bytes", "The metadata of a call over gRPC.")
-    grpc_calls: int = _limit(32, "calls", "Open calls of a gRPC connection.")
-    grpc_early_pings: int = _limit(2, "pings", "Too early ones before a gRPC connection ends.")
-    grpc_age_seconds: int = _limit(3600, "seconds", "The age of a gRPC connection.")
 
     def table(self) -> tuple[Limit, ...]:
         """Every limit, in the order of this file."""

@@ -10,10 +10,13 @@ up in the transaction that stores a game.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple, final
 
+from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.rating.rank_ranges import Variances, apart, rank_ranges
 from deepsea_ladder.rating.totals import RatingTotals
+from deepsea_ladder.values import Time, utc_time
 
 RECENT_GAMES: Final = 30
 """How many of a bot's last games a line shows the rating of."""
@@ -30,37 +33,49 @@ class StandingRow(NamedTuple):
     tally: RatingTotals
     recent: Sequence[float] = ()
     """mu after the last of its games, the oldest first, up to now."""
+    state: BotState = BotState.ACTIVE
+    """The bot's."""
+    is_current: bool = True
+    provisional: bool = False
 
 
-class Standing(NamedTuple):
-    """A line of the standings. What needs games is None before the first."""
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingLine:
+    """One bot version in the standings. What needs games is None before the first."""
 
     rank: int | None
     best_rank: int | None
-    """The rank that it has if everybody who is not certainly behind or ahead of it is behind."""
+    """Ranks that it may as well have: who is ahead or behind with less confidence than 95 % may be
+    either."""
     worst_rank: int | None
-    """The same if they are ahead."""
     bot: str
     author: str
     version: int
+    state: BotState
+    is_current: bool
+    """Whether it is the bot's newest version."""
+    provisional: bool
+    """Whether it has played too few games for its rank to mean much."""
     rating: float
-    """mu - 3 sigma."""
+    """mu - 3 sigma; it sets the rank."""
     mu: float
     low: float
     """mu - 2 sigma; the skill lies between this and `high` with a probability of 95 %."""
     high: float
     games: int
     wins: int
+    """First places, shared ones too."""
     mean_placement: float | None
     mean_points: float | None
     fault_rate: float | None
     """Faults per decision."""
     forfeits: int
     trend: float | None
+    """The change of mu over its last games; None if it has played too few."""
     recent: tuple[float, ...]
     """mu after each of its last games, the oldest first; at most `RECENT_GAMES`."""
-    last_played: int | None
-    """In milliseconds since 1970."""
+    last_played_at: Time | None
 
 
 def alone(rows: Sequence[StandingRow]) -> Variances:
@@ -76,7 +91,7 @@ def place(row: StandingRow) -> tuple[bool, float, str, int]:
 def standings(
     rows: Iterable[StandingRow],
     uncertainty: Callable[[Sequence[StandingRow]], Variances] = alone,
-) -> list[Standing]:
+) -> list[StandingLine]:
     """The lines in the order of `place`; equal ratings share a rank.
 
     `uncertainty` gives, for rows with games, the variances for the range of their ranks.
@@ -84,7 +99,7 @@ def standings(
     ordered = sorted(rows, key=place)
     played = [row for row in ordered if row.tally.games]
     ranges = rank_ranges([row.tally.rating.mu for row in played], uncertainty(played))
-    lines: list[Standing] = []
+    lines: list[StandingLine] = []
     for number, row in enumerate(ordered, 1):
         rank = None
         if row.tally.games:
@@ -95,20 +110,23 @@ def standings(
         if rank and best and worst:
             # A wide rating may be ranked behind those whom it is certainly ahead of.
             best, worst = min(best, rank), max(worst, rank)
-        lines.append(_standing(rank, best, worst, row))
+        lines.append(_line(rank, best, worst, row))
     return lines
 
 
-def _standing(rank: int | None, best: int | None, worst: int | None, row: StandingRow) -> Standing:
+def _line(rank: int | None, best: int | None, worst: int | None, row: StandingRow) -> StandingLine:
     tally = row.tally
     mu, sigma = tally.rating
-    return Standing(
+    return StandingLine(
         rank=rank,
         best_rank=best,
         worst_rank=worst,
         bot=row.bot,
         author=row.author,
         version=row.version,
+        state=row.state,
+        is_current=row.is_current,
+        provisional=row.provisional,
         rating=tally.rating.conservative,
         mu=mu,
         low=mu - 2.0 * sigma,
@@ -121,7 +139,7 @@ def _standing(rank: int | None, best: int | None, worst: int | None, row: Standi
         forfeits=tally.forfeits,
         trend=mu - row.recent[-1 - TREND_GAMES] if len(row.recent) > TREND_GAMES else None,
         recent=tuple(row.recent[-RECENT_GAMES:]),
-        last_played=tally.last_at if tally.games else None,
+        last_played_at=utc_time(tally.last_at) if tally.games else None,
     )
 
 
@@ -148,7 +166,8 @@ class HeadToHead(NamedTuple):
         return HeadToHead(*(map(sum, zip(self, more, strict=True))))
 
 
-class SeatLine(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SeatLine:
     """A bot's results at tables of one size, from one seat or from all."""
 
     players: int

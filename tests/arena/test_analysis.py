@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,10 @@ from deepsea_arena.analysis import (
 )
 from deepsea_arena.analysis_document import FORMAT, document
 from deepsea_arena.analysis_frames import with_analysis
-from deepsea_arena.analysis_reading import analysis_of, parsed
+from deepsea_arena.analysis_reading import read_analysis
 from deepsea_arena.analysis_sums import by_bot, by_seat, mean
+from deepsea_arena.documents import DocumentError
 from deepsea_arena.frames import frames
-from deepsea_arena.wire.reading import DocumentError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
 from deepsea_rules.view import view_for
@@ -244,11 +245,64 @@ def test_the_document_has_all_that_was_found(games: list[GameAnalysis]) -> None:
 
 def test_a_document_is_read_for_its_own_game_alone(games: list[GameAnalysis]) -> None:
     record = games[0].record
-    text = json.dumps(document(games[:1], QUICK))
-    assert len(analysis_of(parsed(text), record).decisions) == len(record.decisions)
-    for other in (replace(record, game_id="another"), replace(record, commitment="0" * 64)):
-        with pytest.raises(DocumentError, match="the game makes no sense"):
-            analysis_of(parsed(text), other)
+    read = read_analysis(json.dumps(document(games[:1], QUICK)))
+    assert len(read.analysis(record).decisions) == len(record.decisions)
+    assert read.settings == QUICK
+    for other in (
+        replace(record, game_id="another"),
+        replace(record, commitment="0" * 64),
+        replace(record, decisions=record.decisions[:-1]),
+        replace(record, seats=(*record.seats, record.seats[0])),
+    ):
+        with pytest.raises(DocumentError, match="the analysis of another game"):
+            read.analysis(other)
+
+
+OLD = Path(__file__).parent / "goldens" / "analysis-1.json"
+
+
+def test_an_old_document_is_read_and_so_is_one_with_new_keys() -> None:
+    text = OLD.read_text(encoding="utf-8")
+    record = record_of(played(players=2))
+    old = read_analysis(text).analysis(record)
+    assert [one.number for one in old.decisions] == list(range(len(record.decisions)))
+    assert [event.dice for event in old.chances if event.dice]
+
+    def grown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {"new": [1], **{name: grown(one) for name, one in value.items()}}
+        return [grown(one) for one in value] if isinstance(value, list) else value
+
+    assert read_analysis(json.dumps(grown(json.loads(text)))).analysis(record) == old
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["format"], "deepsea-analysis/2", r"'deepsea-analysis/2' - at `\$\.format`"),
+        (["policy"], "a\x1bb", r"at `\$\.policy`"),
+        (["rollouts"], 1, r">= 2 - at `\$\.rollouts`"),
+        (["precision"], 0.03, r"as many `rollouts` as the `precision`"),
+        (["seat"], True, r"at `\$\.seat`"),
+        (["games"], [], r"at `\$\.games`"),
+        (["games", 0, "decisions", 2, "fault"], "luck", r"\.decisions\[2\]\.fault`"),
+        (["games", 0, "decisions", 2, "kind"], "luck", r"\.decisions\[2\]\.kind`"),
+        (["games", 0, "decisions", 1, "best"], "take\n", r"\.decisions\[1\]\.best`"),
+        (["games", 0, "decisions", 0, "regret", "mean"], 1e9, r"\.regret\.mean`"),
+        (["games", 0, "chances", 0, "dice"], [1, 4], r"\.chances\[0\]\.dice\[1\]`"),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_path(
+    path: list[str | int], value: object, message: str
+) -> None:
+    data: Any = json.loads(OLD.read_text(encoding="utf-8"))
+    part = data
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = value
+    with pytest.raises(DocumentError, match=message) as told:
+        read_analysis(json.dumps(data))
+    assert "\n" not in str(told.value)
 
 
 # Frames

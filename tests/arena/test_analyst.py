@@ -18,8 +18,7 @@ from deepsea_arena.analyst import Analyst, analysing, local_analyst
 from deepsea_arena.beside import Times
 from deepsea_arena.ladder_analyses import plan
 from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_ladder.model.analyses import Analysis as StoredAnalysis
-from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState
+from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState, StoredAnalysis
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import HostTooBusy

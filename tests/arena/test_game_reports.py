@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from deepsea_arena.documents import to_json
 from deepsea_arena.game_reports import game_report, games_since
 from deepsea_arena.pairs import pair_table
 from deepsea_arena.tournament_reports import tournament_report, tournaments
-from deepsea_arena.wire.json import to_json
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import commitment, game_seed
@@ -44,9 +44,9 @@ def test_a_game_has_what_checks_it(played: Store) -> None:
         game_report(played, "s1-99")
 
 
-def test_newer_games_come_in_their_order_and_the_newest_of_many(played: Store) -> None:
+def test_newer_games_come_in_their_order_and_the_oldest_of_many(played: Store) -> None:
     assert [game.game_id for game in games_since(played, 5, 9)] == ["s1-6", "s1-7", "s1-8"]
-    assert [game.game_id for game in games_since(played, 0, 2)] == ["s1-7", "s1-8"]
+    assert [game.game_id for game in games_since(played, 0, 2)] == ["s1-1", "s1-2"]
     assert games_since(played, 8, 9) == []
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from deepsea_arena import lease_owner
+from deepsea_arena.documents import to_json
 from deepsea_arena.runner import RunEnd
 from deepsea_arena.runs import MakePool, RunReport, RunRequest, RunStopped, run
 from deepsea_arena.settled import OrderReport, order_report
@@ -17,7 +18,6 @@ from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.standings import show_standings
 from deepsea_arena.tournament_reports import tournament_report
 from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
-from deepsea_arena.wire.json import milliseconds, to_json
 from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
 from deepsea_ladder.model.analyses import AnalysisState
@@ -26,6 +26,7 @@ from deepsea_ladder.model.jobs import Job
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.model.submissions import SubmissionState
 from deepsea_ladder.store import Store
+from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
 from helpers import ladder
 from helpers.inline import InlineWorker

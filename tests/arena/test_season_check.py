@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from deepsea_arena.documents import to_json
 from deepsea_arena.final_table import final_table
 from deepsea_arena.season_check import check_season
 from deepsea_arena.seasons import close_season
 from deepsea_arena.standings import show_standings
-from deepsea_arena.wire.json import to_json
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from deepsea_arena.tournament_scores import rank_sets
+from deepsea_arena.tournaments import rank_sets
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_arena.service.errors import Kind, ServiceError
-from deepsea_arena.service.upload import PART, Upload, Uploads
+from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.uploads import PART, Upload, Uploads
 from deepsea_ladder.remote_limits import RemoteLimits
 from helpers.manual_clock import ManualClock
 
@@ -48,7 +48,7 @@ def test_any_parts_make_the_same_archive(cuts: list[int]) -> None:
 @given(st.binary(min_size=1, max_size=200), st.binary(min_size=1, max_size=200))
 def test_only_the_announced_bytes_are_taken(announced: bytes, sent: bytes) -> None:
     upload = begun(len(announced), hashlib.sha256(announced).hexdigest())
-    with upload, nullcontext() if sent == announced else pytest.raises(ServiceError):
+    with upload, nullcontext() if sent == announced else pytest.raises(ApiError):
         upload.chunk(sent)
         upload.finish()
 
@@ -110,12 +110,12 @@ def parts(*given: dict[str, object] | bytes) -> Callable[[Upload], None]:
 def test_each_lie_is_refused_in_one_sentence(feed: Callable[[Upload], None], words: str) -> None:
     closed: list[bool] = []
     upload = an_upload(on_close=lambda: closed.append(True))
-    with pytest.raises(ServiceError, match=words) as refused:
+    with pytest.raises(ApiError, match=words) as refused:
         feed(upload)
     assert refused.value.kind is Kind.INVALID
     assert "\n" not in str(refused.value)
     assert closed == [True]
-    with pytest.raises(ServiceError, match="was refused, and has ended"):
+    with pytest.raises(ApiError, match="was refused, and has ended"):
         upload.chunk(b"more")
     assert closed == [True]
 
@@ -124,7 +124,7 @@ def test_bytes_after_the_end_are_refused() -> None:
     upload = begun()
     upload.chunk(DATA)
     upload.finish()
-    with pytest.raises(ServiceError, match="the upload has ended, and more bytes came"):
+    with pytest.raises(ApiError, match="the upload has ended, and more bytes came"):
         upload.chunk(b"1")
 
 
@@ -140,7 +140,7 @@ def test_an_upload_has_a_least_speed_and_a_longest_time() -> None:
     upload.chunk(b"x" * 100_000)
     assert upload.left() == 111
     clock.jump(111_000_000)
-    with pytest.raises(ServiceError, match="too slow: it may take 120 seconds") as refused:
+    with pytest.raises(ApiError, match="too slow: it may take 120 seconds") as refused:
         upload.chunk(b"x")
     assert (refused.value.kind, refused.value.retry_after) == (Kind.EXHAUSTED, 1)
 
@@ -154,11 +154,11 @@ def test_a_form_says_neither_size_nor_digest() -> None:
     upload.close()
     upload = an_upload()
     upload.form(key=KEY)
-    with pytest.raises(ServiceError, match="more than 2048 bytes"):
+    with pytest.raises(ApiError, match="more than 2048 bytes"):
         upload.chunk(DATA + b"1")
     upload = an_upload()
     upload.form(key=KEY)
-    with pytest.raises(ServiceError, match="no file came"):
+    with pytest.raises(ApiError, match="no file came"):
         upload.finish()
 
 
@@ -173,23 +173,23 @@ def test_what_is_there_already_need_not_come() -> None:
 
 def test_a_header_may_be_refused_before_the_bytes() -> None:
     def refuse(upload: Upload) -> bool:
-        raise ServiceError(Kind.EXHAUSTED, f"enough of {upload.bot}", 7)
+        raise ApiError(Kind.EXHAUSTED, f"enough of {upload.bot}", 7)
 
     upload = an_upload(on_header=refuse)
-    with pytest.raises(ServiceError, match="enough of mine"):
+    with pytest.raises(ApiError, match="enough of mine"):
         upload.header(size=len(DATA), sha256=DIGEST, key=KEY, bot="mine")
-    with pytest.raises(ServiceError, match="has ended"):
+    with pytest.raises(ApiError, match="has ended"):
         upload.chunk(DATA)
 
 
 def test_an_author_has_so_many_uploads_at_a_time() -> None:
     uploads = Uploads(ManualClock(), RemoteLimits(open_submissions=2, queue=3))
     first, second = uploads.begin(1, lambda _: False), uploads.begin(1, lambda _: False)
-    with pytest.raises(ServiceError, match="2 uploads of yours") as refused:
+    with pytest.raises(ApiError, match="2 uploads of yours") as refused:
         uploads.begin(1, lambda _: False)
     assert (refused.value.kind, refused.value.retry_after) == (Kind.EXHAUSTED, 5)
     third = uploads.begin(2, lambda _: False)
-    with pytest.raises(ServiceError, match="3 uploads are under way"):
+    with pytest.raises(ApiError, match="3 uploads are under way"):
         uploads.begin(3, lambda _: False)
     for upload in (first, first, second, third):
         upload.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_cli.remote import tls
+from deepsea_arena.api import certificates
 from deepsea_web.remote.certificate import Certificate
 from helpers.commands import Run
 
@@ -24,7 +24,7 @@ def test_a_client_that_knows_the_certificate_trusts_the_server(run: Run, tmp_pat
     assert (done.status, done.err) == (0, "")
     certificate, key = folder / "cert.pem", folder / "key.pem"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert tls.fingerprint(certificate.read_text()) in done.out
+    assert certificates.fingerprint(certificate.read_text()) in done.out
     assert "PRIVATE" not in done.out
     context = Certificate(certificate, key).context()
     with socket.create_server(("127.0.0.1", 0)) as listener:

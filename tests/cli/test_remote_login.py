@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deepsea_cli.remote import tls
+from deepsea_arena.api.certificates import context, fingerprint, same_fingerprint
 from deepsea_cli.remote.address import read_address
 from deepsea_cli.remote.credentials import CredentialsFile, Login, Logins, config_folder
 from deepsea_referee.errors import UserError
 from helpers import certificates
-from helpers.answering import Answering, Asked, Reply, Scripted, answer, refusal
+from helpers.answering import Answering, Asked, Reply, Scripted, Tunnel, answer, refusal
 from helpers.commands import Run, environment, one_line
 
 TOKEN = "dsl_" + "a" * 49
@@ -304,7 +306,7 @@ def test_which_ladder_is_meant(
     typed: Typed,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    there.documents["/games"] = {"games": []}
+    there.documents["/games"] = {"games": [], "older": None}
 
     def asks_the_server(*words: object) -> bool:
         before = len(server.asked)
@@ -357,7 +359,7 @@ def test_what_is_for_this_machine_alone_is_refused(
     assert server.asked == []
 
 
-@pytest.mark.parametrize("words", [("submit", "greedy"), ("withdraw", "greedy")])
+@pytest.mark.parametrize("words", [("submit", "greedy"), ("withdraw", "greedy"), ("audit",)])
 def test_who_has_no_token_is_sent_to_login(
     run: Run, folder: Path, server: Answering, words: tuple[str, ...]
 ) -> None:
@@ -383,7 +385,7 @@ def login(run: Run, url: str, typed: Typed, *words: object) -> Any:
 def test_an_unknown_certificate_is_accepted_by_its_fingerprint_alone(
     run: Run, file: CredentialsFile, there: Ladder, typed: Typed, made: certificates.Made
 ) -> None:
-    print_ = tls.fingerprint(made.certificate.read_text())
+    print_ = fingerprint(made.certificate.read_text())
     with Answering(there, made.server()) as server:
         done = login(run, server.url, typed)
         assert done.status == 2
@@ -434,12 +436,18 @@ def test_without_a_login_an_unknown_certificate_is_refused(
         assert server.asked == []
 
 
+@pytest.mark.parametrize("by_the_pinned", [False, True])
 def test_another_certificate_than_the_pinned_one_gets_nothing(
-    run: Run, folder: Path, there: Ladder, typed: Typed, made: certificates.Made
+    run: Run,
+    folder: Path,
+    there: Ladder,
+    typed: Typed,
+    made: certificates.Made,
+    by_the_pinned: bool,
 ) -> None:
-    changed = certificates.make(folder, "changed")
+    changed = certificates.make(folder, "changed", issuer=made if by_the_pinned else None)
     with Answering(there, made.server()) as server:
-        found = tls.fingerprint(made.certificate.read_text())
+        found = fingerprint(made.certificate.read_text())
         assert login(run, server.url, typed, "--fingerprint", found).status == 0
         before = len(server.asked)
         server.tls = changed.server()
@@ -448,7 +456,7 @@ def test_another_certificate_than_the_pinned_one_gets_nothing(
             assert done.status == 2
             line = one_line(done.err)
             assert "has another certificate than the one that was pinned" in line
-            assert tls.fingerprint(changed.certificate.read_text()) in line
+            assert fingerprint(changed.certificate.read_text()) in line
         assert len(server.asked) == before
         server.tls = made.server()
         assert run("ladder", "whoami").status == 0
@@ -461,7 +469,7 @@ def test_a_pinned_certificate_may_have_any_name_and_ends_in_time(
     ended = certificates.make(folder, "ended", days=-1)
     for made, status in ((elsewhere, 0), (ended, 2)):
         with Answering(there, made.server()) as server:
-            found = tls.fingerprint(made.certificate.read_text())
+            found = fingerprint(made.certificate.read_text())
             done = login(run, server.url, typed, "--fingerprint", found)
             assert done.status == status
             if status:
@@ -488,10 +496,51 @@ def test_a_certificate_that_the_system_trusts_has_to_have_the_name(
                 assert server.asked == []
 
 
-def test_a_server_without_tls_costs_a_line(
-    run: Run, folder: Path, server: Answering, typed: Typed
+def test_a_proxy_of_the_environment_carries_tls_alone(
+    run: Run, folder: Path, there: Ladder, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = login(run, server.url.replace("http", "https"), typed)
+    made = certificates.make(folder, names="DNS:elsewhere.example")
+    url = "https://ladder.example"
+    there.documents["/games"] = {"games": [], "older": None}
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with Answering(there, made.server()) as server, Tunnel(server.port) as proxy:
+        for name in ("all_proxy", "http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        found = fingerprint(made.certificate.read_text())
+        assert login(run, url, typed, "--fingerprint", found).status == 0
+        assert run("ladder", "whoami").status == 0
+        assert {asked.path for asked in proxy.asked} == {"ladder.example:443"}
+        assert server.asked[-1].token == TOKEN
+        assert not any(asked.token for asked in proxy.asked)
+        assert TOKEN.encode() not in proxy.seen
+        proxy.asked.clear()
+        assert run("ladder", "games", "--remote", server.url).status == 1  # not a pinned one
+        with Answering(there) as plain:
+            assert run("ladder", "games", "--remote", plain.url).status == 0
+        assert proxy.asked == []
+    with Answering(lambda _asked: refusal("", "no", 407)) as refusing:
+        monkeypatch.setenv("https_proxy", refusing.url)
+        done = run("ladder", "whoami")
+        assert done.status == 1
+        assert f"the proxy does not reach {url}: 407" in one_line(done.err)
+    for wrong in ("socks5://127.0.0.1:1", "x://y", "http://x:y"):
+        monkeypatch.setenv("https_proxy", wrong)
+        done = run("ladder", "whoami")
+        assert done.status == 2
+        assert "the environment's proxy cannot be used" in one_line(done.err)
+
+
+def test_a_server_without_tls_costs_a_line(run: Run, folder: Path, typed: Typed) -> None:
+    def reply() -> None:
+        with listening.accept()[0] as connection:
+            connection.sendall(b"HTTP/1.1 400 X\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        replying = threading.Thread(target=reply)
+        replying.start()
+        done = login(run, f"https://127.0.0.1:{listening.getsockname()[1]}", typed)
+        replying.join()
     assert done.status == 1
     assert "does not speak TLS" in one_line(done.err)
 
@@ -512,8 +561,8 @@ def test_fingerprints_are_compared_however_they_are_written() -> None:
         f"sha256:{'abcd' * 16}",
         f"SHA-256 {one}",
     ):
-        assert tls.same_fingerprint(one, other)
-    assert not tls.same_fingerprint(one, "abcd" * 15 + "abce")
+        assert same_fingerprint(one, other)
+    assert not same_fingerprint(one, "abcd" * 15 + "abce")
 
 
 @pytest.mark.parametrize(
@@ -533,17 +582,9 @@ def test_an_address_is_written_in_one_way(text: str, url: str) -> None:
     assert read_address(url) == address
 
 
-def test_a_server_may_name_itself_by_its_address() -> None:
-    address = read_address("https://localhost:8443")
-    for host in ("localhost", "LOCALHOST", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"):
-        assert address.serves(host)
-    for host in ("", "ladder.example", "10.0.0.1", "localhost.example", "127.0.0.1.example"):
-        assert not address.serves(host)
-
-
 def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
     with pytest.raises(UserError, match="damaged"):
-        tls.context("no certificate")
+        context("no certificate")
 
 
 # --------------------------------------------------------------------------------------- start
@@ -568,7 +609,7 @@ def test_asking_a_ladder_from_afar_loads_no_database(
         [sys.executable, "-c", code], capture_output=True, text=True, env=settings, check=True
     )
     loaded = set(done.stdout.splitlines()[-1].split())
-    assert "deepsea_cli.remote.client" in loaded
+    assert "deepsea_arena.api.remote" in loaded
     heavy = {"sqlalchemy", "alembic", "grpc", "starlette", "uvicorn", "deepsea_ladder.store"}
     assert not loaded & heavy
-    assert len(server.asked) > 1
+    assert server.asked

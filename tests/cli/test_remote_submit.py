@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
+import socket
 import sys
+import threading
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deepsea_arena.api.errors import ApiError, BadServer, Unreachable
+from deepsea_arena.api.remote import RemoteLadder
 from deepsea_bundle.reader import BotBundle
 from deepsea_cli.errors import Interrupted
-from deepsea_cli.ladder.submit_remote import submit_bot
+from deepsea_cli.ladder.submit_remote import RETRIES, Package, followed, submit_bot
 from deepsea_cli.remote.address import read_address
-from deepsea_cli.remote.answers import Submission
-from deepsea_cli.remote.client import Client
-from deepsea_cli.remote.errors import BadServer, Refused, Unreachable
 from deepsea_cli.remote.logins import Target
-from deepsea_cli.remote.submitting import RETRIES, header_of, submit
+from deepsea_ladder.model.submissions import Submission
 from deepsea_referee.bots.resolve import bundle_for_ladder
-from helpers.answering import Answering, Asked, Reply, Scripted, begun, refusal
+from helpers.answering import (
+    Answering,
+    Asked,
+    Reply,
+    Scripted,
+    answer,
+    begun,
+    event,
+    refusal,
+    submission,
+)
 from helpers.commands import Run, one_line
 
 TOKEN = "dsl_" + "a" * 49
@@ -32,54 +42,62 @@ ARCHIVE = bytes(range(256)) * 1000
 
 
 def state(name: str, **changed: Any) -> bytes:
-    """A line of the stream."""
-    usual = {"id": "7", "bot": "greedy", "author": "anna", "state": name, "of_games": 3}
-    return json.dumps({"submission": {**usual, **changed}}).encode() + b"\n"
+    """An event of the stream."""
+    return event(submission(name, **changed))
 
 
 QUEUED, CHECKING = state("queued", ahead=2), state("checking", games=1)
+BUSY = {"code": "UNAVAILABLE", "message": "the store is busy; try again", "retry_after": 1}
 ACCEPTED = state("accepted", games=3, version=2, digest="d")
 
 
 class Queue(Scripted):
     """Answers each upload and each look with the next reply of a list, then with the last one."""
 
-    def __init__(self, uploads: Sequence[Reply], looks: Sequence[Reply] = ()) -> None:
+    def __init__(self, uploads: Sequence[Any], looks: Sequence[Any] = ()) -> None:
         super().__init__()
         self.uploads, self.looks = list(uploads), list(looks)
         self.documents = {
-            "/bots/greedy": lambda _asked: _next(self.uploads),
-            "/submissions/7": lambda _asked: _next(self.looks),
+            "/bots/greedy": lambda asked: _next(self.uploads, asked),
+            "/submissions/7": lambda asked: _next(self.looks, asked),
         }
 
 
-def _next(replies: list[Reply]) -> Reply:
-    return replies.pop(0) if len(replies) > 1 else replies[0]
+def _next(replies: list[Any], asked: Asked) -> Reply:
+    found = replies.pop(0) if len(replies) > 1 else replies[0]
+    reply: Reply = found(asked) if callable(found) else found
+    return reply
 
 
 class Watched:
-    """What `submit` said of itself."""
+    """An upload, and what is said of it."""
 
-    def __init__(self, url: str) -> None:
-        self.client = Client(read_address(url), TOKEN)
+    def __init__(self, url: str, sent: Callable[[int], object] | None = None) -> None:
+        self.url = url
         self.sent = 0
+        self.told = threading.Event()
         self.states: list[str] = []
         self.breaks: list[str] = []
         self.pauses: list[float] = []
+        self._note_sent = sent or self._count
 
-    def submit(self) -> Submission:
-        def sent(count: int) -> None:
-            self.sent += count
+    def submit(self, archive: bytes = ARCHIVE) -> Submission:
+        package = Package("greedy", archive, KEY, self._note_sent)
+        with RemoteLadder.at(self.url, TOKEN) as ladder:
+            return followed(
+                ladder,
+                package,
+                news=self._news,
+                broken=lambda error: self.breaks.append(str(error)),
+                pause=self.pauses.append,
+            )
 
-        return submit(
-            self.client,
-            header_of("greedy", ARCHIVE, KEY),
-            ARCHIVE,
-            sent=sent,
-            news=lambda now: self.states.append(now.state),
-            broken=lambda error: self.breaks.append(str(error)),
-            pause=self.pauses.append,
-        )
+    def _count(self, count: int) -> None:
+        self.sent += count
+
+    def _news(self, now: Submission) -> None:
+        self.states.append(now.state)
+        self.told.set()
 
 
 def uploads(server: Answering) -> list[Asked]:
@@ -91,15 +109,17 @@ def looks(server: Answering) -> list[Asked]:
 
 
 def test_an_upload_has_a_header_and_every_byte_once() -> None:
-    with Answering(Queue([begun() + QUEUED + b"\n\n" + CHECKING + ACCEPTED])) as server:
+    events = b": still here\n\n" + QUEUED + b"id: 7\n" + CHECKING + ACCEPTED
+    with Answering(Queue([begun() + events])) as server:
         watched = Watched(server.url)
         found = watched.submit()
         (asked,) = uploads(server)
-    assert (found.version, found.is_final) == (2, True)
+    assert (found.version, found.state.is_final) == (2, True)
     assert watched.states == ["queued", "checking", "accepted"]
     assert watched.sent == len(ARCHIVE)
     assert asked.body == ARCHIVE
     assert asked.headers["content-length"] == str(len(ARCHIVE))
+    assert "transfer-encoding" not in asked.headers
     assert asked.headers["x-content-sha256"] == hashlib.sha256(ARCHIVE).hexdigest()
     assert asked.headers["idempotency-key"] == KEY
     assert asked.token == TOKEN
@@ -112,11 +132,13 @@ def test_an_upload_has_a_header_and_every_byte_once() -> None:
         (b"HTTP/1.1 200 OK\r\n", 1),
         (begun(), 1),
         (begun() + QUEUED[:20], 1),
+        (begun() + QUEUED[:-1], 1),
         (begun() + QUEUED, 0),
-        (begun() + QUEUED + CHECKING + b"\n", 0),
-        (refusal("UNAVAILABLE", "the ladder's store is busy; try again", 503, 1), 1),
+        (begun() + QUEUED + CHECKING + b": still here\n\n", 0),
+        (begun({"Transfer-Encoding": "chunked"}) + b"%x\r\n%s\r\n" % (len(QUEUED), QUEUED), 0),
+        (begun() + QUEUED + event({"error": BUSY}, "error"), 0),
+        (answer({"error": BUSY}, 503), 1),
     ],
-    ids=["nothing", "status", "head", "half a line", "queued", "checking", "busy"],
 )
 def test_a_broken_stream_goes_on_with_the_same_submission(broken: bytes, again: int) -> None:
     queue = Queue([broken, begun() + ACCEPTED], [begun() + CHECKING, begun() + ACCEPTED])
@@ -152,7 +174,7 @@ def test_a_refusal_is_final_unless_it_is_of_too_many_looks() -> None:
     limited = refusal("RESOURCE_EXHAUSTED", "10 submissions in this hour", 429, 600)
     with Answering(Queue([limited])) as server:
         watched = Watched(server.url)
-        with pytest.raises(Refused, match="in this hour; try again in 10 minutes"):
+        with pytest.raises(ApiError, match="in this hour; try again in 10 minutes"):
             watched.submit()
         assert watched.pauses == []
     slower = refusal("RESOURCE_EXHAUSTED", "too many calls", 429, 9)
@@ -162,17 +184,53 @@ def test_a_refusal_is_final_unless_it_is_of_too_many_looks() -> None:
         assert watched.submit().version == 2
     assert watched.pauses == [1.0, 9, 60]
     gone = refusal("NOT_FOUND", "there is no such submission", 404)
-    with Answering(Queue([begun() + QUEUED], [gone])) as server, pytest.raises(Refused, match="no"):
+    with (
+        Answering(Queue([begun() + QUEUED], [gone])) as server,
+        pytest.raises(ApiError, match="no"),
+    ):
         Watched(server.url).submit()
 
 
 def test_an_upload_that_is_refused_before_it_is_whole_says_why() -> None:
-    def refuse(_asked: Asked) -> Reply:
-        return refusal("INVALID_ARGUMENT", "the archive is too large", 400)
+    def refuse() -> None:
+        with listening.accept()[0] as connection:
+            connection.recv(1)
+            connection.sendall(refusal("INVALID_ARGUMENT", "the archive is too large", 400))
 
-    server = Answering(Scripted({"/bots/greedy": refuse}))
-    with server, pytest.raises(Refused, match="too large"):
-        Watched(server.url).submit()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        watched = Watched(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        with pytest.raises(ApiError, match="too large"):
+            watched.submit(bytes(64 << 20))
+        refusing.join()
+    assert watched.sent < 64 << 20
+
+
+def test_news_are_told_as_they_come() -> None:
+    in_time: list[bool] = []
+
+    def reply(_asked: Asked) -> Iterator[bytes]:
+        yield begun() + QUEUED
+        in_time.append(watched.told.wait(60))
+        yield ACCEPTED
+
+    with Answering(Queue([reply])) as server:
+        watched = Watched(server.url)
+        watched.submit()
+    assert in_time == [True]
+
+
+def test_ctrl_c_ends_an_upload() -> None:
+    def interrupt(_count: int) -> None:
+        raise KeyboardInterrupt
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        watched = Watched(f"http://127.0.0.1:{listening.getsockname()[1]}", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            watched.submit()
+        with listening.accept()[0] as connection, connection.makefile("rb") as received:
+            assert 0 < len(received.read()) < len(ARCHIVE)
 
 
 # --------------------------------------------------------------------------------- the command
@@ -223,7 +281,6 @@ def test_what_is_accepted_is_said_as_on_the_ladders_machine(
     assert second == f"digest {bundle.digest}"
     assert third.startswith("files 2 of ")
     assert done.err.splitlines() == [
-        f"HTTP API at {server.url}: it has no gRPC",
         "submission 7: waiting, 2 before it",
         "submission 7: checking, game 2 of 3",
         "submission 7: accepted",
@@ -276,7 +333,7 @@ def test_something_else_than_what_was_sent_is_not_accepted(
 def test_what_the_ladder_would_not_take_is_not_sent(
     run: Run, queue: Queue, server: Answering, tmp_path: Path
 ) -> None:
-    queue.server["limits"] = [{"name": "archive_bytes", "value": "100", "unit": "", "about": ""}]
+    queue.server["limits"] = [{"name": "archive_bytes", "value": 100, "unit": "", "about": ""}]
     done = run("ladder", "submit", "greedy", "--remote", server.url)
     assert (done.status, done.out) == (2, "")
     assert "takes 100: leave out what it does not need" in one_line(done.err)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 Reply = bytes | Iterable[bytes]
 
@@ -55,7 +55,7 @@ class Answering:
         """Its address."""
         return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Answering:
+    def __enter__(self) -> Self:
         self._accepting.start()
         return self
 
@@ -98,6 +98,36 @@ class Answering:
                     self.sent += len(part)
 
 
+class Tunnel(Answering):
+    """A proxy that connects everybody to one port of this machine, and keeps what they send."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(lambda _asked: b"")
+        self._to = port
+        self.seen = bytearray()
+
+    def _serve(self, plain: socket.socket) -> None:
+        with plain, socket.create_connection(("127.0.0.1", self._to)) as there:
+            self._open.append(there)
+            asked = _read(plain)
+            if asked is None:
+                return
+            self.asked.append(asked)
+            plain.sendall(begun())
+            back = threading.Thread(target=self._carry, args=(there, plain))
+            back.start()
+            self._carry(plain, there)
+            back.join()
+
+    def _carry(self, source: socket.socket, to: socket.socket) -> None:
+        with suppress(OSError):
+            while part := source.recv(1 << 16):
+                self.seen += part
+                to.sendall(part)
+        with suppress(OSError):
+            to.shutdown(socket.SHUT_WR)
+
+
 def _read(connection: socket.socket) -> Asked | None:
     file = connection.makefile("rb")
     first = file.readline().split()
@@ -113,7 +143,11 @@ def _read(connection: socket.socket) -> Asked | None:
 
 def answer(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> bytes:
     """A whole response with JSON."""
-    return text(json.dumps(document).encode() + b"\n", status, headers)
+    return text(_json(document), status, headers)
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document).encode()
 
 
 def text(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> bytes:
@@ -137,12 +171,47 @@ def refusal(code: str, message: str, status: int, retry_after: int | None = None
     return answer({"error": error}, status)
 
 
+def event(document: object, name: str = "") -> bytes:
+    """A server-sent event with JSON."""
+    return (f"event: {name}\n" if name else "").encode() + b"data: %s\n\n" % _json(document)
+
+
+def submission(state: str, **changed: object) -> dict[str, Any]:
+    """A step of a bot's check."""
+    usual: dict[str, Any] = {
+        "id": "7",
+        "bot": "greedy",
+        "author": "anna",
+        "state": state,
+        "ahead": 0,
+        "games": 0,
+        "of_games": 3,
+        "version": None,
+        "digest": "",
+        "found": "",
+        "remedy": "",
+        "error": "",
+        "log": [],
+        **dict.fromkeys(("created_at", "changed_at"), "2026-11-22T00:17:00.000Z"),
+    }
+    return {"submission": {**usual, **changed}}
+
+
 @dataclass
 class Scripted:
     """A ladder without anything behind it: documents by path, which may be functions."""
 
     documents: dict[str, Any] = field(default_factory=dict)
-    server: dict[str, Any] = field(default_factory=lambda: {"version": "1", "limits": []})
+    server: dict[str, Any] = field(
+        default_factory=lambda: {
+            "version": "1",
+            "url": "",
+            "private": False,
+            "season": "main",
+            "submissions_until": None,
+            "limits": [],
+        }
+    )
 
     def __call__(self, asked: Asked) -> Reply:
         path = asked.path.partition("?")[0].removeprefix("/api/v1")

@@ -24,8 +24,18 @@ class Made(NamedTuple):
         return settings
 
 
-def make(folder: Path, name: str = "own", *, days: int = 2, names: str = "IP:127.0.0.1") -> Made:
-    """A certificate that nobody has signed; of a negative number of days it has ended."""
+def make(
+    folder: Path,
+    name: str = "own",
+    *,
+    days: int = 2,
+    names: str = "IP:127.0.0.1",
+    issuer: Made | None = None,
+) -> Made:
+    """A certificate that signs itself, or that another one has signed.
+
+    days  of a negative number it has ended
+    """
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("no openssl to make a certificate (apt-get install openssl)")
@@ -33,10 +43,14 @@ def make(folder: Path, name: str = "own", *, days: int = 2, names: str = "IP:127
     wanted = folder / f"{name}.csr"
     request = (
         f"req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} "
-        f"-addext subjectAltName={names} -keyout {made.key} -out {wanted}"
+        f"-addext subjectAltName={names} -addext basicConstraints=CA:TRUE "
+        f"-keyout {made.key} -out {wanted}"
     )
+    key = f"-signkey {made.key}"
+    if issuer is not None:
+        key = f"-CA {issuer.certificate} -CAkey {issuer.key} -set_serial 2"
     signed = (
-        f"x509 -req -in {wanted} -signkey {made.key} -copy_extensions copyall -days {days} "
+        f"x509 -req -in {wanted} {key} -copy_extensions copyall -days {days} "
         f"-out {made.certificate}"
     )
     for line in (request, signed):

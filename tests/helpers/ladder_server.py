@@ -53,35 +53,33 @@ class Application(NamedTuple):
 
 def application(store: Store, public: Store, clock: ManualClock, how: Serving) -> Application:
     """The HTTP API of a ladder, as `ladder serve` makes it."""
-    from deepsea_arena.service.methods import METHODS
-    from deepsea_arena.service.service import LadderService, ServerAddress
-    from deepsea_arena.service.upload import Uploads
-    from deepsea_web.remote.application import WithApi
-    from deepsea_web.remote.front import Front
+    from deepsea_arena.api.service import LadderService
+    from deepsea_arena.api.uploads import Uploads
+    from deepsea_web.application import WithApi
+    from deepsea_web.remote.access import access
+    from deepsea_web.remote.gateway import Gateway
     from deepsea_web.remote.http_api import http_api
-    from deepsea_web.site.access import access
 
     numbers = itertools.count()
     service = LadderService(
         store,
         public,
-        METHODS,
         entropy=lambda: hashlib.sha256(f"entropy {next(numbers)}".encode()).digest(),
         uploads=Uploads(clock, how.limits),
         private=how.private,
         limits=how.limits,
         clock=lambda: clock.now_us() / 1_000_000,
     )
-    service.address = ServerAddress("http://ladder.example/", "")
+    service.url = "http://ladder.example/"
     reached = access("127.0.0.1", 80, proxies=["127.0.0.1"] if how.proxy else [])
-    front = Front(service, clock)
-    app = WithApi(_no_page, http_api(front, reached), reached, front.visits)
-    return Application(app, front.closing.set, front.close)
+    gateway = Gateway(service, clock)
+    app = WithApi(_no_page, http_api(gateway, reached), reached, gateway)
+    return Application(app, gateway.closing.set, gateway.close)
 
 
 def methods() -> set[str]:
     """The methods of the API, each as its verb and its path below /api/v1."""
-    from deepsea_arena.service.methods import METHODS
+    from deepsea_arena.api.ladder_api import METHODS
 
     return {f"{method.verb} {method.path}" for method in METHODS.values()}
 

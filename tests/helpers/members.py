@@ -9,54 +9,47 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
 
-from deepsea_arena.service.accounts import token_to_be
-from deepsea_arena.service.caller import MACHINE, Caller, visitor
-from deepsea_arena.service.login import caller_of_token
-from deepsea_arena.service.methods import METHODS
-from deepsea_arena.service.service import LadderService
-from deepsea_arena.service.upload import Uploads
-from deepsea_ladder.accounts import Scope
+from deepsea_arena.api.callers import MACHINE, Caller, visitor
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.site.access import Access
+from deepsea_web.remote.access import Access
 from deepsea_web.site.app import Site
-from deepsea_web.site.pages import members
+from deepsea_web.site.pages import MEMBERS
 
 from .site import LOCAL, Answer, a_site, ask
-
-ALL_SCOPES = tuple(Scope)
 
 
 def a_service(store: Store, public: Store, **more: Any) -> LadderService:
     """The service of a ladder that only this machine reaches."""
     more = {"uploads": Uploads(SystemClock(), local=True), **more}
-    return LadderService(store, public, METHODS, entropy=fresh_seed, **more)
+    return LadderService(store, public, entropy=fresh_seed, **more)
 
 
 def a_token(service: LadderService, author: str, label: str = "laptop") -> str:
     """A token of an author, who is added if need be."""
-    (code,) = service.call(MACHINE, "CreateCodes", authors=[author]).codes
-    return str(service.call(visitor(), "Redeem", code=code.code, author="", label=label).token)
+    (code,) = LocalLadder(service, MACHINE).create_codes(authors=[author]).codes
+    return LocalLadder(service, visitor()).redeem(code=code.code, label=label).token
 
 
 def an_admin_token(service: LadderService, author: str = "") -> str:
     """A token with every scope, of an admin."""
-    secret, token = token_to_be(service, "admin", ALL_SCOPES, 30)
-    service.store.accounts.admin_token(author, token, MACHINE.by)
-    return secret
+    return LocalLadder(service, MACHINE).admin_token(author, "admin").token
 
 
 def caller_of(service: LadderService, token: str) -> Caller:
     """Who has the token."""
-    return caller_of_token(service, token, "")
+    return service.caller_of_token(token, "")
 
 
 def members_site(
     service: LadderService, access: Access = LOCAL, clock: Clock | None = None
 ) -> Site:
     """The site of a ladder for people with an account."""
-    return a_site(service.public, access, clock, members(service))
+    return a_site(service, access, clock, MEMBERS)
 
 
 @dataclass

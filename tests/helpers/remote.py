@@ -1,4 +1,4 @@
-"""A ladder on ports of this machine, over gRPC and HTTP, and a client that speaks either."""
+"""A ladder on a port of this machine, and a client that sends what no client should, too."""
 
 from __future__ import annotations
 
@@ -7,40 +7,34 @@ import json
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from http.client import HTTPConnection
-from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import grpc
 import uvicorn
 
-from deepsea_arena.service.caller import MACHINE, visitor
-from deepsea_arena.service.login import caller_of_token
-from deepsea_arena.service.service import LadderService
-from deepsea_arena.service.table import Flow, Method
-from deepsea_arena.wire import messages
+from deepsea_arena.api.callers import MACHINE, visitor
+from deepsea_arena.api.declarations import Flow
+from deepsea_arena.api.errors import STATUS
+from deepsea_arena.api.ladder_api import METHODS, ROOT
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import LadderService
 from deepsea_ladder.accounts import MACHINE as MACHINE_ACTOR
 from deepsea_ladder.accounts import Scope, new_token, token_digest
 from deepsea_ladder.store.account_rows import NewToken
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_web.remote.application import WithApi
-from deepsea_web.remote.front import Front
-from deepsea_web.remote.http_api import CODES, ROOT, http_api
-from deepsea_web.remote.rpc import RpcServer
-from deepsea_web.site.access import Access
-from deepsea_web.site.errors import STATUS
-from helpers.ladder_messages import response_chunk
+from deepsea_web.application import WithApi
+from deepsea_web.remote.access import Access
+from deepsea_web.remote.gateway import Gateway
+from deepsea_web.remote.http_api import http_api
 
 from .manual_clock import ManualClock
 
-WAYS: Final = ("grpc", "http")
 PATIENCE_S: Final = 300
 OK: Final = "OK"
-_CODE_OF: Final = {status: CODES[kind] for kind, status in STATUS.items()}
+_CODE_OF: Final = {status: kind.value for kind, status in STATUS.items()}
 
 
 @dataclass
@@ -48,7 +42,7 @@ class Answer:
     """What came back."""
 
     code: str
-    """OK, or a refusal as gRPC has it."""
+    """OK, or the word of a refusal."""
     documents: list[dict[str, Any]] = field(default_factory=list)
     data: bytes = b""
     """Of a download."""
@@ -67,17 +61,13 @@ class Answer:
 class Server:
     """A server that listens."""
 
-    front: Front
-    http: int
-    rpc: int
-    """The ports."""
+    gateway: Gateway
+    port: int
     loop: asyncio.AbstractEventLoop
-    ending: ExitStack = field(default_factory=ExitStack)
-    """What is closed before it ends: connections of its clients."""
 
     def jump(self, us: int) -> None:
         """Move its ManualClock, where its alarms belong."""
-        clock = self.front.clock
+        clock = self.gateway.clock
         assert isinstance(clock, ManualClock)
 
         async def jump() -> None:
@@ -87,22 +77,15 @@ class Server:
 
 
 class Remote:
-    """A client of a server that listens; `way` is `grpc` or `http`."""
+    """A client of a server that listens."""
 
-    def __init__(self, server: Server, way: str) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
-        self.way = way
-        self.http = server.http
-        self.rpc = server.rpc
-
-    @cached_property
-    def channel(self) -> grpc.Channel:
-        """The one connection of its calls over gRPC."""
-        return self.server.ending.enter_context(grpc.insecure_channel(f"127.0.0.1:{self.rpc}"))
+        self.port = server.port
 
     def token(self, author: str, scopes: Sequence[str] = (), *, admin: bool = False) -> str:
         """A token of the ladder."""
-        return a_token(self.server.front.service, author, scopes, admin=admin)
+        return a_token(self.server.gateway.service, author, scopes, admin=admin)
 
     def call(
         self,
@@ -115,10 +98,19 @@ class Remote:
     ) -> Answer:
         """The answer of a method; of a stream at most so many."""
         given = [] if token is None else [("authorization", f"Bearer {token}")]
-        method = self.server.front.service.methods[name]
-        if self.way == "grpc":
-            return self._rpc(method, [*given, *headers], most, fields)
-        return self._http(method, [*given, *headers], most, fields)
+        method, left = METHODS[name], dict(fields)
+        path = method.path
+        for key in fields:
+            if f"{{{key}}}" in path:
+                path = path.replace(f"{{{key}}}", quote(str(left.pop(key)), safe=""))
+        body = b""
+        if method.verb == "POST":
+            body = json.dumps(left).encode()
+            given.append(("content-length", str(len(body))))
+        elif left:
+            texts = {key: _text(value) for key, value in left.items()}
+            path += f"?{urlencode(texts, doseq=True)}"
+        return self._send(method.verb, path, [*given, *headers], [body], most, method.flow)
 
     def submit(
         self,
@@ -129,9 +121,6 @@ class Remote:
     ) -> Answer:
         """The answers to an upload, at most so many."""
         given = [] if token is None else [("authorization", f"Bearer {token}")]
-        if self.way == "grpc":
-            first = messages.header_to_bytes(header)
-            return self.parts(given, chain([first], map(messages.chunk_to_bytes, chunks)), most)
         return self._send(
             "PUT",
             f"/bots/{quote(str(header.get('bot', '')), safe='')}",
@@ -143,63 +132,8 @@ class Remote:
             ],
             chunks,
             most,
-            is_file=False,
+            Flow.EVENTS,
         )
-
-    def parts(
-        self, given: Iterable[tuple[str, str]], parts: Iterable[bytes], most: int | None = None
-    ) -> Answer:
-        """The answers to messages of an upload, over gRPC."""
-        call: Any = self.channel.stream_stream(messages.path_of("Submit"))
-        return _taken("Submit", call(iter(parts), metadata=[*given], timeout=PATIENCE_S), most)
-
-    def raw(
-        self,
-        name: str,
-        data: bytes,
-        headers: Iterable[tuple[str, str]] = (),
-        most: int | None = None,
-    ) -> Answer:
-        """The answer to bytes that are no request, over gRPC."""
-        call: Any = self.channel.unary_stream(messages.path_of(name))
-        return _taken(name, call(data, metadata=[*headers], timeout=PATIENCE_S), most)
-
-    def _rpc(
-        self,
-        method: Method,
-        headers: list[tuple[str, str]],
-        most: int | None,
-        fields: Mapping[str, object],
-    ) -> Answer:
-        data = messages.request_to_bytes(method.name, fields)
-        # A client cannot tell one answer from a stream of one.
-        call: Any = self.channel.unary_stream(messages.path_of(method.name))
-        stream = call(data, metadata=headers, timeout=PATIENCE_S)
-        return _taken(method.name, stream, most)
-
-    def _http(
-        self,
-        method: Method,
-        headers: list[tuple[str, str]],
-        most: int | None,
-        fields: Mapping[str, object],
-    ) -> Answer:
-        left = dict(fields)
-        path = method.path
-        for name in fields:
-            if f"{{{name}}}" in path:
-                path = path.replace(f"{{{name}}}", quote(str(left.pop(name)), safe=""))
-        body = b""
-        if method.verb in ("GET", "DELETE"):
-            texts = {name: _text(value) for name, value in left.items()}
-            path += f"?{urlencode(texts, doseq=True)}" if texts else ""
-        else:
-            body = json.dumps(left).encode()
-        is_file = messages.answers_by_bytes(method.name)
-        most = 1 if method.flow is Flow.ONE else most
-        if body:
-            headers = [*headers, ("content-length", str(len(body)))]
-        return self._send(method.verb, path, headers, [body], most, is_file=is_file)
 
     def _send(
         self,
@@ -208,10 +142,9 @@ class Remote:
         headers: Iterable[tuple[str, str]],
         body: Iterable[bytes],
         most: int | None,
-        *,
-        is_file: bool,
+        flow: Flow,
     ) -> Answer:
-        with closing(HTTPConnection("127.0.0.1", self.http, timeout=PATIENCE_S)) as connection:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)) as connection:
             connection.putrequest(verb, f"{ROOT}{path}")
             for name, value in headers:
                 connection.putheader(name, value)
@@ -226,43 +159,25 @@ class Remote:
                 after = answer.headers.get("retry-after")
                 assert (None if after is None else int(after)) == error.get("retry_after")
                 return Answer(error["code"], [], b"", error["message"], error.get("retry_after"))
-            if is_file:
+            if flow is Flow.FILE:
                 return Answer(OK, [], answer.read())
-            return _lines(answer, most)
+            if flow is Flow.EVENTS:
+                return _events(answer, most)
+            return Answer(OK, [json.loads(line) for line in answer.read().splitlines()])
 
 
-def _taken(name: str, stream: Any, most: int | None) -> Answer:
+def _events(answer: Any, most: int | None) -> Answer:
     documents: list[dict[str, Any]] = []
-    data = b""
-    try:
-        for answer in stream:
-            if messages.answers_by_bytes(name):
-                data += response_chunk(answer)
-            else:
-                documents.append(messages.response_from_bytes(name, answer))
-            if len(documents) == most:
-                stream.cancel()
-                break
-    except grpc.RpcError as error:
-        trailing: dict[str, Any] = dict(error.trailing_metadata() or ())  # type: ignore[arg-type]
-        after = trailing.get("retry-after")
-        code = error.code().name
-        return Answer(
-            code, documents, data, error.details() or "", None if after is None else int(after)
-        )
-    return Answer(OK, documents, data)
-
-
-def _lines(answer: Any, most: int | None) -> Answer:
-    documents: list[dict[str, Any]] = []
+    kind = b""
     while len(documents) != most and (line := answer.readline()):
-        if line.strip():
-            documents.append(json.loads(line))
-            if "error" in documents[-1] and set(documents[-1]) == {"error"}:
-                error = documents.pop()["error"]
-                return Answer(
-                    error["code"], documents, b"", error["message"], error.get("retry_after")
-                )
+        name, _, value = line.partition(b": ")
+        if name == b"event":
+            kind = value.strip()
+        elif name == b"data" and kind == b"error":
+            error = json.loads(value)["error"]
+            return Answer(error["code"], documents, b"", error["message"], error.get("retry_after"))
+        elif name == b"data":
+            documents.append(json.loads(value))
     return Answer(OK, documents)
 
 
@@ -284,24 +199,22 @@ def a_token(
         given = tuple(map(Scope, scopes or Scope))
         accounts.admin_token(author, NewToken(digest, secret[:8], "", 9, given), MACHINE_ACTOR)
         return secret
-    (made,) = service.call(MACHINE, "CreateCodes", authors=(author,)).codes
-    token = service.call(visitor(), "Redeem", code=made.code).token
+    (made,) = LocalLadder(service, MACHINE).create_codes(authors=(author,)).codes
+    token = LocalLadder(service, visitor()).redeem(code=made.code).token
     if not scopes:
-        return str(token)
-    caller = caller_of_token(service, token, "")
-    return str(service.call(caller, "CreateToken", label="", scopes=tuple(scopes), days=1).secret)
+        return token
+    own = LocalLadder(service, service.caller_of_token(token, ""))
+    return own.create_token(scopes=tuple(scopes), days=1).secret
 
 
 @contextmanager
-def served_by(service: LadderService, way: str, http: int, rpc: int) -> Iterator[Remote]:
-    """A client of a server that is another process; `service` has the same methods."""
-    front, loop = Front(service, SystemClock()), asyncio.new_event_loop()
-    server = Server(front, http, rpc, loop)
+def served_by(service: LadderService, port: int) -> Iterator[Remote]:
+    """A client of a server that is another process; `service` is of the same ladder."""
+    gateway, loop = Gateway(service, SystemClock()), asyncio.new_event_loop()
     try:
-        with server.ending:
-            yield Remote(server, way)
+        yield Remote(Server(gateway, port, loop))
     finally:
-        front.close()
+        gateway.close()
         loop.close()
 
 
@@ -323,10 +236,8 @@ def served(
         started: list[Any] = []
 
         async def main() -> None:
-            front = Front(service, clock or SystemClock())
-            rpc = RpcServer(front, found)
-            rpc_port = await rpc.start("127.0.0.1:0")
-            app = WithApi(_nothing, http_api(front, found), found, front.visits)
+            gateway = Gateway(service, clock or SystemClock())
+            app = WithApi(_nothing, http_api(gateway, found), found, gateway)
             config = uvicorn.Config(
                 app,
                 http="h11",
@@ -337,24 +248,21 @@ def served(
                 proxy_headers=False,
             )
             server = uvicorn.Server(config)
-            started.extend((front, rpc_port, server))
+            started.extend((gateway, server))
             ready.set()
             await server.serve(sockets=[listening])
-            await rpc.stop()
-            front.close()
+            gateway.close()
 
         thread = threading.Thread(target=loop.run_until_complete, args=(main(),))
         thread.start()
         ready.wait()
-        front, rpc_port, server = started
-        afar = Server(front, port, rpc_port, loop)
+        gateway, server = started
         try:
-            with afar.ending:
-                yield afar
+            yield Server(gateway, port, loop)
         finally:
 
             def end() -> None:
-                front.closing.set()
+                gateway.closing.set()
                 server.should_exit = True
 
             loop.call_soon_threadsafe(end)

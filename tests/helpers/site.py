@@ -11,9 +11,12 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
+from deepsea_arena.api.service import LadderService
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Clock
-from deepsea_web.site.access import Access
+from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_sdk.entropy import fresh_seed
+from deepsea_web.remote.access import Access
+from deepsea_web.remote.gateway import Gateway
 from deepsea_web.site.accounts.answers import Members
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
@@ -37,13 +40,15 @@ class Answer:
 
 
 def a_site(
-    store: Store,
+    ladder: Store | LadderService,
     access: Access = LOCAL,
     clock: Clock | None = None,
     members: Members | None = None,
 ) -> Site:
-    """The site of a ladder."""
-    return Site(store, access, PAGES, ENDPOINTS, clock, members)
+    """The site of a ladder; of a store alone one that nobody can log in to."""
+    if isinstance(ladder, Store):
+        ladder = LadderService(ladder, ladder, entropy=fresh_seed)
+    return Site(Gateway(ladder, clock or SystemClock()), access, PAGES, ENDPOINTS, members)
 
 
 def get(site: Site, url: str, method: str = "GET", **given: Any) -> Answer:

@@ -31,10 +31,10 @@ def serving(site: Site) -> Iterator[str]:
         finally:
 
             def end() -> None:
-                site.closing.set()
+                site.gateway.closing.set()
                 server.should_exit = True
 
             loop.call_soon_threadsafe(end)
             thread.join()
             loop.close()
-            site.close()
+            site.gateway.close()

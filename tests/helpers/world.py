@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import text as sql
 
-from deepsea_arena.service.service import LadderService
-from deepsea_arena.service.upload import Uploads
+from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store
-from deepsea_web.site.access import Access
+from deepsea_web.remote.access import Access
 from deepsea_web.site.app import Site
 
 from . import ladder, submissions
@@ -92,4 +92,4 @@ def opened(
         try:
             yield World(service, site, stock[1])
         finally:
-            site.close()
+            site.gateway.close()

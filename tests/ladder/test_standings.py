@@ -1,5 +1,7 @@
 """Standings from plain rows."""
 
+from dataclasses import asdict
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +10,7 @@ from deepsea_ladder.rating.rank_ranges import apart, rank_ranges
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import StandingRow, standings
+from deepsea_ladder.values import utc_time
 
 
 def row(
@@ -31,13 +34,16 @@ def test_a_line_says_what_the_row_adds_up_to() -> None:
     )
     recent = [25.0, 28.5, *[29.0] * 19, 30.0]
     (line,) = standings([StandingRow("otter", "ada", 2, tally, recent)])
-    assert line._asdict() == {
+    assert asdict(line) == {
         "rank": 1,
         "best_rank": 1,
         "worst_rank": 1,
         "bot": "otter",
         "author": "ada",
         "version": 2,
+        "state": "active",
+        "is_current": True,
+        "provisional": False,
         "rating": 24.0,
         "mu": 30.0,
         "low": 26.0,
@@ -50,7 +56,7 @@ def test_a_line_says_what_the_row_adds_up_to() -> None:
         "forfeits": 1,
         "trend": 1.5,
         "recent": tuple(recent),
-        "last_played": 1234,
+        "last_played_at": utc_time(1234),
     }
 
 
@@ -73,7 +79,7 @@ def test_who_has_not_played_has_no_rank_and_comes_last() -> None:
     played, waiting = standings(rows)
     assert (played.bot, played.rank) == ("bad", 1)
     assert (waiting.bot, waiting.rank, waiting.mean_placement) == ("new", None, None)
-    assert (waiting.mean_points, waiting.fault_rate, waiting.last_played) == (None, None, None)
+    assert (waiting.mean_points, waiting.fault_rate, waiting.last_played_at) == (None, None, None)
 
 
 def test_faults_stand_beside_the_skill() -> None:

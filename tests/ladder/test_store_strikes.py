@@ -33,7 +33,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
     play("dan")
     play("dan")
     (dan,) = [one for one in store.strikes.standing(season) if one.bot == "dan"]
-    assert (dan.conduct.absences, dan.conduct.spoiled) == (2, 4)
+    assert (dan.absences, dan.spoiled) == (2, 4)
     assert play("dan", "cleo").disabled == ("dan",)
     out = store.bots.get("dan")
     assert out.state is BotState.DISABLED
@@ -41,7 +41,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
         "3 games in a row without it, the last s1-6; fix it and submit it again, or enable it"
     )
     (cleo,) = store.strikes.standing(season)
-    assert (cleo.bot, cleo.conduct.absences) == ("cleo", 1)
+    assert (cleo.bot, cleo.absences) == ("cleo", 1)
     cancelled = store.queue.listed(season, JobStatus.CANCELLED)
     assert [job.game_id for job in cancelled] == ["s1-7", "s1-8"]
 
@@ -110,7 +110,7 @@ def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: St
     play("anna")  # the host's troubles meet others, too
     for _ in range(4):
         assert play("dan") == VoidReceipt(JobStatus.TODO)
-    assert [(one.bot, one.conduct.voids) for one in store.strikes.standing(season)] == [
+    assert [(one.bot, one.voids) for one in store.strikes.standing(season)] == [
         ("anna", 1),
         ("dan", 4),
     ]

@@ -21,6 +21,7 @@ from deepsea_ladder.model.submissions import SubmissionLease, SubmissionRefusal,
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.submission_limits import HOUR_MS
+from deepsea_ladder.values import milliseconds
 from helpers import ladder
 from helpers.killing import EVERYWHERE, NEVER, killed_at
 from helpers.submissions import LIMITS, add, an_author, new, zipped
@@ -327,10 +328,11 @@ def test_limits_count_what_the_store_has(store: Store, ada: int, bob: int) -> No
 
 def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> None:
     early = add(store, ada, "early")
-    store.seasons.open(ladder.a_season(), ladder.SEED, submissions_until=early.created_at + 10**9)
+    at = milliseconds(early.created_at)
+    store.seasons.open(ladder.a_season(), ladder.SEED, submissions_until=at + 10**9)
     assert add(store, ada, "in time").state is QUEUED
     with store.database.write() as connection:
-        values = {"submissions_until": early.created_at + 1}
+        values = {"submissions_until": at + 1}
         connection.execute(update(schema.seasons).values(values))
     words = (
         r"season s1 has taken in bots until \d{4}-\d\d-\d\d \d\d:\d\d UTC, and that time is over"

@@ -14,7 +14,6 @@ from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.comparison_folder import (
     NAME,
     ComparisonFolder,
-    KeptBlock,
     kept_seed,
 )
 from deepsea_rules.faults import Fault, FaultReport
@@ -69,7 +68,7 @@ def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
     with ComparisonFolder(tmp_path, ASKED) as kept:
         assert kept.next_block == 3
         games = [[result for result, _ in block(n, FAULT)] for n in range(3)]
-        assert kept.blocks == [KeptBlock(n, games[n], {}) for n in range(3)]
+        assert [(one.number, one.games) for one in kept.blocks] == list(enumerate(games))
         kept.add(4, block(4))  # block 3 was void
     with ComparisonFolder(tmp_path, ASKED) as kept:
         assert [block.number for block in kept.blocks] == [0, 1, 2, 4]
@@ -80,7 +79,7 @@ def test_the_luck_of_a_block_is_there_again(tmp_path: Path) -> None:
     with ComparisonFolder(tmp_path, ASKED) as kept:
         kept.add(0, block(0), {"luck": [-0.125, -0.25]})
     with ComparisonFolder(tmp_path, ASKED) as kept:
-        assert [block.notes for block in kept.blocks] == [{"luck": [-0.125, -0.25]}]
+        assert [block.luck for block in kept.blocks] == [(-0.125, -0.25)]
 
 
 def test_a_torn_line_is_dropped(tmp_path: Path) -> None:
@@ -122,6 +121,44 @@ def test_matches_and_comparisons_do_not_mix(tmp_path: Path) -> None:
     filled(tmp_path / "comparison", 0)
     with pytest.raises(UserError, match="earlier match"):
         ResultsFolder(tmp_path / "comparison")
+
+
+OLD = (
+    '{"block":0,"pair":[0,1],"games":[{"game":1,"game_id":"g","seats":[0,1],"points":[9,7],'
+    '"placements":[1,2],"forfeits":[{"seat":1,"fault":"crash","decision":7}],"faults":[{"seat":1,'
+    '"decision":7,"fault":"crash","kind":"search","legal":["leave","take"],'
+    '"came":"its process ended","us":412,"played":"leave","forfeit":true,"error":"Traceback",'
+    '"when":"decision"}]}]}\n'
+)
+
+
+def test_an_old_block_is_read_and_so_is_one_with_new_keys(tmp_path: Path) -> None:
+    filled(tmp_path, 0)
+    with (tmp_path / NAME).open("a") as file:
+        file.write(OLD + OLD.replace('"seat":', '"new":[1],"seat":').replace(":0,", ':1,"new":2,'))
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        (game, _), *_ = block(0, FAULT)
+        assert [(one.number, one.pair) for one in kept.blocks] == [(0, (0, 1)), (1, (0, 1))]
+        assert [one.games for one in kept.blocks] == [[game], [game]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ('"fault":"crash"', '"fault":"bad luck"', r"\.fault`"),
+        ("[9,7]", "[9]", r"as many `points` and `placements` as `seats` - at `\$\.games\[0\]`"),
+        ('"block":0', '"block":-1', r"at `\$\.block`"),
+    ],
+)
+def test_a_damaged_block_is_named_by_its_path(
+    tmp_path: Path, old: str, new: str, path: str
+) -> None:
+    filled(tmp_path, 0)
+    with (tmp_path / NAME).open("a") as file:
+        file.write(OLD.replace(old, new))
+    with pytest.raises(UserError, match=path) as told:
+        ComparisonFolder(tmp_path, ASKED)
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("text", ["nonsense\n", '{"format": "deepsea-comparison/1"}\n', "[]\n"])

@@ -12,9 +12,10 @@ from urllib.parse import unquote
 import pytest
 from sqlalchemy import text as sql
 
-from deepsea_arena.service.caller import MACHINE
+from deepsea_arena.api.callers import MACHINE
+from deepsea_arena.api.local import LocalLadder
 from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_web.site.access import Access
+from deepsea_web.remote.access import Access
 from deepsea_web.site.accounts.cookies import Cookie
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from helpers import submissions
@@ -46,7 +47,7 @@ def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
 
 def a_code(world: World, author: str = "") -> str:
     given: dict[str, Any] = {"authors": [author]} if author else {"count": 1}
-    (code,) = world.service.call(MACHINE, "CreateCodes", **given).codes
+    (code,) = LocalLadder(world.service, MACHINE).create_codes(**given).codes
     return str(code.code)
 
 
@@ -238,7 +239,7 @@ def test_a_login_has_a_session_of_its_own_and_ends_the_one_before(world: World) 
     assert person.cookies.keys() == first.keys()
     assert person.cookies != first
     for caller in (_caller(world, ANNA), _caller(world, BEN)):
-        assert world.service.call(caller, "ListSessions").sessions == ()
+        assert LocalLadder(world.service, caller).sessions().sessions == ()
     assert "zoe" in person.get("/account").text
 
 
@@ -305,7 +306,7 @@ def test_a_zip_is_submitted_however_it_is_cut(world: World, size: int) -> None:
     assert (
         "is next" in anna.get("/submissions/2").text or "waits" in anna.get("/submissions/2").text
     )
-    listed = world.service.call(_caller(world, ANNA), "ListSubmissions").submissions
+    listed = LocalLadder(world.service, _caller(world, ANNA)).submissions().submissions
     assert [(one.bot, one.state) for one in listed] == [("rocket", "queued"), ("second", "queued")]
 
 
@@ -321,7 +322,7 @@ def test_a_python_file_is_a_bot(world: World, filename: str, bot: str, named: st
     ben = world.person(BEN)
     answer = upload(ben, filename.replace("\\", "\\\\"), b"print(1)\n", {"bot": bot})
     assert answer.status == 303, answer.text
-    (found, *_) = world.service.call(_caller(world, BEN), "ListSubmissions").submissions
+    (found, *_) = LocalLadder(world.service, _caller(world, BEN)).submissions().submissions
     assert found.bot == named
 
 
@@ -434,7 +435,7 @@ def test_streams_of_an_address_are_counted(stock: Stock, tmp_path: Path) -> None
         far = Person(world.site, SECURE, client="192.0.2.7")
         far.log_in(world.tokens[ANNA])
         answer = far.get("/submissions/1/events")
-        assert answer.status == 503
+        assert answer.status == 429
         assert int(answer.headers["retry-after"]) > 0
         assert far.get("/submissions/1").status == 200
 

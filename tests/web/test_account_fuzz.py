@@ -96,7 +96,7 @@ def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
     world: World, people: tuple[Person, Person], text: str
 ) -> None:
     """In each part of each address, and in each parameter that anything reads."""
-    world.site.closing.set()  # streams end at once
+    world.site.gateway.closing.set()  # streams end at once
     asked = [(page.path, page.parameters) for page in PAGES]
     asked += [(page.path, page.parameters) for page in OWN_PAGES]
     asked += [(f"/embed{page.embed_path or page.path}", ()) for page in PAGES if page.embed]

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -83,7 +83,7 @@ class Ask:
     """Bytes, or what is sent as JSON."""
     headers: Pairs = field(default_factory=dict)
     events: int | None = None
-    """Of a stream: how many lines are read before the caller leaves; None: all."""
+    """Of a stream: how many events are read before the caller leaves; None: all."""
     times: int = 1
     """The last answer is the one that is shown."""
     words: bool = True
@@ -252,6 +252,27 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/standings?everybody=yes"),
         ask(VISITOR, "/standings?all=true"),
         ask(VISITOR, "/standings?season=cup&season=spring"),
+    ],
+    "GET /seasons": [ask(READERS, "/seasons")],
+    "GET /season": [
+        ask(READERS, "/season"),
+        ask(VISITOR, "/season?season=spring"),
+        ask(READERS, "/season?season=secret"),
+    ],
+    "GET /pairs": [
+        ask(READERS, "/pairs?size=3"),
+        ask(VISITOR, "/pairs?season=spring&start=1&size=2"),
+        ask(VISITOR, "/pairs?size=101"),
+    ],
+    "GET /tournaments": [ask(READERS, "/tournaments")],
+    "GET /tournaments/{tournament}": [
+        ask(READERS, "/tournaments/cup"),
+        ask(READERS, "/tournaments/secret"),
+        ask(VISITOR, "/tournaments/main"),
+    ],
+    "GET /games/{game_id}": [
+        ask(READERS, "/games/spring-1"),
+        ask(READERS, "/games/secret-1"),
     ],
     "GET /bots/{bot}": [
         ask("visitor anna chief ben head", "/bots/ben"),
@@ -769,16 +790,21 @@ def received(port: int, one: Ask, headers: Pairs, sent: bytes) -> str:
         lines = [f"< {answer.status}"]
         given = [(name, answer.headers[name]) for name in HEADERS if name in answer.headers]
         lines += [f"< {name}: {masked(value, name)}" for name, value in given]
-        if one.events is None:
-            content = answer.read()
-        else:
-            content = b"".join(answer.readline() for _ in range(one.events))
+        content = answer.read() if one.events is None else b"".join(begun(answer, one.events))
     if answer.headers["content-type"] == "application/zip":
         text = f"({len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()})\n"
     else:
         text = content.decode()
         text = shown(masked(text if one.words else masked(text, "words"), "version"))
     return "\n".join([*lines, text])
+
+
+def begun(answer: HTTPResponse, events: int) -> Iterator[bytes]:
+    """The lines of the first events of a stream, or of one that has lines alone so many of them."""
+    end = b"\n" if answer.headers["content-type"] == "text/event-stream" else None
+    while events and (line := answer.readline()):
+        yield line
+        events -= end in (None, line)
 
 
 def commands(world: World, folder: Path, name: str) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_arena.api.certificates import fingerprint
 from deepsea_cli.ladder import options
-from deepsea_cli.remote import tls
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from helpers import certificates, ladder
@@ -41,7 +41,7 @@ def ports(number: int) -> list[int]:
         return [one.getsockname()[1] for one in found]
 
 
-def settings_of_the_page(made: Made, proxy: int, pages: int, rpc: int) -> str:
+def settings_of_the_page(made: Made, proxy: int, pages: int) -> str:
     """The page's settings, with files and ports of this test."""
     (text,) = re.findall(r"^```nginx\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     for former, present in (
@@ -50,7 +50,6 @@ def settings_of_the_page(made: Made, proxy: int, pages: int, rpc: int) -> str:
         ("/etc/ssl/ladder/cert.pem", str(made.certificate)),
         ("/etc/ssl/ladder/key.pem", str(made.key)),
         ("127.0.0.1:8080", f"127.0.0.1:{pages}"),
-        ("127.0.0.1:8081", f"127.0.0.1:{rpc}"),
     ):
         assert former in text
         text = text.replace(former, present)
@@ -75,18 +74,16 @@ def nginx(folder: Path, settings: str) -> Iterator[None]:
 
 
 @contextmanager
-def served(place: Path, proxy: int, pages: int, rpc: int) -> Iterator[None]:
+def served(place: Path, proxy: int, pages: int) -> Iterator[None]:
     """The command of the page."""
     words = [sys.executable, "-m", "deepsea_cli", "ladder", "serve", "--no-run"]
-    words += ["--store", str(place), "--port", str(pages), "--grpc-port", str(rpc)]
+    words += ["--store", str(place), "--port", str(pages)]
     words += ["--public-url", f"https://localhost:{proxy}", "--trusted-proxy", "127.0.0.1"]
-    words += ["--public-grpc", f"localhost:{proxy}"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         try:
-            for start in ("the ladder is shown at", "gRPC is served at"):
-                assert process.stdout.readline().startswith(start)
+            assert process.stdout.readline().startswith("the ladder is shown at")
             yield
         finally:
             process.terminate()
@@ -101,20 +98,19 @@ def test_a_class_joins_and_reads_through_nginx(
     with Store.create(place) as store:
         store.seasons.open(Season(name="s1"), ladder.SEED)
     made = certificates.make(tmp_path, names="DNS:localhost")
-    proxy, pages, rpc = ports(3)
+    proxy, pages = ports(2)
     url = f"https://localhost:{proxy}"
     code = run("ladder", "invite", "--count", 1).out
     with (
-        served(place, proxy, pages, rpc),
-        nginx(tmp_path, settings_of_the_page(made, proxy, pages, rpc)),
+        served(place, proxy, pages),
+        nginx(tmp_path, settings_of_the_page(made, proxy, pages)),
     ):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(code.encode())))
-        known = ("--fingerprint", tls.fingerprint(made.certificate.read_text()))
+        known = ("--fingerprint", fingerprint(made.certificate.read_text()))
         done = run("ladder", "login", url, "--code", "-", "--author", "anna", *known)
         assert (done.status, done.err) == (0, "")
         who = run("ladder", "whoami", "-v")
         assert "anna (author)" in who.out
-        assert f"gRPC at port {proxy}" in who.err
         assert run("ladder", "standings", "--remote", url).status == 0
         entries = json.loads(run("ladder", "audit", "--author", "anna", "--json").out)["entries"]
     assert {entry["address"] for entry in entries} == {"127.0.0.0/24"}

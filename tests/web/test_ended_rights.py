@@ -20,17 +20,16 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy import text as sql
 
-from deepsea_arena.service.caller import MACHINE, Caller
-from deepsea_arena.service.errors import ENDED, INVALID, Kind, ServiceError
-from deepsea_arena.service.login import caller_of_token, log_in
-from deepsea_arena.service.methods import METHODS
-from deepsea_arena.service.table import Flow
+from deepsea_arena.api.callers import MACHINE, Caller
+from deepsea_arena.api.declarations import Flow
+from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
+from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
+from deepsea_arena.api.local import LocalLadder
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_web.remote.application import WithApi
-from deepsea_web.remote.front import RECHECK_US, Front
-from deepsea_web.remote.http_api import KEY, ROOT, SHA256, http_api
+from deepsea_web.application import WithApi
+from deepsea_web.remote.gateway import RECHECK_US, Gateway
+from deepsea_web.remote.http_api import http_api
 from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
@@ -58,21 +57,22 @@ def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-@contextmanager
-def with_api(world: World, clock: Clock) -> Iterator[Front]:
-    """The API of that ladder, at the address of its site."""
-    front = Front(world.service, clock, world.site.closing)
-    api = http_api(front, LOCAL)
-    world.site.app = WithApi(world.site.app, api, LOCAL, front.visits)
-    yield front
-    front.close()
+def with_api(world: World) -> Gateway:
+    """Put the API of that ladder at the address of its site."""
+    gateway = world.site.gateway
+    world.site.app = WithApi(world.site.app, http_api(gateway, LOCAL), LOCAL, gateway)
+    return gateway
 
 
 @pytest.fixture
-def front(world: World) -> Iterator[Front]:
-    """The API of that ladder."""
-    with with_api(world, SystemClock()) as front:
-        yield front
+def gateway(world: World) -> Gateway:
+    """The gateway of that ladder, with its API."""
+    return with_api(world)
+
+
+def machine(world: World) -> LocalLadder:
+    """The ladder for its operator."""
+    return LocalLadder(world.service, MACHINE)
 
 
 # ---------------------------------------------------------------------------------------- writes
@@ -92,7 +92,7 @@ class Write(NamedTuple):
 def _somebody(world: World) -> dict[str, Any]:
     """An author whom nothing else is about."""
     name = f"victim-{len(world.service.store.authors.all())}"
-    world.service.call(MACHINE, "CreateCodes", authors=(name,))
+    machine(world).create_codes(authors=(name,))
     return {"author": name}
 
 
@@ -106,11 +106,11 @@ def _new_token(world: World) -> dict[str, Any]:
 
 
 def _new_session(world: World) -> dict[str, Any]:
-    return {"id": log_in(world.service, a_token(world.service, ANNA), "").caller.session_id}
+    return {"id": world.service.log_in(a_token(world.service, ANNA), "").caller.session_id}
 
 
 def _new_code(world: World) -> dict[str, Any]:
-    (code,) = world.service.call(MACHINE, "CreateCodes", count=1).codes
+    (code,) = machine(world).create_codes(count=1).codes
     return {"id": code.id}
 
 
@@ -125,27 +125,27 @@ def _quarantined(world: World) -> dict[str, Any]:
 
 
 WRITES: Final = {
-    "Requeue": Write("/admin/quarantine/requeue", _quarantined),  # before bots are taken out
-    "CreateToken": Write("/account/tokens", lambda world: {"label": "mine"}),
-    "RevokeToken": Write("/account/tokens/revoke", _new_token),
-    "EndSession": Write("/account/sessions/end", _new_session),
-    "Submit": Write("/submit"),
-    "Withdraw": Write("/account/bots/withdraw", lambda world: {"bot": "anna"}),
-    "RequestAnalysis": Write("/analyse", lambda world: {"game_id": "s1-1"}, ("game_id", "id")),
-    "CreateCodes": Write("/admin/codes", lambda world: {"count": 2}),
-    "RevokeCode": Write("/admin/codes/revoke", _new_code),
-    "ResetAuthor": Write("/admin/author/reset", _somebody),
-    "RenameAuthor": Write(
+    "requeue": Write("/admin/quarantine/requeue", _quarantined),  # before bots are taken out
+    "create_token": Write("/account/tokens", lambda world: {"label": "mine"}),
+    "revoke_token": Write("/account/tokens/revoke", _new_token),
+    "end_session": Write("/account/sessions/end", _new_session),
+    "submit": Write("/submit"),
+    "withdraw": Write("/account/bots/withdraw", lambda world: {"bot": "anna"}),
+    "request_analysis": Write("/analyse", lambda world: {"game_id": "s1-1"}, ("game_id", "id")),
+    "create_codes": Write("/admin/codes", lambda world: {"count": 2}),
+    "revoke_code": Write("/admin/codes/revoke", _new_code),
+    "reset_author": Write("/admin/author/reset", _somebody),
+    "rename_author": Write(
         "/admin/author/rename",
         lambda world: dict(_somebody(world), to=f"x{len(world.service.store.authors.all())}"),
         ("to", "new_name"),
     ),
-    "BlockAuthor": Write(
+    "block_author": Write(
         "/admin/author/block",
         lambda world: {**_somebody(world), "blocked": True},
     ),
-    "AnonymiseAuthor": Write("/admin/author/anonymise", _somebody, ("author", "confirm")),
-    "SetBotState": Write(
+    "anonymise_author": Write("/admin/author/anonymise", _somebody, ("author", "confirm")),
+    "set_bot_state": Write(
         "/admin/bots/state",
         lambda world: {"bot": "ben", "state": "disabled", "reason": "rude"},
     ),
@@ -154,7 +154,7 @@ WRITES: Final = {
 
 def test_every_write_has_a_row() -> None:
     entries = {"/login", "/logout", "/join"}  # they have tests of their own
-    assert {*WRITES, "Redeem"} == {name for name, one in METHODS.items() if one.verb != "GET"}
+    assert {*WRITES, "redeem"} == {name for name, one in METHODS.items() if one.verb != "GET"}
     assert {one.form for one in WRITES.values()} == {one.path for one in ACTIONS} - entries
 
 
@@ -174,11 +174,9 @@ def _revoked(world: World, author: str) -> None:
 
 ENDS: Final[dict[str, Callable[[World, str], object]]] = {
     "nothing": lambda world, author: None,
-    "a reset": lambda world, author: world.service.call(MACHINE, "ResetAuthor", author=author),
+    "a reset": lambda world, author: machine(world).reset_author(author=author),
     "the end of the token": _revoked,
-    "a block": lambda world, author: world.service.call(
-        MACHINE, "BlockAuthor", author=author, blocked=True
-    ),
+    "a block": lambda world, author: machine(world).block_author(author=author, blocked=True),
     "a demotion": _demoted,
 }
 """What happens to the right of an author."""
@@ -187,7 +185,7 @@ ENDS: Final[dict[str, Callable[[World, str], object]]] = {
 def _enter(world: World, name: str) -> tuple[str, str]:
     """An author who may call a method, and a new token of theirs."""
     author = ADMIN if METHODS[name].role is Role.ADMIN else ANNA
-    world.service.call(MACHINE, "BlockAuthor", author=author, blocked=False)
+    machine(world).block_author(author=author, blocked=False)
     return author, (an_admin_token if author == ADMIN else a_token)(world.service, author)
 
 
@@ -215,11 +213,11 @@ class Held:
 
 @pytest.mark.parametrize("how", ENDS)
 def test_a_call_whose_last_byte_comes_after_its_right_has_ended(
-    world: World, front: Front, how: str
+    world: World, gateway: Gateway, how: str
 ) -> None:
     def noted(message: Any) -> None:
         if message.get("body"):
-            front.closing.set()  # the first step of a submission is enough
+            gateway.closing.set()  # the first step of a submission is enough
 
     for number, name in enumerate(_writes(how), 2):
         method = METHODS[name]
@@ -232,7 +230,7 @@ def test_a_call_whose_last_byte_comes_after_its_right_has_ended(
             {key: one for key, one in fields.items() if f"{{{key}}}" not in method.path}
         )
         content = body.encode()
-        if name == "Submit":
+        if name == "submit":
             content, fields = submissions.zipped(how), {"bot": "mine"}
             digest = hashlib.sha256(content).hexdigest()
             headers |= {"Content-Length": str(len(content)), SHA256: digest, KEY: digest[:16]}
@@ -249,7 +247,7 @@ def test_a_call_whose_last_byte_comes_after_its_right_has_ended(
             noted=noted,
             client=client,
         )
-        front.closing.clear()
+        gateway.closing.clear()
         _check(world, held, answer, name, how, 403 if how == "a demotion" else 401)
 
 
@@ -265,7 +263,7 @@ def test_a_form_whose_last_byte_comes_after_its_right_has_ended(world: World, ho
             text = "1" if value is True else str(value)
             typed |= {key: text, dict([write.named]).get(key, key): text}
         kind, content = FORM, urlencode(typed).encode()
-        if name == "Submit":
+        if name == "submit":
             fields = [*typed.items(), ("bot", "mine"), ("key", "k" * 16)]
             kind, content = multipart(fields, "mine.zip", submissions.zipped(how))
         held = Held(world, content, partial(ENDS[how], world, author))
@@ -282,7 +280,7 @@ def _check(world: World, held: Held, answer: Answer, name: str, how: str, refuse
         assert world.state() == held.before, name
 
 
-def test_a_call_that_would_change_nothing_is_refused_too(world: World, front: Front) -> None:
+def test_a_call_that_would_change_nothing_is_refused_too(world: World, gateway: Gateway) -> None:
     headers = {"Authorization": f"Bearer {world.tokens[ANNA]}"}
     path = f"{ROOT}/bots/anna/withdraw"
     assert get(world.site, path, "POST", headers=headers, body=b"{}").status == 200
@@ -291,7 +289,7 @@ def test_a_call_that_would_change_nothing_is_refused_too(world: World, front: Fr
 
 
 def test_a_call_that_breaks_off_is_no_error_of_the_server(
-    world: World, front: Front, caplog: pytest.LogCaptureFixture
+    world: World, gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     headers = {"Authorization": f"Bearer {world.tokens[ANNA]}"}
     body = iter([b"{", None])  # its sender has left
@@ -305,11 +303,11 @@ def test_a_call_that_breaks_off_is_no_error_of_the_server(
 def test_a_call_whose_right_ends_before_it_writes(world: World, how: str) -> None:
     """Where it comes through without being asked again: the last look is in the write itself."""
     for name in _writes(how):
-        if name == "Submit":
+        if name == "submit":
             continue  # with an upload; see the tests of its calls
         author, token = _enter(world, name)
-        caller = caller_of_token(world.service, token, "")
-        session = log_in(world.service, token, "").caller
+        caller = world.service.caller_of_token(token, "")
+        session = world.service.log_in(token, "").caller
         fields = [WRITES[name].fields(world) for _ in range(2)]
         ENDS[how](world, author)
         before = world.state()
@@ -323,8 +321,8 @@ def _refusal(
     world: World, caller: Caller, name: str, fields: dict[str, Any]
 ) -> tuple[Kind, str] | None:
     try:
-        world.service.call(caller, name, **fields)
-    except ServiceError as error:
+        getattr(LocalLadder(world.service, caller), name)(**fields)
+    except ApiError as error:
         return error.kind, str(error)
     return None
 
@@ -332,7 +330,7 @@ def _refusal(
 def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -> None:
     """The caller is looked at in the write's transaction, which begins when the other has ended."""
     store = world.service.store
-    caller = caller_of_token(world.service, world.tokens[ANNA], "")
+    caller = world.service.caller_of_token(world.tokens[ANNA], "")
     waits = threading.Event()
     refused: list[Any] = []
 
@@ -343,7 +341,7 @@ def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -
     with store.database.write() as connection:
         event.listen(store.database.engine, "before_cursor_execute", began)
         writing = threading.Thread(
-            target=lambda: refused.append(_refusal(world, caller, "CreateToken", {}))
+            target=lambda: refused.append(_refusal(world, caller, "create_token", {}))
         )
         writing.start()
         assert waits.wait(60)
@@ -353,11 +351,11 @@ def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -
 
 
 def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(
-    world: World, front: Front
+    world: World, gateway: Gateway
 ) -> None:
-    (code,) = world.service.call(MACHINE, "CreateCodes", count=1).codes
+    (code,) = machine(world).create_codes(count=1).codes
     ending: dict[str, Callable[[], object]] = {
-        "/join": lambda: world.service.call(MACHINE, "RevokeCode", id=code.id),
+        "/join": lambda: machine(world).revoke_code(id=code.id),
         "/login": lambda: ENDS["the end of the token"](world, ANNA),
         "/logout": lambda: ENDS["a block"](world, ANNA),
     }
@@ -377,17 +375,17 @@ def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(
 STREAMS: Final = {
     "/events": "pages",
     "/submissions/1/events": "pages",
-    f"{ROOT}/feed?after=1": "WatchFeed",
-    f"{ROOT}/submissions/1": "WatchSubmission",
-    f"{ROOT}/games/s1-1/analysis/steps": "WatchAnalysis",
+    f"{ROOT}/feed?after=1": "feed",
+    f"{ROOT}/submissions/1": "watch_submission",
+    f"{ROOT}/games/s1-1/analysis/steps": "watch_analysis",
 }
 """By the address of each stream: the method that it is, or the pages'. What follows an upload is
-the same code as WatchSubmission."""
+the same code as watch_submission."""
 
 
 def test_every_stream_has_a_row() -> None:
-    watched = {name for name, one in METHODS.items() if one.flow is Flow.WATCH}
-    assert watched == set(STREAMS.values()) - {"pages"}
+    watched = {name for name, one in METHODS.items() if one.flow is Flow.EVENTS}
+    assert watched == set(STREAMS.values()) - {"pages"} | {"submit"}
     events = {path for path in (*ENDPOINTS, *OWN_ENDPOINTS) if path.endswith("events")}
     assert events == {"/events", "/submissions/{id}/events"}
 
@@ -395,11 +393,9 @@ def test_every_stream_has_a_row() -> None:
 @contextmanager
 def private_world(stock: Stock, folder: Path, clock: ManualClock, **more: Any) -> Iterator[World]:
     """A ladder where everything needs a right, with the API at its address."""
-    with (
-        opened(stock, folder, clock=clock, private=True, **more) as world,
-        with_api(world, clock),
-    ):
-        world.service.call(MACHINE, "RequestAnalysis", game_id="s1-1")
+    with opened(stock, folder, clock=clock, private=True, **more) as world:
+        with_api(world)
+        machine(world).request_analysis(game_id="s1-1")
         yield world
 
 
@@ -446,10 +442,12 @@ async def _followed(
     await asyncio.to_thread(end)
     for _ in range(50):
         clock.jump(100_000)
-        for _ in range(20):
+        for _ in range(5):
             await asyncio.to_thread(lambda: None)
+            while world.site.gateway._waiting:
+                await asyncio.to_thread(lambda: None)
     ended = asked.done()
-    world.site.closing.set()
+    world.site.gateway.closing.set()
     await asked
     return parts, ended
 
@@ -505,7 +503,7 @@ def test_an_upload_is_given_up_within_seconds_of_its_right(
                 ask(world.site, url, "PUT", headers=headers, body=body(), noted=noted)
             )
             await answered.wait()
-            world.site.closing.set()  # else it follows the check
+            world.site.gateway.closing.set()  # else it follows the check
             await asked
 
         asyncio.run(upload())

@@ -13,9 +13,10 @@ import pytest
 from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.analysis_frames import with_analysis
 from deepsea_arena.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.api.callers import MACHINE
+from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.frames import frames
 from deepsea_arena.ladder_analyses import plan
-from deepsea_arena.service.caller import MACHINE
 from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
@@ -61,7 +62,7 @@ def section(text: str) -> str:
 
 def test_who_has_an_account_asks_by_a_form_and_sees_how_far_it_is(world: World) -> None:
     person = world.person(ANNA)
-    world.service.call(MACHINE, "RequestAnalysis", game_id="s1-2")
+    LocalLadder(world.service, MACHINE).request_analysis(game_id="s1-2")
     seen = person.get(PAGE)
     assert seen.headers["cache-control"] == "no-store"
     assert '<button class="primary">Analyse this game</button>' in seen.text
@@ -182,7 +183,7 @@ def test_what_is_refused_says_why(stock: Stock, tmp_path: Path) -> None:
 
 
 def test_the_page_as_json_says_how_far_it_is(world: World) -> None:
-    world.service.call(MACHINE, "RequestAnalysis", game_id="s1-1")
+    LocalLadder(world.service, MACHINE).request_analysis(game_id="s1-1")
     found = json.loads(world.person().get(f"{PAGE}?format=json").text)["analyses"]
     assert found["done"] is None
     assert (found["last"]["state"], found["last"]["ahead"]) == ("queued", 0)

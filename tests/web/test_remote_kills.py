@@ -10,26 +10,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
 
-from deepsea_arena.service.methods import METHODS
-from deepsea_arena.service.service import LadderService
+from deepsea_arena.api.service import LadderService
 from deepsea_bundle.archive import pack
 from deepsea_ladder.store import Store
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
-from helpers.remote import OK, WAYS, a_token, served_by
-from helpers.tiers import daily
+from helpers.remote import OK, a_token, served_by
 
 GREEDY = Path("sample_bots/deepsea_bots/greedy.py").read_bytes()
 
 
 @contextmanager
-def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
-    """`ladder serve` with its runner, and its ports."""
+def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """`ladder serve` with its runner, and its port."""
     words = ("ladder", "serve", "--port", "0", "--store", str(place))
     with subprocess.Popen(
         (sys.executable, "-m", "deepsea_cli", *words),
@@ -39,9 +36,9 @@ def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     ) as process:
         assert process.stdout is not None
-        ports = [int(process.stdout.readline().strip("/\n").rpartition(":")[2]) for _ in "ab"]
+        port = int(process.stdout.readline().strip("/\n").rpartition(":")[2])
         try:
-            yield process, ports[0], ports[1]
+            yield process, port
         finally:
             process.terminate()
             process.wait()
@@ -51,26 +48,26 @@ def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
 @pytest.mark.parametrize(
     # One that waits when its server is killed: in every run tests/cli/test_remote_ladder.py has it,
     # and tests/web/test_remote_uploads.py one whose check has begun.
-    ("seen", "way"),
-    daily(product((1, 2, 3), WAYS), [(3, "grpc")]),
+    "seen",
+    [*(pytest.param(one, marks=pytest.mark.release) for one in (1, 2)), 3],
 )
-def test_a_submission_outlives_its_server(tmp_path: Path, way: str, seen: int) -> None:
+def test_a_submission_outlives_its_server(tmp_path: Path, seen: int) -> None:
     """Killed when it waits, when its check has begun, and between its games."""
     place = tmp_path / "ladder.db"
     with Store.create(place) as store:
         store.seasons.open(replace(ladder.a_season(seats=(2,)), isolation="process"), ladder.SEED)
-        service = LadderService(store, store, METHODS, entropy=fresh_seed)
+        service = LadderService(store, store, entropy=fresh_seed)
         token = a_token(service, "anna")
     content = pack({"bot.toml": b'command = ["python3", "bot.py"]\n', "bot.py": GREEDY})
     digest = hashlib.sha256(content).hexdigest()
     header = {"bot": "mine", "size": len(content), "sha256": digest, "key": digest[:16]}
-    with program(place) as (process, http, rpc):
-        with served_by(service, way, http, rpc) as there:
+    with program(place) as (process, port):
+        with served_by(service, port) as there:
             first = there.submit(token, header, [content], most=seen)
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert first.code == OK
-    with program(place) as (_, http, rpc), served_by(service, way, http, rpc) as there:
+    with program(place) as (_, port), served_by(service, port) as there:
         again = there.submit(token, header, [content])
     assert again.code == OK
     last = again.documents[-1]["submission"]

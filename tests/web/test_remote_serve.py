@@ -16,19 +16,22 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from deepsea_arena.api.service import LadderService
+from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from deepsea_sdk.entropy import fresh_seed
+from deepsea_web.application import WithApi
+from deepsea_web.remote.access import Access
 from deepsea_web.remote.certificate import Certificate
 from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
-from deepsea_web.remote.rpc import _host
 from deepsea_web.remote.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line
 from helpers.manual_clock import ManualClock
+from helpers.site import a_site, get
 
 PYTHON = sys.executable
 
@@ -187,7 +190,7 @@ def test_a_runner_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
 @contextmanager
 def serving(place: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The command as a process of its own, and its first three lines."""
+    """The command as a process of its own, and its first two lines."""
     words = (PYTHON, "-m", "deepsea_cli", "ladder", "serve", "--port", "0", *options)
     with subprocess.Popen(
         (*words, "--store", str(place)),
@@ -198,7 +201,7 @@ def serving(place: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str],
     ) as process:
         assert process.stdout is not None
         try:
-            yield process, [process.stdout.readline() for _ in range(3)]
+            yield process, [process.stdout.readline() for _ in range(2)]
         finally:
             process.kill()
 
@@ -228,7 +231,7 @@ def test_the_runner_ends_with_its_server_however_that_ends(
 ) -> None:
     assert played.database.path is not None
     with serving(played.database.path) as (process, lines):
-        assert lines[2] == "a runner with 1 worker plays and checks bots\n"
+        assert lines[1] == "a runner with 1 worker plays and checks bots\n"
         (runner,) = children(process.pid)
         process.send_signal(end)
         assert process.wait() == (-end if end == signal.SIGKILL else 0)
@@ -263,15 +266,6 @@ def test_workers_need_a_runner(run: Run, played: Store) -> None:
     assert "--no-run starts none" in one_line(done.err)
 
 
-def test_grpc_on_a_port_in_use_is_said_in_one_line(run: Run, played: Store) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = str(other.getsockname()[1])
-        options = ("--port", "0", "--grpc-port", port)
-        done = run("ladder", "serve", "--no-run", "--store", played.database.path, *options)
-    assert done.status == 2
-    assert f"gRPC cannot listen on 127.0.0.1:{port}" in one_line(done.err)
-
-
 # Certificates
 
 
@@ -287,37 +281,28 @@ def test_a_pair_that_changes_is_read_again_and_half_a_pair_is_not_used(
 
     put(old)
 
-    async def shown(*ports: int) -> list[str]:
-        """The names of the certificates that these ports show."""
-        texts = [
-            await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
-            for port in ports
-        ]
-        known = {
-            made.certificate.read_text(encoding="ascii").strip(): name
-            for made, name in ((old, "old"), (new, "new"))
-        }
-        return [known[text.strip()] for text in texts]
+    names = {made.certificate.read_text(encoding="ascii").strip(): made for made in (old, new)}
+
+    async def shown(port: int) -> certificates.Made:
+        """Whose certificate the port shows."""
+        text = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+        return names[text.strip()]
 
     async def main() -> None:
         certificate = Certificate(chain, key)
-        server = grpc.aio.server()
-        rpc = server.add_secure_port("127.0.0.1:0", certificate.credentials())
-        await server.start()
         http = await asyncio.start_server(
             lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context()
         )
-        ports = http.sockets[0].getsockname()[1], rpc
+        port = http.sockets[0].getsockname()[1]
         async with http:
-            assert await shown(*ports) == ["old", "old"]
+            assert await shown(port) is old
             shutil.copy(new.certificate, chain)
-            assert await shown(*ports) == ["old", "old"]
+            assert await shown(port) is old
             assert caplog.text.count("the pair before stays in use") == 1
             shutil.copy(new.key, key)
-            assert await shown(*ports) == ["new", "new"]
+            assert await shown(port) is new
             key.unlink()
-            assert await shown(*ports) == ["new", "new"]
-        await server.stop(None)
+            assert await shown(port) is new
 
     asyncio.run(main())
 
@@ -326,36 +311,6 @@ def test_a_pair_that_does_not_belong_together_is_refused(tmp_path: Path) -> None
     one, other = (certificates.make(tmp_path, name) for name in ("one", "other"))
     with pytest.raises(UserError, match="--tls-key"):
         Certificate(one.certificate, other.key)
-
-
-@pytest.mark.slow
-def test_both_ports_speak_tls_and_nothing_else(played: Store, tmp_path: Path) -> None:
-    made = certificates.make(tmp_path)
-    files = ("--tls-cert", str(made.certificate), "--tls-key", str(made.key), "--no-run")
-    assert played.database.path is not None
-    words = (PYTHON, "-m", "deepsea_cli", "ladder", "serve", "--port", "0", *files)
-    # As from a prompt: a server in this process has set this variable for itself.
-    inherited = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
-    with subprocess.Popen(
-        (*words, "--store", str(played.database.path)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**inherited, "PYTHONUNBUFFERED": "1"},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("the ladder is shown at https://127.0.0.1:")
-        address = process.stdout.readline().split()[-1]
-        credentials = grpc.ssl_channel_credentials(made.certificate.read_bytes())
-        asked = health_pb2.HealthCheckRequest()
-        with grpc.secure_channel(address, credentials) as channel:
-            assert health_pb2_grpc.HealthStub(channel).Check(asked, timeout=30).status  # type: ignore[attr-defined]
-        with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
-            health_pb2_grpc.HealthStub(channel).Check(asked, timeout=5)  # type: ignore[attr-defined]
-        process.terminate()
-        assert process.wait() == 0
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
 
 
 # Small parts
@@ -392,31 +347,16 @@ def test_slots_are_given_back() -> None:
         assert again
 
 
-@pytest.mark.parametrize(
-    ("peer", "host"),
-    [
-        ("ipv4:127.0.0.1:52344", "127.0.0.1"),
-        ("ipv6:%5B::1%5D:52344", "::1"),
-        ("ipv6:[2001:db8::7]:1", "2001:db8::7"),
-        ("unix:", "unix:"),
-    ],
-)
-def test_the_address_of_a_caller_is_read(peer: str, host: str) -> None:
-    assert _host(peer) == host
-
-
 def test_pages_of_an_address_are_limited_and_this_machine_is_not(played: Store) -> None:
-    from deepsea_web.remote.application import WithApi
-    from deepsea_web.site.access import Access
-    from helpers.site import a_site, get
-
     access = Access("https://x.example", everybody=True)
-    site = a_site(played, access)
-    site.app = WithApi(site.app, site.app, access, Rate(2, MINUTE_US, ManualClock().now_us))
+    limits = RemoteLimits(pages_per_minute=2)
+    service = LadderService(played, played, entropy=fresh_seed, limits=limits)
+    site = a_site(service, access, ManualClock())
+    site.app = WithApi(site.app, site.app, access, site.gateway)
     statuses = [get(site, "/", client="203.0.113.7").status for _ in range(3)]
     assert statuses == [200, 200, 429]
     assert get(site, "/", client="203.0.113.7").headers["retry-after"] == "30"
     assert get(site, "/static/none", client="203.0.113.7").status == 404
     assert get(site, "/", client="203.0.113.8").status == 200
     assert [get(site, "/").status for _ in range(4)] == [200] * 4
-    site.close()
+    site.gateway.close()

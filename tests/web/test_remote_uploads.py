@@ -1,4 +1,4 @@
-"""Uploads over gRPC and HTTP: lies, wrong orders, broken connections, many at once, kills."""
+"""Uploads: lies, wrong orders, broken connections, many at once, kills."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
-from deepsea_arena.service.errors import ServiceError
-from deepsea_arena.service.methods import METHODS
-from deepsea_arena.service.service import LadderService
-from deepsea_arena.service.upload import Upload, Uploads
-from deepsea_arena.wire import messages
+from deepsea_arena.api.errors import ApiError
+from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.uploads import Upload, Uploads
 from deepsea_ladder.model.submissions import SubmissionLease
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
@@ -31,27 +28,20 @@ from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.remote.uploads import Beginning
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
-from helpers.remote import OK, WAYS, Remote, a_token, served, served_by
+from helpers.remote import OK, Remote, a_token, served, served_by
 
 PART = 32 * 1024
 
 
 @contextlib.contextmanager
 def remote(
-    store: Store, way: str, limits: RemoteLimits | None = None, clock: Clock | None = None
+    store: Store, limits: RemoteLimits | None = None, clock: Clock | None = None
 ) -> Iterator[Remote]:
     limits = limits or RemoteLimits()
     uploads = Uploads(clock or SystemClock(), limits, local=True)
-    service = LadderService(
-        store, store, METHODS, entropy=fresh_seed, uploads=uploads, limits=limits
-    )
+    service = LadderService(store, store, entropy=fresh_seed, uploads=uploads, limits=limits)
     with served(service, clock=clock) as server:
-        yield Remote(server, way)
-
-
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+        yield Remote(server)
 
 
 def header_of(content: bytes, **other: Any) -> dict[str, Any]:
@@ -74,13 +64,29 @@ def parts_of(content: bytes, size: int = PART) -> list[bytes]:
     return [content[at : at + size] for at in range(0, len(content), size)]
 
 
+def begin(port: int, token: str, content: bytes, sent: bytes) -> socket.socket:
+    """A connection on which an upload has come as far as this."""
+    header = header_of(content)
+    lines = (
+        "PUT /api/v1/bots/mine HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Authorization: Bearer {token}",
+        f"Content-Length: {len(content)}",
+        f"X-Content-SHA256: {header['sha256']}",
+        f"Idempotency-Key: {header['key']}",
+    )
+    connection = socket.create_connection(("127.0.0.1", port), 30)
+    connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + sent)
+    return connection
+
+
 def rows(store: Store) -> int:
     return len(store.submissions.queue())
 
 
-def test_an_upload_becomes_a_row_and_is_followed(played: Store, way: str) -> None:
+def test_an_upload_becomes_a_row_and_is_followed(played: Store) -> None:
     content = submissions.zipped("x" * 100_000)
-    with remote(played, way) as there:
+    with remote(played) as there:
         token = there.token("anna-senior")
         answer = there.submit(token, header_of(content), parts_of(content), most=1)
         assert answer.code == OK
@@ -93,7 +99,7 @@ def test_an_upload_becomes_a_row_and_is_followed(played: Store, way: str) -> Non
         again = there.submit(token, header_of(content), parts_of(content), most=1)
         assert again.documents[0]["submission"]["id"] == first["submission"]["id"]
         assert rows(played) == 1
-        watched = there.call("WatchSubmission", token, most=1, id=int(first["submission"]["id"]))
+        watched = there.call("watch_submission", token, most=1, id=int(first["submission"]["id"]))
         assert watched.documents == answer.documents
 
 
@@ -112,59 +118,16 @@ def test_an_upload_becomes_a_row_and_is_followed(played: Store, way: str) -> Non
     ],
 )
 def test_headers_that_lie_are_refused_and_leave_nothing(
-    played: Store, way: str, lie: dict[str, Any], code: str
+    played: Store, lie: dict[str, Any], code: str
 ) -> None:
     content = submissions.zipped("x")
-    with remote(played, way) as there:
+    with remote(played) as there:
         token = there.token("anna-senior")
         answer = there.submit(token, header_of(content, **lie), [content])
         # A path with a slash is no address of the API at all.
         assert answer.code in (code, "UNIMPLEMENTED") if "bot" in lie else answer.code == code
         assert rows(played) == 0
         assert there.submit(token, header_of(content), [content], most=1).code == OK
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        ("header",),
-        ("chunk",),
-        (),
-        ("header", "header", "chunk"),
-        ("header", "chunk", "header"),
-        ("header", "chunk", "byte"),
-        ("header", "half"),
-        ("header", *["empty"] * 40, "chunk"),
-        ("header", "chunk", "nonsense"),
-        ("nonsense",),
-        ("nothing",),
-    ],
-)
-def test_parts_in_a_wrong_order_are_refused(played: Store, parts: tuple[str, ...]) -> None:
-    content = submissions.zipped("x")
-    made = {
-        "header": messages.header_to_bytes(header_of(content)),
-        "chunk": messages.chunk_to_bytes(content),
-        "half": messages.chunk_to_bytes(content[: len(content) // 2]),
-        "byte": messages.chunk_to_bytes(b"x"),
-        "empty": messages.chunk_to_bytes(b""),
-        "nonsense": b"\xff\xff\xff",
-        "nothing": b"",
-    }
-    with remote(played, "grpc") as there:
-        given = [("authorization", f"Bearer {there.token('anna-senior')}")]
-        answer = there.parts(given, [made[part] for part in parts])
-    assert answer.code == "INVALID_ARGUMENT"
-    assert rows(played) == 0
-
-
-def test_messages_that_are_too_long_are_refused(played: Store) -> None:
-    content = submissions.zipped(noise(60_000))
-    with remote(played, "grpc") as there:
-        token = there.token("anna-senior")
-        answer = there.submit(token, header_of(content), [content + b"x" * 70_000])
-    assert answer.code == "RESOURCE_EXHAUSTED"
-    assert rows(played) == 0
 
 
 @pytest.mark.parametrize(
@@ -181,64 +144,37 @@ def test_messages_that_are_too_long_are_refused(played: Store) -> None:
     ],
 )
 def test_requests_whose_length_is_unclear_are_refused(played: Store, raw: bytes) -> None:
-    with remote(played, "http") as there:
+    with remote(played) as there:
         token = there.token("anna-senior")
         head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
-        with socket.create_connection(("127.0.0.1", there.http), 30) as connection:
+        with socket.create_connection(("127.0.0.1", there.port), 30) as connection:
             connection.sendall(raw % head.encode())
             assert connection.makefile("rb").readline().split()[1] == b"400"
     assert rows(played) == 0
 
 
 @pytest.mark.parametrize("cut", ["header", "middle", "all but one"])
-def test_a_connection_that_breaks_leaves_nothing(played: Store, way: str, cut: str) -> None:
+def test_a_connection_that_breaks_leaves_nothing(played: Store, cut: str) -> None:
     content = submissions.zipped(noise(100_000))
     sent = {"header": b"", "middle": content[:50_000], "all but one": content[:-1]}[cut]
-    with remote(played, way) as there:
+    with remote(played) as there:
         token = there.token("anna-senior")
-        if way == "http":
-            with socket.create_connection(("127.0.0.1", there.http), 30) as connection:
-                header = header_of(content)
-                lines = (
-                    "PUT /api/v1/bots/mine HTTP/1.1",
-                    "Host: 127.0.0.1",
-                    f"Authorization: Bearer {token}",
-                    f"Content-Length: {len(content)}",
-                    f"X-Content-SHA256: {header['sha256']}",
-                    f"Idempotency-Key: {header['key']}",
-                )
-                connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + sent)
-        else:
-            with grpc.insecure_channel(f"127.0.0.1:{there.rpc}") as channel:
-                go_on = threading.Event()
-
-                def parts() -> Iterator[bytes]:
-                    yield messages.header_to_bytes(header_of(content))
-                    for part in parts_of(sent):
-                        yield messages.chunk_to_bytes(part)
-                    go_on.wait()
-
-                call: Any = channel.stream_stream(messages.path_of("Submit"))
-                stream = call(parts(), metadata=[("authorization", f"Bearer {token}")])
-                stream.cancel()
-                go_on.set()
+        begin(there.port, token, content, sent).close()
         answer = there.submit(token, header_of(content), parts_of(content), most=1)
         assert answer.code == OK
         assert rows(played) == 1
 
 
-def test_a_slow_upload_is_given_up(played: Store, way: str) -> None:
+def test_a_slow_upload_is_given_up(played: Store) -> None:
     content = submissions.zipped("x")
     clock = ManualClock()
-    with remote(played, way, clock=clock) as there:
+    with remote(played, clock=clock) as there:
         token = there.token("anna-senior")
-        begun, go_on = threading.Event(), threading.Event()
+        begun = threading.Event()
 
         def chunks() -> Iterator[bytes]:
             yield content[:10]
             begun.set()
-            if way == "grpc":  # a client of HTTP reads when it has sent everything
-                go_on.wait(30)
 
         answers: list[Any] = []
 
@@ -251,22 +187,21 @@ def test_a_slow_upload_is_given_up(played: Store, way: str) -> None:
         while asking.is_alive():
             there.server.jump(1_000_000)
             asking.join(0.01)
-        go_on.set()
     (answer,) = answers
     assert answer.code == "RESOURCE_EXHAUSTED"
     assert "too slow" in answer.message
     assert rows(played) == 0
 
 
-def test_a_token_that_ends_during_an_upload_stores_nothing(played: Store, way: str) -> None:
+def test_a_token_that_ends_during_an_upload_stores_nothing(played: Store) -> None:
     content = submissions.zipped(noise(100_000))
-    with remote(played, way) as there:
+    with remote(played) as there:
         token = there.token("anna-senior")
-        (known,) = there.call("ListTokens", token).document["tokens"]
+        (known,) = there.call("tokens", token).document["tokens"]
 
         def chunks() -> Iterator[bytes]:
             yield content[:PART]
-            assert there.call("RevokeToken", token, id=int(known["id"])).code == OK
+            assert there.call("revoke_token", token, id=int(known["id"])).code == OK
             yield from parts_of(content[PART:])
 
         answer = there.submit(token, header_of(content), chunks(), most=1)
@@ -274,11 +209,11 @@ def test_a_token_that_ends_during_an_upload_stores_nothing(played: Store, way: s
     assert rows(played) == 0
 
 
-def test_twenty_uploads_of_one_author_at_once(played: Store, way: str) -> None:
+def test_twenty_uploads_of_one_author_at_once(played: Store) -> None:
     """As many as the limits say become rows, the others are refused with when to come back."""
     limits = RemoteLimits()
     contents = [submissions.zipped(f"number {number}") for number in range(20)]
-    with remote(played, way, limits) as there:
+    with remote(played, limits) as there:
         token = there.token("anna-senior")
         answers: list[Any] = []
 
@@ -300,12 +235,10 @@ def test_twenty_uploads_of_one_author_at_once(played: Store, way: str) -> None:
 
 # The server itself
 
-_LINE = "the ladder is shown at http://127.0.0.1:"
-
 
 @contextlib.contextmanager
-def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
-    """`ladder serve` as a process of its own, and its ports."""
+def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """`ladder serve` as a process of its own, and its port."""
     words = ("ladder", "serve", "--no-run", "--port", "0", "--store", str(place))
     with subprocess.Popen(
         (sys.executable, "-m", "deepsea_cli", *words),
@@ -314,67 +247,38 @@ def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     ) as process:
         assert process.stdout is not None
-        ports = [int(process.stdout.readline().strip("/\n").rpartition(":")[2]) for _ in "ab"]
+        port = int(process.stdout.readline().strip("/\n").rpartition(":")[2])
         try:
-            yield process, ports[0], ports[1]
+            yield process, port
         finally:
             process.kill()
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store, way: str) -> None:
+def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> None:
     place = played.database.path
     assert place is not None
-    service = LadderService(played, played, METHODS, entropy=fresh_seed)
+    service = LadderService(played, played, entropy=fresh_seed)
     token = a_token(service, "anna-senior")
     content = submissions.zipped(noise(200_000))
-    with program(place) as (process, http, rpc):
-        killed = threading.Event()
-        if way == "grpc":
-            with grpc.insecure_channel(f"127.0.0.1:{rpc}") as channel:
-
-                def parts() -> Iterator[bytes]:
-                    yield messages.header_to_bytes(header_of(content))
-                    for part in parts_of(content)[:-1]:
-                        yield messages.chunk_to_bytes(part)
-                    process.send_signal(signal.SIGKILL)
-                    process.wait()
-                    killed.set()
-
-                call: Any = channel.stream_stream(messages.path_of("Submit"))
-                stream = call(parts(), metadata=[("authorization", f"Bearer {token}")])
-                with pytest.raises(grpc.RpcError):
-                    list(stream)
-        else:
-            with socket.create_connection(("127.0.0.1", http), 30) as connection:
-                header = header_of(content)
-                lines = (
-                    "PUT /api/v1/bots/mine HTTP/1.1",
-                    "Host: 127.0.0.1",
-                    f"Authorization: Bearer {token}",
-                    f"Content-Length: {len(content)}",
-                    f"X-Content-SHA256: {header['sha256']}",
-                    f"Idempotency-Key: {header['key']}",
-                )
-                connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + content[:-1])
-                process.send_signal(signal.SIGKILL)
-                process.wait()
+    with (
+        program(place) as (process, port),
+        begin(port, token, content, content[:-1]),
+    ):
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     assert rows(played) == 0
-    with remote(played, way) as there:
+    with remote(played) as there:
         answer = there.submit(token, header_of(content), parts_of(content), most=1)
         assert answer.code == OK
     assert rows(played) == 1
 
 
-# What is stored is the same by gRPC: before a release.
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["http", pytest.param("grpc", marks=pytest.mark.release)])
-def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(
-    played: Store, way: str
-) -> None:
+def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: Store) -> None:
     place = played.database.path
     assert place is not None
-    service = LadderService(played, played, METHODS, entropy=fresh_seed)
+    service = LadderService(played, played, entropy=fresh_seed)
     token = a_token(service, "anna-senior")
     content = submissions.zipped("one")
     seen: list[tuple[str, str]] = []
@@ -393,7 +297,7 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(
         """Leave it as it is."""
 
     for meanwhile in (nothing, claim, accept, nothing):
-        with program(place) as (process, http, rpc), served_by(service, way, http, rpc) as there:
+        with program(place) as (process, port), served_by(service, port) as there:
             answer = there.submit(token, header_of(content), parts_of(content), most=1)
             found = answer.document["submission"]
             seen.append((found["id"], found["state"]))
@@ -414,14 +318,14 @@ def peak_kib(pid: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.release)])
-def test_large_uploads_at_once_take_little_memory(played: Store, way: str, count: int) -> None:
+def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> None:
     place = played.database.path
     assert place is not None
-    service = LadderService(played, played, METHODS, entropy=fresh_seed)
+    service = LadderService(played, played, entropy=fresh_seed)
     tokens = [a_token(service, f"author-{number}") for number in range(count)]
     content = bytes(range(256)) * (1 << 16)  # 16 MiB
     codes: list[str] = []
-    with program(place) as (process, http, rpc), served_by(service, way, http, rpc) as there:
+    with program(place) as (process, port), served_by(service, port) as there:
 
         def submit(number: int) -> None:
             header = header_of(content, bot=f"bot-{number}")
@@ -460,7 +364,7 @@ def test_an_upload_whose_sender_has_left_is_closed_whenever_that_was(given_up: s
     upload = beginning()
     if given_up == "after":
         beginning.close()
-    with pytest.raises(ServiceError, match="has ended"):
+    with pytest.raises(ApiError, match="has ended"):
         upload.finish()
     # Its place is free again.
     uploads.begin(1, lambda _: False).close()

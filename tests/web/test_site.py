@@ -13,11 +13,11 @@ import pytest
 from deepsea_ladder.errors import StoreDamaged, StoreUnavailable
 from deepsea_ladder.store import Store
 from deepsea_web.policy import EMBED_HEADERS, HEADERS
-from deepsea_web.site.access import Access
+from deepsea_web.remote.access import Access
+from deepsea_web.remote.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.static import static_files, static_names
-from deepsea_web.site.threads import MOST_WAITING
 from helpers.ladder import a_cup, ids, play_all, rotations, stocked, submit
 from helpers.site import Answer, a_site, ask, get
 
@@ -51,6 +51,7 @@ ADDRESSES = {
     "/tournaments": "/tournaments",
     "/tournaments/{name}": "/tournaments/cup",
     "/how": "/how",
+    "/api": "/api",
 }
 """An address of each page; a page that is missing here fails the tests below."""
 
@@ -162,7 +163,7 @@ def test_strangers_are_answered_through_the_proxy_alone(site: Site) -> None:
 
 def test_pages_below_a_prefix(site: Site) -> None:
     access = Access("https://games.example", "/deep/sea", frozenset({"games.example"}))
-    below = Site(site.store, access, PAGES, ENDPOINTS)
+    below = Site(site.gateway, access, PAGES, ENDPOINTS)
     text = get(below, "/deep/sea/", host="games.example").text
     assert '<link rel="canonical" href="https://games.example/deep/sea/">' in text
     assert 'href="/deep/sea/' in text
@@ -284,7 +285,7 @@ def test_addresses_that_there_are_not_cost_no_look_into_the_store(
         paths = (f"/{number}/{'x' * (number % 50)}" for number in range(1000))
         return await asyncio.gather(*(ask(site, path) for path in paths))
 
-    monkeypatch.setattr(Site, "in_thread", forbidden)
+    monkeypatch.setattr(Gateway, "in_thread", forbidden)
     answers = asyncio.run(crowd())
     assert {answer.status for answer in answers} == {404}
     assert all(map(has_policy, answers))

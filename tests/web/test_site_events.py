@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from deepsea_arena.api.errors import ApiError
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_web.remote.listening import listen
 from deepsea_web.site.app import Site
-from deepsea_web.site.broadcast import BEAT, END_MS, POLL_US, REST_US
+from deepsea_web.site.broadcast import BEAT, END_MS, KEPT, POLL_US, REST_US
 from helpers import ladder
 from helpers.manual_clock import ManualClock
 from helpers.site import a_site, ask
@@ -158,7 +159,7 @@ async def watching(store: Store) -> AsyncIterator[tuple[Watched, Watch]]:
             reader.free.set()
             reader.left.set()
         await asyncio.gather(*(reader.task for reader in readers))
-        watched.site.close()
+        watched.site.gateway.close()
 
 
 def play(store: Store, games: int = 1) -> None:
@@ -244,6 +245,18 @@ async def test_a_slow_reader_delays_nobody_and_gets_the_newest_state(store: Stor
         assert slow.sends == sends + 2
 
 
+async def test_a_reader_who_lacks_more_than_is_kept_reloads(store: Store) -> None:
+    season = store.seasons.get("s1")
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * (KEPT // 4 + 1))
+    ladder.play_all(store, season)
+    async with watching(store) as (site, watch):
+        lacks, knows = watch(after=3), watch(after=10)
+        await site.settled()
+        assert [kind for kind, _ in lacks.events] == ["reload", "tv"]
+        assert lacks.games == []
+        assert len(knows.games) == KEPT
+
+
 async def test_quiet_streams_are_kept_alive(store: Store) -> None:
     async with watching(store) as (site, watch):
         reader = watch(after=4)
@@ -272,6 +285,7 @@ async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
         with ExitStack() as crowd:
             for number in range(USUAL_LIMITS.streams - len(readers)):
                 wake = partial(woken.append, number)
+                crowd.enter_context(site.site.gateway.place("127.0.0.1"))
                 crowd.enter_context(site.site.broadcast.watching(wake))
             await site.settled()
             assert site.site.broadcast.readers == USUAL_LIMITS.streams
@@ -289,28 +303,22 @@ async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
 
 
 async def test_one_address_elsewhere_has_some_streams_and_not_all(store: Store) -> None:
-    watched = Watched(store)
-    broadcast = watched.site.broadcast
-    wakes = [lambda one=one: one for one in range(USUAL_LIMITS.streams_of_address)]
-    held = [broadcast.watching(wake, "192.0.2.1") for wake in wakes]
-    for one in held:
-        one.__enter__()
-    with pytest.raises(Exception, match="too many streams"):
-        broadcast.check_room("192.0.2.1", near=False)
-    broadcast.check_room("192.0.2.2", near=False)
-    broadcast.check_room("192.0.2.1", near=True)
-    held.pop().__exit__(None, None, None)
-    broadcast.check_room("192.0.2.1", near=False)
-    for one in held:
-        one.__exit__(None, None, None)
-    watched.site.close()
+    gateway = Watched(store).site.gateway
+    held = [gateway.hold("192.0.2.1") for _ in range(USUAL_LIMITS.streams_of_address)]
+    with pytest.raises(ApiError, match="too many streams"):
+        gateway.hold("192.0.2.1")
+    held.append(gateway.hold("192.0.2.2"))
+    held.append(gateway.hold("127.0.0.1"))
+    held.pop(0).close()
+    gateway.hold("192.0.2.1").close()
+    gateway.close()
 
 
 async def test_streams_end_with_the_server(store: Store) -> None:
     async with watching(store) as (site, watch):
         readers = [watch() for _ in range(50)]
         await site.settled()
-        site.site.closing.set()
+        site.site.gateway.closing.set()
         await asyncio.gather(*(reader.task for reader in readers))
         assert {reader.status for reader in readers} == {200}
         assert site.site.broadcast.readers == 0
@@ -330,15 +338,20 @@ def test_a_server_ends_at_once_whoever_watches(store: Store) -> None:
     # Only when every stream had ended did the server.
 
 
+@pytest.mark.parametrize("error", [StoreUnavailable("busy"), ValueError("busy")])
 async def test_a_ladder_that_cannot_be_read_ends_no_stream(
-    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
 ) -> None:
+    """Whatever it is that fails."""
     async with watching(store) as (site, watch):
         reader = watch(after=4)
         await site.settled()
 
         def busy() -> None:
-            raise StoreUnavailable("busy")
+            raise error
 
         with monkeypatch.context() as patch:
             patch.setattr(store, "revision", busy)
@@ -346,7 +359,7 @@ async def test_a_ladder_that_cannot_be_read_ends_no_stream(
         play(store)
         await site.poll()
         assert reader.games == ["s1-5"]
-    assert [record.message for record in caplog.records] == ["who watches has to wait: busy"]
+    assert [record.message for record in caplog.records] == ["live results have to wait: busy"]
 
 
 @pytest.mark.parametrize("after", ["", "x", "-1", "1e9", "9" * 5000, "\u0664"])

@@ -29,7 +29,7 @@ from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_web.policy import HEADERS
-from deepsea_web.site.access import Access, access
+from deepsea_web.remote.access import Access, access
 from deepsea_web.site.connection import PATIENCE_S, Connection
 from helpers import ladder
 from helpers.commands import Run, one_line

@@ -6,52 +6,104 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from sqlalchemy import QueuePool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deepsea_arena.api.service import LadderService
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_web.remote.front import BATCH, THREADS, Front
+from deepsea_web.remote.access import Access
+from deepsea_web.remote.gateway import BATCH, THREADS, Gateway
 from deepsea_web.remote.http_api import http_api
 from helpers import ladder
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token
-from helpers.site import LOCAL, ask
+from helpers.site import ask
 
 
-def stopped(app: ASGIApp, reached: asyncio.Semaphore) -> Any:
-    """The application for readers who take nothing of the body."""
+class Stopped:
+    """Readers of an API who take nothing of the body."""
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        async def take(message: Message) -> None:
-            if message.get("more_body"):
-                reached.release()
-                await asyncio.Event().wait()
-            await send(message)
+    def __init__(self, service: LadderService) -> None:
+        self.gateway = Gateway(service, ManualClock())
+        self.api = SimpleNamespace(app=http_api(self.gateway, Access("https://games.example")))
+        self._reached = asyncio.Semaphore(0)
+        self._readers: list[asyncio.Task[Any]] = []
 
-        await app(scope, receive, take)
+    async def begin(self, path: str, **said: Any) -> None:
+        """Ask, and stop reading."""
+        slow = cast("Any", SimpleNamespace(app=self._stopped(self.api.app)))
+        self._readers.append(asyncio.create_task(ask(slow, path, **said)))
+        await self._reached.acquire()
 
-    return SimpleNamespace(app=answer)
+    def _stopped(self, app: ASGIApp) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            async def take(message: Message) -> None:
+                if message.get("more_body"):
+                    self._reached.release()
+                    await asyncio.Event().wait()
+                await send(message)
+
+            await app(scope, receive, take)
+
+        return answer
+
+    async def status(self, path: str, **said: Any) -> int:
+        """The status for a reader who reads."""
+        return (await ask(cast("Any", self.api), path, **said)).status
+
+    async def leave(self) -> None:
+        """End all that was begun."""
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Leave, and end the threads."""
+        await self.leave()
+        self.gateway.close()
+
+
+def token_of(service: LadderService, author: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {a_token(service, author)}"}
 
 
 async def test_a_stopped_reader_holds_no_thread_and_no_transaction(played: Store) -> None:
     season = played.seasons.get("s1")
     played.jobs.add(season, ladder.rotations(ladder.ids(played)[:4], 2) * (BATCH // 2))
     ladder.play_all(played, season)
-    service = a_service(played, played, limits=RemoteLimits(heavy=THREADS))
-    token = {"Authorization": f"Bearer {a_token(service, 'anna-senior')}"}
-    front = Front(service, ManualClock())
-    api = SimpleNamespace(app=http_api(front, LOCAL))
-    reached = asyncio.Semaphore(0)
-    slow = stopped(api.app, reached)
-    paths = ("/export", "/bots/anna/archive") * THREADS
-    readers = [asyncio.create_task(ask(slow, path, headers=token)) for path in paths]
-    for _ in readers:
-        await reached.acquire()
+    service = a_service(played, played, limits=RemoteLimits(heavy=2 * THREADS))
+    token = token_of(service, "anna-senior")
+    readers = Stopped(service)
+    for path in ("/export", "/bots/anna/archive") * THREADS:
+        await readers.begin(path, headers=token)
     assert cast("QueuePool", played.database.engine.pool).checkedout() == 0
     played.bots.withdraw("dan")
-    assert (await ask(cast("Any", api), "/standings")).status == 200
-    for reader in readers:
-        reader.cancel()
-    await asyncio.gather(*readers, return_exceptions=True)
-    front.close()
+    assert await readers.status("/standings") == 200
+    await readers.close()
+
+
+@pytest.mark.parametrize("path", ["/export", "/bots/anna/archive"])
+async def test_an_author_holds_few_long_answers_wherever_they_go(played: Store, path: str) -> None:
+    """Each may hold an archive of 16 MiB, and an address may be a whole class."""
+    service = a_service(played, played, limits=RemoteLimits(heavy=2))
+    anna, ben = token_of(service, "anna-senior"), token_of(service, "ben-senior")
+    readers = Stopped(service)
+    for client in ("203.0.113.5", "127.0.0.1"):
+        await readers.begin(path, headers=anna, client=client)
+    assert await readers.status(path, headers=anna, client="203.0.113.6") == 429
+    other = path.replace("anna", "ben")
+    assert await readers.status(other, headers=ben, client="203.0.113.5") == 200
+    await readers.begin("/feed?after=1", headers=anna, client="203.0.113.5")  # has other places
+    await readers.leave()
+    assert await readers.status(path, headers=anna, client="203.0.113.5") == 200
+    await readers.close()
+
+
+async def test_an_address_without_tokens_holds_few_exports(played: Store) -> None:
+    readers = Stopped(a_service(played, played, limits=RemoteLimits(heavy=1)))
+    await readers.begin("/export", client="203.0.113.5")
+    assert await readers.status("/export", client="203.0.113.5") == 429
+    assert await readers.status("/export", client="203.0.113.6") == 200
+    await readers.close()

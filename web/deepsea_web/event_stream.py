@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, Protocol, TypeVar
 
 from starlette.types import Receive, Scope, Send
@@ -38,15 +38,19 @@ class EventStream(Generic[T]):
     server has to know when the last one has.
     """
 
-    def __init__(self, source: Source[T], has: T) -> None:
+    def __init__(
+        self, source: Source[T], has: T, place: AbstractContextManager[object] | None = None
+    ) -> None:
+        """`place` is held until the stream ends."""
         self._source = source
         self._has = has
+        self._place = place or nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         woken = asyncio.Event()
-        with self._source.watching(woken.set):
+        with self._place, self._source.watching(woken.set):
             left = asyncio.create_task(_left(receive))
             left.add_done_callback(lambda _: woken.set())
             try:

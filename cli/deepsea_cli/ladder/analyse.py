@@ -81,24 +81,19 @@ class _Said:
 
 
 def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
-    from deepsea_cli.remote.source import RemoteSource
-
-    assert place.remote is not None
-    with place.remote.client(place.note) as client:
-        found = RemoteSource(client).analysis(game_id)
-    if found.may_be_asked:
-        # Only asking needs a token.
-        with place.remote.authorised().client(place.note) as client:
-            RemoteSource(client).request_analysis(game_id)
-    with place.remote.client(place.note) as client:
-        source = RemoteSource(client)
+    with place.opened() as ladder:
+        if ladder.analysis(game_id=game_id).may_be_asked:
+            with place.opened(own=True) as own:  # only this needs a token
+                own.request_analysis(game_id=game_id)
         if wait:
-            source.await_analysis(game_id, place.note)
-        return source.analysis(game_id), source.record(game_id)
+            for step in filter(None, ladder.watch_analysis(game_id=game_id)):
+                ahead = f", {step.analysis.ahead} before it" if step.analysis.ahead else ""
+                place.note(f"analysis of {game_id}: {step.analysis.state}{ahead}")
+        return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id).record
 
 
 def _print_json(found: AnalysisFound) -> None:
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.documents import to_json
 
     document = json.loads(found.document) if found.document else None
     print_json({"done": to_json(found.done), "last": to_json(found.last), "document": document})
@@ -106,19 +101,18 @@ def _print_json(found: AnalysisFound) -> None:
 
 def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
     if found.document:
-        from deepsea_arena.analysis_reading import analysis_of, parsed, policy_of, settings_of
-        from deepsea_arena.wire.reading import DocumentError
+        from deepsea_arena.analysis_reading import read_analysis
+        from deepsea_arena.documents import DocumentError
         from deepsea_cli.analysis_report import report_game
         from deepsea_referee.errors import UserError
         from deepsea_rules.record import GameRecord
 
         try:
-            document = parsed(found.document)
-            analysis = analysis_of(document, GameRecord.from_json(record))
-            settings, policy = settings_of(document), policy_of(document)
+            document = read_analysis(found.document)
+            analysis = document.analysis(GameRecord.from_json(record))
         except DocumentError as error:
             raise UserError(f"the analysis of {game_id} cannot be read: {error}") from None
-        report_game(analysis, settings, show_all=show_all, policy=policy)
+        report_game(analysis, document.settings, show_all=show_all, policy=document.policy)
     last = found.last
     if last is not None and last.state != "done":
         if found.document:

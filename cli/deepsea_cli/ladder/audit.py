@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.output import echo, print_json
 
 
@@ -13,20 +13,19 @@ from deepsea_cli.output import echo, print_json
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
     help="The newest entries.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
-def audit(*, store_text: str, author: str, limit: int, as_json: bool) -> None:
+@place_option
+def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
     """Print the audit log, the newest entries first: who did what, from where."""
-    from deepsea_arena.local_accounts import audit as read
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.documents import to_json
 
-    with open_store(store_text) as store:
-        found = read(store, limit, author)
+    with place.opened(own=True, author=author or None) as ladder:
+        found = ladder.audit(limit=limit, everybody=not author)
     if as_json:
         print_json(to_json(found))
         return
@@ -40,7 +39,7 @@ def audit(*, store_text: str, author: str, limit: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def limits(*, as_json: bool) -> None:
     """Print the limits of a ladder that is reached from afar."""
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.documents import to_json
     from deepsea_ladder.remote_limits import USUAL_LIMITS
 
     table = USUAL_LIMITS.table()

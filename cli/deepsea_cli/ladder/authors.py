@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.ladder.tables import count, minute
 from deepsea_cli.output import echo, print_json
@@ -16,23 +15,18 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepsea_arena.service.accounts import TokenLine, TokenList
-    from deepsea_cli.remote.answers import Token, Tokens
-    from deepsea_cli.remote.client import Note
-    from deepsea_cli.remote.logins import Target
-    from deepsea_ladder.store import Store
+    from deepsea_ladder.model.people import TokenLine
 
 
 @click.command("authors")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
-def authors(*, store_text: str, as_json: bool) -> None:
+@place_option
+def authors(*, place: Place, as_json: bool) -> None:
     """List all authors with their role and state."""
-    from deepsea_arena.local_accounts import call
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.documents import to_json
 
-    with open_store(store_text) as store:
-        found = call(store, "ListAuthors")
+    with place.opened(own=True) as ladder:
+        found = ladder.authors()
     if as_json:
         print_json(to_json(found))
         return
@@ -54,34 +48,18 @@ def authors(*, store_text: str, as_json: bool) -> None:
 @click.option("--revoke", metavar="ID", type=int, help="End this token.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
-@click.pass_context
-def tokens(
-    ctx: click.Context, *, place: Place, author: str | None, revoke: int | None, as_json: bool
-) -> None:
+def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: bool) -> None:
     """List the tokens of AUTHOR, or from afar your own, without their secrets."""
-    if place.remote is not None:
-        if author is not None:
-            raise UserError(f"AUTHOR: at {place.remote.address.url} your token says who you are")
-        found: TokenList | Tokens | None = _own_tokens(
-            place.remote.authorised(), place.note, revoke
-        )
-    elif author is None:
-        raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
-    else:
-        with open_store(place.store_text) as store:
-            found = _tokens_of(store, author, revoke)
-    _print_tokens(found, author, revoke, as_json=as_json)
+    from deepsea_arena.documents import to_json
 
-
-def _print_tokens(
-    found: TokenList | Tokens | None, author: str | None, revoke: int | None, *, as_json: bool
-) -> None:
-    from deepsea_arena.wire.json import to_json
-
-    if found is None:
-        whose = "" if author is None else f" of {author}"
-        echo(f"token {revoke}{whose} has ended, and what was open with it")
-    elif as_json:
+    with place.account(author) as ladder:
+        if revoke is not None:
+            ladder.revoke_token(id=revoke)
+            whose = "" if author is None else f" of {author}"
+            echo(f"token {revoke}{whose} has ended, and what was open with it")
+            return
+        found = ladder.tokens()
+    if as_json:
         print_json(to_json(found))
     elif not found.tokens:
         echo(f"{author} has no valid token; `ladder reset` prints a code for one")
@@ -89,28 +67,7 @@ def _print_tokens(
         grid(_token_columns(found.tokens))
 
 
-def _tokens_of(store: Store, author: str, revoke: int | None) -> TokenList | None:
-    """The tokens of an author; None if one was ended."""
-    from deepsea_arena.local_accounts import revoke_token, tokens_of
-
-    if revoke is None:
-        return tokens_of(store, author)
-    revoke_token(store, author, revoke)
-    return None
-
-
-def _own_tokens(target: Target, note: Note, revoke: int | None) -> Tokens | None:
-    """The caller's tokens at a ladder on another machine; None if one was ended."""
-    from deepsea_cli.remote.answers import Nothing, Tokens
-
-    with target.client(note) as client:
-        if revoke is None:
-            return client.ask("ListTokens", Tokens)
-        client.ask("RevokeToken", Nothing, id=revoke)
-        return None
-
-
-def _token_columns(lines: Sequence[TokenLine | Token]) -> list[Column]:
+def _token_columns(lines: Sequence[TokenLine]) -> list[Column]:
     return [
         Column("id", [str(one.id) for one in lines]),
         Column("starts", [one.start for one in lines]),
@@ -123,41 +80,35 @@ def _token_columns(lines: Sequence[TokenLine | Token]) -> list[Column]:
 
 @click.command("reset")
 @click.argument("author", metavar="AUTHOR")
-@store_option
-def reset(*, store_text: str, author: str) -> None:
+@place_option
+def reset(*, place: Place, author: str) -> None:
     """End all tokens and sessions of AUTHOR, and print a code for a new token.
 
     For a token that was lost, or that somebody else may have seen.
     """
-    from deepsea_arena.local_accounts import call
-
-    with open_store(store_text) as store:
-        made = call(store, "ResetAuthor", author=author)
+    with place.opened(own=True) as ladder:
+        made = ladder.reset_author(author=author)
     click.echo(made.code.code)
 
 
 @click.command("rename")
 @click.argument("author", metavar="AUTHOR")
 @click.argument("name", metavar="NAME")
-@store_option
-def rename(*, store_text: str, author: str, name: str) -> None:
+@place_option
+def rename(*, place: Place, author: str, name: str) -> None:
     """Give AUTHOR the new name NAME, with all bots and tokens."""
-    from deepsea_arena.local_accounts import call
-
-    with open_store(store_text) as store:
-        changed = call(store, "RenameAuthor", author=author, to=name).author
+    with place.opened(own=True) as ladder:
+        changed = ladder.rename_author(author=author, to=name).author
     echo(f"{author} is {changed.author} now")
 
 
 @click.command("block")
 @click.argument("author", metavar="AUTHOR")
-@store_option
-def block(*, store_text: str, author: str) -> None:
+@place_option
+def block(*, place: Place, author: str) -> None:
     """End all tokens and sessions of AUTHOR, who gets no new ones; bots stay."""
-    from deepsea_arena.local_accounts import call
-
-    with open_store(store_text) as store:
-        changed = call(store, "BlockAuthor", author=author, blocked=True).author
+    with place.opened(own=True) as ladder:
+        changed = ladder.block_author(author=author, blocked=True).author
     echo(
         f"{changed.author} is blocked, with {count(changed.bots, 'bot')} on the ladder; "
         "`ladder disable` takes a bot out"
@@ -166,26 +117,22 @@ def block(*, store_text: str, author: str) -> None:
 
 @click.command("unblock")
 @click.argument("author", metavar="AUTHOR")
-@store_option
-def unblock(*, store_text: str, author: str) -> None:
+@place_option
+def unblock(*, place: Place, author: str) -> None:
     """Lift the block of AUTHOR, whose old tokens remain dead."""
-    from deepsea_arena.local_accounts import call
-
-    with open_store(store_text) as store:
-        changed = call(store, "BlockAuthor", author=author, blocked=False).author
+    with place.opened(own=True) as ladder:
+        changed = ladder.block_author(author=author, blocked=False).author
     echo(f"{changed.author} is {changed.state}; `ladder reset` prints a code for a new token")
 
 
 @click.command("anonymise")
 @click.argument("author", metavar="AUTHOR")
 @click.option("--yes", is_flag=True, help="Do it: it cannot be undone.")
-@store_option
-def anonymise(*, store_text: str, author: str, yes: bool) -> None:
+@place_option
+def anonymise(*, place: Place, author: str, yes: bool) -> None:
     """Remove the name and all rights of AUTHOR for good; bots and games stay."""
-    from deepsea_arena.local_accounts import call
-
     if not yes:
         raise UserError(f"{author} would lose name and rights for good: say --yes")
-    with open_store(store_text) as store:
-        changed = call(store, "AnonymiseAuthor", author=author).author
+    with place.opened(own=True) as ladder:
+        changed = ladder.anonymise_author(author=author).author
     echo(f"{author} is {changed.author} now, with {count(changed.bots, 'bot')} on the ladder")

@@ -51,12 +51,12 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.documents import to_json
 
     if plot is not None:
         refuse_plot(plot)
     with place.opened() as ladder:
-        page = ladder.bot(name, version_number, season_name)
+        page = ladder.bot(bot=name, version=version_number or 0, season=season_name or "")
     if plot is not None:
         _draw(page, plot)
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.options import read_text
 from deepsea_cli.output import echo, print_json
@@ -17,7 +18,7 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepsea_arena.service.administration import CodeLine
+    from deepsea_ladder.model.people import CodeLine
 
 CUT: Final = "- " * 31 + "8<"
 
@@ -29,11 +30,11 @@ CUT: Final = "- " * 31 + "8<"
 @store_option
 def admin_token(*, store_text: str, author: str, label: str, as_json: bool) -> None:
     """Make an admin, and print a token with every right, this one time."""
-    from deepsea_arena.local_accounts import admin_token as make
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.api.local import ladder_of
+    from deepsea_arena.documents import to_json
 
     with open_store(store_text) as store:
-        made = make(store, author, label)
+        made = ladder_of(store).admin_token(author, label)
     if as_json:
         print_json(to_json(made))
     else:
@@ -53,10 +54,10 @@ def admin_token(*, store_text: str, author: str, label: str, as_json: bool) -> N
 @click.option("--slips", is_flag=True, help="Print slips of paper to cut out.")
 @click.option("--url", metavar="URL", help="The ladder's address, for links.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
+@place_option
 def invite(
     *,
-    store_text: str,
+    place: Place,
     count: int,
     authors_file: Path | None,
     days: int | None,
@@ -69,8 +70,7 @@ def invite(
     Who redeems one of --count chooses a name. One of --authors is for that author, who may be there
     already.
     """
-    from deepsea_arena.local_accounts import call
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.documents import to_json
 
     if slips and as_json:
         raise UserError("choose --slips or --json")
@@ -79,8 +79,8 @@ def invite(
     names = [] if authors_file is None else _names(authors_file)
     if count < 0 or not (count or names):
         raise UserError("say for how many: --count N, or --authors FILE")
-    with open_store(store_text) as store:
-        made = call(store, "CreateCodes", count=count, authors=names, days=days or 0)
+    with place.opened(own=True) as ladder:
+        made = ladder.create_codes(count=count, authors=names, days=days or 0)
     address = url.rstrip("/") if url else None
     if as_json:
         print_json(to_json(made))
@@ -115,18 +115,17 @@ def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
 @click.command("codes")
 @click.option("--revoke", metavar="ID", type=int, help="End this code.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
-def codes(*, store_text: str, revoke: int | None, as_json: bool) -> None:
+@place_option
+def codes(*, place: Place, revoke: int | None, as_json: bool) -> None:
     """List the codes that may be redeemed, without their secrets."""
-    from deepsea_arena.local_accounts import call
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.documents import to_json
 
-    with open_store(store_text) as store:
+    with place.opened(own=True) as ladder:
         if revoke is not None:
-            call(store, "RevokeCode", id=revoke)
+            ladder.revoke_code(id=revoke)
             echo(f"code {revoke} has ended")
             return
-        found = call(store, "ListCodes")
+        found = ladder.codes()
     if as_json:
         print_json(to_json(found))
         return

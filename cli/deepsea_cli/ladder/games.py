@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -13,7 +14,18 @@ from deepsea_cli.output import print_json
 from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
-    from deepsea_arena.games import GameLine
+    from deepsea_arena.api.ladder_api import LadderApi
+    from deepsea_arena.games import GameLine, GamesPage
+
+
+class Wanted(TypedDict):
+    """The games that are wanted, as `LadderApi.games` takes them."""
+
+    season: str
+    bot: str
+    against: str
+    faults: bool
+    lost: bool
 
 
 @click.command("games")
@@ -46,12 +58,17 @@ def games(
     as_json: bool,
 ) -> None:
     """List the newest games, newest first, with placements and points."""
-    from deepsea_arena.wire.json import to_json
-    from deepsea_ladder.model.games import GameFilter
+    from deepsea_arena.documents import to_json
 
-    wanted = GameFilter(bot=bot, against=against, faults=faults, lost=lost)
+    wanted: Wanted = {
+        "season": season_name or "",
+        "bot": bot or "",
+        "against": against or "",
+        "faults": faults,
+        "lost": lost,
+    }
     with place.opened() as ladder:
-        page = ladder.games(limit, season_name, wanted)
+        page = _newest(ladder, limit, wanted)
     if as_json:
         print_json(to_json(page))
         return
@@ -62,6 +79,18 @@ def games(
             Column("result", [_result(game) for game in page.games], text=True),
         ]
     )
+
+
+def _newest(ladder: LadderApi, limit: int, wanted: Wanted) -> GamesPage:
+    """The newest games, asked for page by page."""
+    from deepsea_arena.games import MOST_GAMES
+
+    page = ladder.games(limit=min(limit, MOST_GAMES), **wanted)
+    while page.older is not None and len(page.games) < limit:
+        asked = min(MOST_GAMES, limit - len(page.games))
+        more = ladder.games(limit=asked, before=page.older, **wanted)
+        page = replace(more, games=page.games + more.games)
+    return page
 
 
 def _result(game: GameLine) -> str:
@@ -81,8 +110,7 @@ def _result(game: GameLine) -> str:
 def record(*, place: Place, game_id: str) -> None:
     """Print the record of GAME, to be shown and verified like any other."""
     with place.opened() as ladder:
-        text = ladder.record(game_id)
-    click.echo(text, nl=False)
+        click.echo(ladder.record(game_id=game_id).record, nl=False)
 
 
 @click.command("export")

@@ -25,10 +25,10 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
     with place.opened() as ladder:
-        logs = ladder.logs(game_id)
+        logs = ladder.log(game_id=game_id).logs
     shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
     if as_json:
-        from deepsea_arena.wire.json import to_json
+        from deepsea_arena.documents import to_json
 
         print_json({"logs": to_json(shown)})
         if not shown:

@@ -20,9 +20,9 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
+    from deepsea_arena.api.ladder_api import LadderApi
+    from deepsea_arena.api.types import Account
     from deepsea_cli.remote.address import Address
-    from deepsea_cli.remote.answers import Account
-    from deepsea_cli.remote.client import Client
 
 FROM_STDIN: Final = "-"
 _LONGEST_SECRET: Final = 1000
@@ -43,7 +43,6 @@ _LONGEST_LABEL: Final = 40
     metavar="SHA256",
     help="Of the ladder's own certificate: accept this one, and no other, without asking.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say how the ladder is reached.")
 def login(
     *,
     url: str,
@@ -51,7 +50,6 @@ def login(
     author: str | None,
     label: str | None,
     fingerprint: str | None,
-    verbose: bool,
 ) -> None:
     """Log in to the ladder at URL, with an invite code or with a token.
 
@@ -62,21 +60,20 @@ def login(
         raise UserError("a code in an argument is seen by others: write `--code -`, then type it")
     if code is None and (author is not None or label is not None):
         raise UserError("--author and --label belong to --code")
+    from deepsea_arena.api.remote import RemoteLadder
     from deepsea_cli.remote.address import read_address
-    from deepsea_cli.remote.client import Client
     from deepsea_cli.remote.credentials import CredentialsFile, Login, checked_token
 
     file = CredentialsFile()
     logins = file.read()
     address = read_address(url)
     pinned = _certificate(address, fingerprint)
-    note = (lambda line: click.echo(line, err=True)) if verbose else (lambda _line: None)
-    with Client(address, pinned=pinned, note=note) as client:
-        client.server()  # before a secret is typed in vain
+    with RemoteLadder.at(address.url, None, pinned) as ladder:
+        ladder.server()  # before a secret is typed in vain
         file.write(logins)  # and before a code is spent whose token could not be kept
         secret = _secret("invite code" if code else "token")
         if code is not None:
-            token, account = _redeem(client, secret, author or "", label)
+            token, account = _redeem(ladder, secret, author or "", label)
         else:
             token = checked_token(secret, "what was typed")
             account = _who(address, token, pinned)
@@ -101,10 +98,10 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 
     Exit status: 0 done, 1 forgotten here, but the ladder could not be asked to end the token.
     """
+    from deepsea_arena.api.errors import ApiError, Kind, RemoteError
+    from deepsea_arena.api.remote import RemoteLadder
     from deepsea_cli.errors import NEGATIVE
-    from deepsea_cli.remote.client import Client
     from deepsea_cli.remote.credentials import CredentialsFile
-    from deepsea_cli.remote.errors import Refused, RemoteError
     from deepsea_cli.remote.logins import default_target, find_target
 
     target = default_target() if url is None else find_target(url)
@@ -113,11 +110,11 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     address, known = target.address, target.login
     trouble = ""
     try:
-        with Client(address, known.token, known.certificate) as client:
-            _end_token(client)
-    except Refused as error:
+        with RemoteLadder.at(address.url, known.token, known.certificate) as ladder:
+            ladder.revoke_token(id=ladder.who_am_i().account.token_id)
+    except ApiError as error:
         # A token that the ladder does not take has ended already.
-        trouble = "" if error.name == "UNAUTHENTICATED" else str(error)
+        trouble = "" if error.kind is Kind.UNAUTHENTICATED else str(error)
     except (RemoteError, UserError) as error:
         trouble = str(error)
     file = CredentialsFile()
@@ -131,19 +128,16 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 @click.command("whoami")
 @click.option("--remote", metavar="NAME|URL", help="The ladder.  [default: the last login's]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("-v", "--verbose", is_flag=True, help="Say how the ladder is reached.")
-def whoami(*, remote: str | None, as_json: bool, verbose: bool) -> None:
+def whoami(*, remote: str | None, as_json: bool) -> None:
     """Say who you are at a ladder on another machine, and until when."""
-    from deepsea_arena.wire.json import to_json
-    from deepsea_cli.remote.answers import Who
+    from deepsea_arena.documents import to_json
     from deepsea_cli.remote.logins import default_target, find_target
 
     target = default_target() if remote is None else find_target(remote)
     if target is None:
         raise UserError("you are not logged in anywhere: run `deepsea-referee ladder login URL`")
-    note = (lambda line: click.echo(line, err=True)) if verbose else (lambda _line: None)
-    with target.authorised().client(note) as client:
-        found = client.ask("WhoAmI", Who)
+    with target.authorised().opened() as ladder:
+        found = ladder.who_am_i()
     if as_json:
         print_json(to_json(found))
     else:
@@ -152,25 +146,27 @@ def whoami(*, remote: str | None, as_json: bool, verbose: bool) -> None:
 
 def _certificate(address: Address, wanted: str | None) -> str | None:
     """The certificate to pin, if the system does not trust it; asks the user."""
-    from deepsea_cli.remote import tls
+    from deepsea_arena.api import certificates
+    from deepsea_arena.api.errors import UnknownCertificate
+    from deepsea_arena.api.remote import RemoteLadder, offered_certificate
 
     if not address.secure:
         if wanted is not None:
             raise UserError(f"--fingerprint: {address.url} has no certificate")
         return None
+    why = ""
     if wanted is None:
         try:
-            tls.connect(address, None).close()
-        except tls.UnknownCertificate as error:
+            with RemoteLadder.at(address.url) as ladder:
+                ladder.server()
+        except UnknownCertificate as error:
             why = error.why
         else:
             return None
-    else:
-        why = ""
-    offered = tls.offered_certificate(address)
-    found = tls.fingerprint(offered)
+    offered = offered_certificate(address.url)
+    found = certificates.fingerprint(offered)
     if wanted is not None:
-        if not tls.same_fingerprint(wanted, found):
+        if not certificates.same_fingerprint(wanted, found):
             raise UserError(
                 f"the certificate of {address.url} has another fingerprint, {found}: "
                 "do not log in, and ask who runs it"
@@ -198,31 +194,23 @@ def _secret(what: str) -> str:
     return str(text).strip()
 
 
-def _redeem(client: Client, code: str, author: str, label: str | None) -> tuple[str, Account]:
-    from deepsea_cli.remote.answers import Redeemed
+def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tuple[str, Account]:
     from deepsea_cli.remote.credentials import checked_token
 
     used_for = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
-    found = client.ask("Redeem", Redeemed, code=code, author=author, label=used_for)
-    return checked_token(found.token, f"what {client.address.url} gave"), found.account
+    found = ladder.redeem(code=code, author=author, label=used_for)
+    return checked_token(found.token, "what the ladder gave"), found.account
 
 
 def _who(address: Address, token: str, pinned: str | None) -> Account:
-    from deepsea_cli.remote.answers import Who
-    from deepsea_cli.remote.client import Client
+    from deepsea_arena.api.remote import RemoteLadder
 
-    with Client(address, token, pinned) as client:
-        return client.ask("WhoAmI", Who).account
-
-
-def _end_token(client: Client) -> None:
-    from deepsea_cli.remote.answers import Nothing, Who
-
-    account = client.ask("WhoAmI", Who).account
-    client.ask("RevokeToken", Nothing, id=int(account.token_id))
+    with RemoteLadder.at(address.url, token, pinned) as ladder:
+        return ladder.who_am_i().account
 
 
 def _described(account: Account) -> str:
     may = ", ".join(account.scopes) or "nothing"
-    until = f", until {minute(account.expires_at)} UTC" if account.expires_at else ""
-    return f"{account.author} ({account.role}), who may {may}{until}"
+    return (
+        f"{account.author} ({account.role}), who may {may}, until {minute(account.expires_at)} UTC"
+    )

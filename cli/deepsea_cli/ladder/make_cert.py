@@ -47,7 +47,7 @@ def make_cert(*, folder: Path, hosts: tuple[str, ...], days: int) -> None:
 
     Nobody vouches for it but you: whoever logs in compares the fingerprint.
     """
-    from deepsea_cli.remote.tls import fingerprint
+    from deepsea_arena.api.certificates import fingerprint
 
     names = ",".join(map(_alternative, hosts))
     certificate, key = folder / CERTIFICATE, folder / KEY

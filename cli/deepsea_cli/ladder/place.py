@@ -7,12 +7,12 @@ printed does not depend on which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -21,32 +21,10 @@ from deepsea_cli.ladder.options import default_store, open_store, store_option
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.bot_profiles import BotProfile
-    from deepsea_arena.games import BotLogLine, GamesPage
-    from deepsea_arena.standings import Standings
+    from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_cli.remote.logins import Target
-    from deepsea_ladder.model.games import GameFilter
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class Source(Protocol):
-    """A ladder to be read, wherever it is."""
-
-    def standings(self, season: str | None, *, everybody: bool, best_of_author: bool) -> Standings:
-        """The standings of a season."""
-
-    def bot(self, name: str, version: int | None, season: str | None) -> BotProfile:
-        """The profile of a bot."""
-
-    def games(self, limit: int, season: str | None, wanted: GameFilter) -> GamesPage:
-        """The newest games."""
-
-    def record(self, game_id: str) -> str:
-        """The record of a game."""
-
-    def logs(self, game_id: str) -> Sequence[BotLogLine]:
-        """What bots left of a game."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +36,30 @@ class Place:
     verbose: bool
 
     @contextmanager
-    def opened(self) -> Iterator[Source]:
-        """The ladder, for as long as it is read."""
+    def opened(self, *, author: str | None = None, own: bool = False) -> Iterator[LadderApi]:
+        """The ladder, for as long as it is used.
+
+        own     whether it is about somebody's own account, and so needs a token from afar
+        author  whose account, for a ladder on this machine
+        """
         if self.remote is None:
-            from deepsea_cli.ladder.local import LocalSource
+            from deepsea_arena.api.local import ladder_of
 
             with open_store(self.store_text) as store:
-                yield LocalSource(store)
+                yield ladder_of(store, author)
             return
-        from deepsea_cli.remote.source import RemoteSource
+        if author is not None:
+            raise UserError(f"AUTHOR: at {self.remote.address.url} your token says who you are")
+        with (self.remote.authorised() if own else self.remote).opened() as ladder:
+            yield ladder
 
-        with self.remote.client(self.note) as client:
-            yield RemoteSource(client)
+    @contextmanager
+    def account(self, author: str | None) -> Iterator[LadderApi]:
+        """The ladder with AUTHOR's account, or from afar with the caller's."""
+        if self.remote is None and author is None:
+            raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
+        with self.opened(author=author, own=True) as ladder:
+            yield ladder
 
     def refuse_options(self, **given: object) -> None:
         """Refuse options that are for a ladder on this machine alone; names as in Python."""
@@ -100,7 +90,7 @@ def place_option(function: _F) -> _F:
         "--remote", metavar="NAME|URL", help="A ladder on another machine; see `ladder login`."
     )
     with_verbose = click.option(
-        "-v", "--verbose", is_flag=True, help="Say how a ladder on another machine is reached."
+        "-v", "--verbose", is_flag=True, help="Say more about a ladder on another machine."
     )
     return cast("_F", store_option(with_remote(with_verbose(command))))
 

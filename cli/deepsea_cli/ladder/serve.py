@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_web.remote.serve import Served
+    from deepsea_web.serve import Served
 
 
 @click.command("serve")
@@ -35,20 +34,9 @@ if TYPE_CHECKING:
     help="The port; 0 is one of the system's choice.",
 )
 @click.option(
-    "--grpc-port",
-    metavar="N",
-    type=click.IntRange(0, 65535),
-    help="The port for gRPC; 0 is none.  [default: the one after --port]",
-)
-@click.option(
     "--public-url",
     metavar="URL",
     help="The address that readers use, such as https://host or https://host/prefix.",
-)
-@click.option(
-    "--public-grpc",
-    metavar="HOST:PORT",
-    help="The address that clients use for gRPC, if a proxy serves it.",
 )
 @click.option(
     "--trusted-proxy",
@@ -78,9 +66,7 @@ def serve(
     store_text: str,
     host: str,
     port: int,
-    grpc_port: int | None,
     public_url: str | None,
-    public_grpc: str | None,
     trusted_proxies: tuple[str, ...],
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -88,25 +74,20 @@ def serve(
     no_run: bool,
     workers: int | None,
 ) -> None:
-    """Serve the ladder until Ctrl-C: pages, submissions, gRPC and the HTTP API; and play its games.
+    """Serve the ladder until Ctrl-C: pages, submissions and the API; and play its games.
 
     The runner is a process of its own, which plays and checks bots as `ladder run --forever` does.
     """
     if no_run and workers is not None:
         raise UserError("--workers are those of the runner, and --no-run starts none")
     needs_linux("ladder serve")
-    # What gRPC's C core prints of strangers that break off is no news; it reads this when it is
-    # imported.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from deepsea_web.remote.serve import ServeOptions, serve
+    from deepsea_web.serve import ServeOptions, serve
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     options = ServeOptions(
         host=host,
         port=port,
-        grpc_port=grpc_port,
         public_url=public_url,
-        public_grpc=public_grpc,
         trusted_proxies=trusted_proxies,
         tls_cert=tls_cert,
         tls_key=tls_key,
@@ -118,8 +99,6 @@ def serve(
 
 def _announce(served: Served) -> None:
     echo(f"the ladder is shown at {served.url}")
-    if served.grpc:
-        echo(f"gRPC is served at {served.grpc}")
     if served.workers:
         workers = "1 worker" if served.workers == 1 else f"{served.workers} workers"
         echo(f"a runner with {workers} plays and checks bots")

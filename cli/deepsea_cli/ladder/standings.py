@@ -39,13 +39,14 @@ def standings(
     if as_csv and (check or matrix):
         raise UserError("--csv has the standings only; use --json with --check or --matrix")
     place.refuse_options(check=check, matrix=matrix)
+    from deepsea_arena.documents import csv_lines, to_object
     from deepsea_arena.standings import CSV_COLUMNS, csv_rows
-    from deepsea_arena.wire.csv import csv_lines
-    from deepsea_arena.wire.json import to_object
 
     found = None
     with place.opened() as ladder:
-        page = ladder.standings(season_name, everybody=everybody, best_of_author=best_of_author)
+        page = ladder.standings(
+            season=season_name or "", everybody=everybody, best_of_author=best_of_author
+        )
     if check or matrix:
         from deepsea_arena.season_check import check_season
 

@@ -13,7 +13,8 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.status import LadderStatus, SeasonStatus, StrikesLine
+    from deepsea_arena.status import LadderStatus, SeasonStatus
+    from deepsea_ladder.model.bots import BotConduct
 
 LISTED: Final = 10
 
@@ -23,13 +24,12 @@ LISTED: Final = 10
 @store_option
 def status(*, store_text: str, as_json: bool) -> None:
     """Show each season's queue and leases, the rate of games, and problems."""
-    from deepsea_arena.status import ladder_status
-    from deepsea_arena.wire.json import to_json
+    from deepsea_arena.status import ladder_status, status_document
 
     with open_store(store_text) as store:
         found = ladder_status(store)
     if as_json:
-        print_json(to_json(found))
+        print_json(status_document(found))
     else:
         _show(found)
 
@@ -89,7 +89,7 @@ def _show_season(found: SeasonStatus) -> None:
             echo(f"  {job.game_id} {job.note}")
 
 
-def _strikes(line: StrikesLine) -> str:
+def _strikes(line: BotConduct) -> str:
     counted = (
         (line.absences, "in a row without it"),
         (line.spoiled, "of its last 10 forfeited, or with two faults"),

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import open_store
 from deepsea_cli.ladder.place import Place, place_option
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.output import echo, print_json
 from deepsea_cli.text_table import Column, grid
-from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.service.submissions import SubmissionList
-    from deepsea_cli.remote.answers import Submissions
+    from deepsea_arena.api.types import SubmissionList
 
 
 @click.command("submissions")
@@ -31,30 +28,15 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
-@click.pass_context
-def submissions(
-    ctx: click.Context, *, place: Place, author: str | None, limit: int, as_json: bool
-) -> None:
+def submissions(*, place: Place, author: str | None, limit: int, as_json: bool) -> None:
     """List what AUTHOR has submitted from afar, or from there your own, newest first."""
-    if place.remote is not None:
-        if author is not None:
-            raise UserError(f"AUTHOR: at {place.remote.address.url} your token says who you are")
-        from deepsea_cli.remote.source import RemoteSource
-
-        with place.remote.authorised().client(place.note) as client:
-            found: SubmissionList | Submissions = RemoteSource(client).submissions(limit)
-    elif author is None:
-        raise click.UsageError("Missing argument 'AUTHOR'.", ctx)
-    else:
-        from deepsea_arena.service.submissions import submissions_of
-
-        with open_store(place.store_text) as store:
-            found = submissions_of(store, store.authors.get(author).id, limit)
+    with place.account(author) as ladder:
+        found = ladder.submissions(limit=limit)
     _print(found, as_json=as_json)
 
 
-def _print(found: SubmissionList | Submissions, *, as_json: bool) -> None:
-    from deepsea_arena.wire.json import to_json
+def _print(found: SubmissionList, *, as_json: bool) -> None:
+    from deepsea_arena.documents import to_json
 
     if as_json:
         print_json(to_json(found))
@@ -64,7 +46,7 @@ def _print(found: SubmissionList | Submissions, *, as_json: bool) -> None:
         grid(_columns(found))
 
 
-def _columns(found: SubmissionList | Submissions) -> Sequence[Column]:
+def _columns(found: SubmissionList) -> Sequence[Column]:
     listed = found.submissions
     return [
         Column("id", [str(one.id) for one in listed]),

@@ -1,25 +1,68 @@
-"""Submits a bot from afar, and shows how far that is."""
+"""Submits a bot to a ladder on another machine, also over a connection that breaks.
+
+Invariant: one submission, however often the connection breaks: an upload is repeated with the same
+key until the ladder has said that it has it, and from then on it is only followed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
 from deepsea_cli.errors import Interrupted
 from deepsea_cli.progress import Progress
-from deepsea_cli.remote.answers import Submission
-from deepsea_cli.remote.client import Note
-from deepsea_cli.remote.errors import BadServer
 from deepsea_cli.remote.logins import Target
-from deepsea_cli.remote.submitting import header_of, submit
 from deepsea_referee.errors import UserError
 from deepsea_sdk.entropy import fresh_token
 
 if TYPE_CHECKING:
+    from deepsea_arena.api.ladder_api import LadderApi
+    from deepsea_arena.api.types import SubmissionStep
     from deepsea_bundle.reader import BotBundle
+    from deepsea_ladder.model.submissions import Submission
 
-KIB = 1024
+KIB: Final = 1024
+CHUNK: Final = 32 * KIB
+"""Bytes of an upload that are sent at a time."""
+RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0)
+"""Seconds before each further attempt; after news they begin anew."""
+LONGEST_WAIT: Final = 60
+"""Seconds that a ladder may ask for."""
+MOST_BREAKS: Final = 100
+"""Broken connections after which it is given up, whatever came between."""
+Note = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Package:
+    """An archive on its way to a ladder."""
+
+    bot: str
+    content: bytes
+    key: str
+    sent: Callable[[int], object] = lambda count: None
+    """Called with the number of bytes that were sent since the last call."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.content)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of its bytes, in hex."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def parts(self) -> Iterator[bytes]:
+        """The bytes in parts; each counts as sent when the next one is taken."""
+        for start in range(0, len(self.content), CHUNK):
+            part = self.content[start : start + CHUNK]
+            yield part
+            self.sent(len(part))
 
 
 def submit_bot(
@@ -32,32 +75,76 @@ def submit_bot(
 
     pause  waits so many seconds before a broken connection is made again
     """
-    archive = bundle.archive
-    shown = _Shown(len(archive), note)
-    with target.client(note) as client:
-        most = client.server().limit("archive_bytes")
-        if most is not None and len(archive) > most:
+    shown = _Shown(len(bundle.archive), note)
+    url = target.address.url
+    with target.opened() as ladder:
+        limits = {one.name: one.value for one in ladder.server().limits}
+        most = limits.get("archive_bytes", len(bundle.archive))
+        if len(bundle.archive) > most:
             raise UserError(
-                f"{bundle.name} has {len(archive)} bytes as an archive, and "
-                f"{target.address.url} takes {most}: leave out what it does not need"
+                f"{bundle.name} has {len(bundle.archive)} bytes as an archive, and "
+                f"{url} takes {most}: leave out what it does not need"
             )
+        package = Package(bundle.name, bundle.archive, fresh_token(), shown.sent)
         try:
-            found = submit(
-                client,
-                header_of(bundle.name, archive, fresh_token()),
-                archive,
-                sent=shown.sent,
-                news=shown.news,
-                broken=shown.broken,
-                pause=pause or threading.Event().wait,
+            found = followed(
+                ladder, package, shown.news, shown.broken, pause or threading.Event().wait
             )
         except KeyboardInterrupt:
             raise Interrupted(shown.interruption()) from None
         finally:
             shown.close()
     if found.state == "accepted" and (found.version is None or found.digest != bundle.digest):
-        raise BadServer(f"{target.address.url} has accepted something else than was sent")
+        raise BadServer(f"{url} has accepted something else than was sent")
     return found
+
+
+def followed(
+    ladder: LadderApi,
+    package: Package,
+    news: Callable[[Submission], object],
+    broken: Callable[[Exception], object],
+    pause: Callable[[float], object],
+) -> Submission:
+    """The submission in its last state.
+
+    news    called with each state
+    broken  called when the connection broke, before `pause`
+    pause   waits so many seconds
+
+    Raises ApiError if it is not taken, Unreachable if the ladder does not come back.
+    """
+    found: Submission | None = None
+    waits = iter(RETRIES)
+    for _ in range(MOST_BREAKS):
+        try:
+            for step in filter(None, _steps(ladder, found, package)):
+                found, waits = step.submission, iter(RETRIES)
+                news(found)
+                if found.state.is_final:
+                    return found
+            trouble: ApiError | Unreachable = Unreachable("the ladder ended the answer too early")
+        except Unreachable as error:
+            trouble = error
+        except ApiError as error:
+            # Of a submission that the ladder has, only that it is asked for too often.
+            if found is None or error.kind is not Kind.EXHAUSTED:
+                raise
+            trouble = error
+        wait = next(waits, None)
+        if wait is None:
+            raise trouble
+        broken(trouble)
+        pause(max(wait, min(trouble.retry_after or 0, LONGEST_WAIT)))
+    raise BadServer("the connection to the ladder breaks again and again")
+
+
+def _steps(
+    ladder: LadderApi, found: Submission | None, package: Package
+) -> Iterator[SubmissionStep | None]:
+    if found is None:
+        return ladder.submit(package)
+    return ladder.watch_submission(id=found.id)
 
 
 class _Shown:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from deepsea_arena.seasons import SeasonInfo
-    from deepsea_arena.standings import StandingLine, Standings
+    from deepsea_arena.standings import Standings
+    from deepsea_ladder.standings import StandingLine
 
 
 def minute(time: datetime | None) -> str:

@@ -79,9 +79,9 @@ def tournament(
     elimination seeds the bots in their order. The same command goes on after a stop.
     """
     needs_linux("ladder tournament")
+    from deepsea_arena.documents import to_json
     from deepsea_arena.runs import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament
-    from deepsea_arena.wire.json import to_json
 
     request = TournamentRequest(
         kind=kind,

@@ -6,12 +6,11 @@ Invariant: an address that was accepted is safe for a token: it has TLS, or it i
 from __future__ import annotations
 
 import re
-import socket
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from deepsea_ladder.accounts import is_loopback
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
@@ -55,17 +54,6 @@ class Address:
         """By which users may call it: the URL without its scheme."""
         return self.url.partition("://")[2]
 
-    def serves(self, host: str) -> bool:
-        """Whether `host`, as a server names itself, is this one."""
-        host = host.strip("[]").lower()
-        if host == self.host or (is_loopback(host) and is_loopback(self.host)):
-            return True
-        try:
-            found = ip_address(host)
-        except ValueError:
-            return False
-        return found.is_unspecified or str(found) in _addresses_of(self.host)
-
 
 def read_address(text: str) -> Address:
     """The address that a URL is. Raises UserError for one that is none, or not safe."""
@@ -91,23 +79,6 @@ def read_address(text: str) -> Address:
             f"{quoted(text)}: without TLS everybody on the way could read the token; use https://"
         )
     return Address(parts.scheme, host, port or _PORTS[parts.scheme], parts.path.rstrip("/"))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or IP address is this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _addresses_of(host: str) -> set[str]:
-    try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
-    except (OSError, UnicodeError):
-        return set()
 
 
 def _no_address(text: str) -> UserError:

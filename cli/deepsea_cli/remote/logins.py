@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from deepsea_cli.remote.address import Address, read_address
-from deepsea_cli.remote.client import Client, Note
 from deepsea_cli.remote.credentials import (
     VARIABLE,
     CredentialsFile,
@@ -15,6 +15,9 @@ from deepsea_cli.remote.credentials import (
 )
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
+
+if TYPE_CHECKING:
+    from deepsea_arena.api.remote import RemoteLadder
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,12 @@ class Target:
     token: str | None = field(repr=False)
     """That of the environment, else that of the login; None asks as a visitor."""
 
-    def client(self, note: Note = lambda _line: None) -> Client:
+    def opened(self) -> RemoteLadder:
         """A connection to be used and closed."""
+        from deepsea_arena.api.remote import RemoteLadder
+
         pinned = None if self.login is None else self.login.certificate
-        return Client(self.address, self.token, pinned, note)
+        return RemoteLadder.at(self.address.url, self.token, pinned)
 
     def authorised(self) -> Target:
         """This one, if there is a token; raises UserError if there is none."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from deepsea_ladder.values import Int64, Time
+
 
 class AnalysisState(StrEnum):
     """The state of an analysis of a game."""
@@ -35,10 +37,10 @@ class AnalysisPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Analysis:
+class StoredAnalysis:
     """An analysis of a game as it stands, without what was found."""
 
-    id: int
+    id: Int64
     game_id: str
     author: str
     """Who asked for it; "": somebody on the ladder's own machine."""
@@ -49,16 +51,16 @@ class Analysis:
     """Of one that is done, what it was made by; else what was asked for."""
     reason: str
     """Why it failed, or waits again."""
-    created_at: int
-    changed_at: int
+    created_at: Time
+    changed_at: Time
 
 
 class GameAnalyses(NamedTuple):
     """What there is of a game."""
 
-    done: Analysis | None
+    done: StoredAnalysis | None
     """The newest one that has a result."""
-    last: Analysis | None
+    last: StoredAnalysis | None
     """The one that was asked for last, whatever became of it."""
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.season import Season
-from deepsea_ladder.strikes import Conduct
 
 
 class BotState(StrEnum):
@@ -51,11 +49,17 @@ class LadderBot:
     changed_at: int
 
 
-class BotConduct(NamedTuple):
-    """What counts against a bot."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotConduct:
+    """What counts against an active bot: see `StrikeRules` for the limits."""
 
     bot: str
-    conduct: Conduct
+    absences: int
+    """Games in a row in which it did not start, or crashed."""
+    spoiled: int
+    """Of its last 10 games, those that it forfeited or had two faults in."""
+    voids: int
+    """Of its last 20 attempts, those that became void while it was asked."""
 
 
 @dataclass(frozen=True, slots=True)

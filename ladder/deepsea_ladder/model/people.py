@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from deepsea_ladder.accounts import AuthorState, Role, Scope
+from deepsea_ladder.values import Int64, Time
 
 
 class AuditKind(StrEnum):
@@ -38,10 +39,10 @@ class AuditKind(StrEnum):
 
 
 class AuditEntry(NamedTuple):
-    """One line of the audit log."""
+    """One entry of the audit log: a line with its number."""
 
-    id: int
-    at: int
+    id: Int64
+    at: Time
     kind: AuditKind
     subject: str
     note: str
@@ -49,6 +50,18 @@ class AuditEntry(NamedTuple):
     """Who did it: an author's name, `machine` for the ladder's machine, "" for nobody."""
     address: str = ""
     """From where: the first part of an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One line of the audit log."""
+
+    at: Time
+    kind: str
+    subject: str
+    note: str
+    actor: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,39 +79,41 @@ class StoredAuthor:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCode:
-    """A code that may be redeemed, without its secret."""
+class CodeLine:
+    """A code."""
 
-    id: int
+    id: Int64
+    code: str
+    """The secret, which is not stored; "" in lists."""
     author: str
     """Whom it is for; "" if whoever redeems it chooses a name."""
-    expires_at: int
+    expires_at: Time
 
 
 @dataclass(frozen=True, slots=True)
-class StoredToken:
-    """A token that is valid, without its secret."""
+class TokenLine:
+    """A token without its secret."""
 
-    id: int
+    id: Int64
     label: str
     start: str
     """Its first characters."""
-    scopes: tuple[Scope, ...]
-    created_at: int
-    expires_at: int
-    last_used: int | None
-    """The beginning of the day of its last use."""
+    scopes: tuple[str, ...]
+    created_at: Time
+    expires_at: Time
+    last_used: str
+    """The day, such as 2026-01-31; "" before the first use."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSession:
-    """A session of the pages that is valid, without its secret."""
+class SessionLine:
+    """A login to the pages."""
 
-    id: int
+    id: Int64
     address: str
     """The first part of where it was opened from."""
-    created_at: int
-    expires_at: int
+    created_at: Time
+    expires_at: Time
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from deepsea_ladder.values import Int64, Time
+
 
 class SubmissionState(StrEnum):
     """The state of a submission from afar."""
@@ -44,14 +46,12 @@ class NewSubmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A submission from afar as it stands."""
+    """A bot that was uploaded."""
 
-    id: int
-    author_id: int
-    author: str
+    id: Int64
     bot: str
-    """The bot's name; "" as long as only its bot.toml says it."""
-    needs_sandbox: bool
+    """Its name; "" as long as only its bot.toml says it."""
+    author: str
     state: SubmissionState
     ahead: int
     """Of one that waits: how many are checked before it."""
@@ -69,8 +69,8 @@ class Submission:
     """The author's part of a traceback."""
     log: tuple[str, ...]
     """The end of its output."""
-    created_at: int
-    changed_at: int
+    created_at: Time
+    changed_at: Time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

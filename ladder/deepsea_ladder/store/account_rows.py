@@ -26,11 +26,12 @@ from sqlalchemy import (
 
 from deepsea_ladder.accounts import Actor, AuthorState, Role, Scope, scopes_of, scopes_text
 from deepsea_ladder.errors import AccountError
-from deepsea_ladder.model.people import AuditKind, Credential, StoredCode, StoredToken
+from deepsea_ladder.model.people import AuditKind, CodeLine, Credential, TokenLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import added, ensure_author, role_of
 from deepsea_ladder.store.database import now
+from deepsea_ladder.values import Int64, utc_time
 
 DAY_MS: Final = 86_400_000
 KEPT_MS: Final = 30 * DAY_MS
@@ -73,7 +74,7 @@ def clear(connection: Connection, at: int) -> None:
 
 def add_code(
     connection: Connection, digest: str, author: str, at: int, days: int, by: Actor
-) -> StoredCode:
+) -> CodeLine:
     """Store a code for an active author, who is added if there is none; "" for anybody."""
     author_id = ensure_author(connection, author, at) if author else None
     code_id = added(
@@ -103,9 +104,9 @@ def select_codes() -> Select[Any]:
     )
 
 
-def stored_code(row: Row[Any]) -> StoredCode:
+def stored_code(row: Row[Any]) -> CodeLine:
     """The code in a row of `select_codes`."""
-    return StoredCode(row.id, row.author or "", row.expires_at)
+    return CodeLine(Int64(row.id), "", row.author or "", utc_time(row.expires_at))
 
 
 def add_token(connection: Connection, author_id: int, token: NewToken, at: int, by: Actor) -> int:
@@ -128,16 +129,16 @@ def add_token(connection: Connection, author_id: int, token: NewToken, at: int, 
     return token_id
 
 
-def stored_token(row: Row[Any]) -> StoredToken:
+def stored_token(row: Row[Any]) -> TokenLine:
     """The token in a row of its table."""
-    return StoredToken(
-        id=row.id,
+    return TokenLine(
+        id=Int64(row.id),
         label=row.label,
         start=row.start,
         scopes=scopes_of(row.scopes),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        last_used=row.last_used,
+        created_at=utc_time(row.created_at),
+        expires_at=utc_time(row.expires_at),
+        last_used="" if row.last_used is None else f"{utc_time(row.last_used):%Y-%m-%d}",
     )
 
 

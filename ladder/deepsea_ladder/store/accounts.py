@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, and_, func, select, update
 from deepsea_bundle import names
 from deepsea_ladder.accounts import FIRST_ADMIN, MACHINE, Actor, AuthorState, Role
 from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder, StoreUnavailable
-from deepsea_ladder.model.people import AuditKind, Credential, StoredCode, StoredToken
+from deepsea_ladder.model.people import AuditKind, CodeLine, Credential, TokenLine
 from deepsea_ladder.store.account_rows import (
     DAY_MS,
     NewToken,
@@ -57,9 +57,7 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def make_codes(
-        self, wanted: Sequence[tuple[str, str]], days: int, by: Actor
-    ) -> list[StoredCode]:
+    def make_codes(self, wanted: Sequence[tuple[str, str]], days: int, by: Actor) -> list[CodeLine]:
         """Store codes, each as its digest and the author whom it is for, "" for anybody.
 
         An author who is not there yet is added. Raises `BundleError` for a bad name, `AccountError`
@@ -70,7 +68,7 @@ class Accounts:
             clear(connection, at)
             return [add_code(connection, *one, at, days, by) for one in wanted]
 
-    def codes(self) -> list[StoredCode]:
+    def codes(self) -> list[CodeLine]:
         """Codes that may be redeemed, the oldest first."""
         with self._database.read() as connection:
             query = select_codes().where(valid(codes, now(connection))).order_by(codes.c.id)
@@ -113,7 +111,7 @@ class Accounts:
             row = connection.execute(by_token(at).where(tokens.c.id == token_id)).one()
             return credential(row)
 
-    def create_token(self, author_id: int, token: NewToken, most: int, by: Actor) -> StoredToken:
+    def create_token(self, author_id: int, token: NewToken, most: int, by: Actor) -> TokenLine:
         """Store a token of an author, who may have `most` of them."""
         with self._database.write() as connection:
             at = now(connection)
@@ -145,7 +143,7 @@ class Accounts:
             found = connection.execute(by_token(at).where(tokens.c.id == token_id)).one()
             return credential(found)
 
-    def tokens(self, author_id: int) -> list[StoredToken]:
+    def tokens(self, author_id: int) -> list[TokenLine]:
         """An author's valid tokens, the oldest first."""
         with self._database.read() as connection:
             ours = and_(tokens.c.author_id == author_id, valid(tokens, now(connection)))
@@ -176,7 +174,7 @@ class Accounts:
             words = f"{row.start}... revoked"
             note(connection, at, AuditKind.TOKEN, "", words, author_id=author_id, by=by)
 
-    def reset(self, author: str, digest: str, days: int, by: Actor) -> StoredCode:
+    def reset(self, author: str, digest: str, days: int, by: Actor) -> CodeLine:
         """End every code, token and session of an author, and store a code for new ones.
 
         Raises `AccountError` for an author who may do nothing, and for the one admin who can work;

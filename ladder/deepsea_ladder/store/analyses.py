@@ -17,11 +17,11 @@ from sqlalchemy import Connection, Row, Select, func, insert, or_, select, updat
 from deepsea_ladder.analysis_limits import check_author, check_queue
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
 from deepsea_ladder.model.analyses import (
-    Analysis,
     AnalysisLease,
     AnalysisPlan,
     AnalysisState,
     GameAnalyses,
+    StoredAnalysis,
 )
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import schema
@@ -30,6 +30,7 @@ from deepsea_ladder.store.embargo import visible
 from deepsea_ladder.store.history import no_such_game
 from deepsea_ladder.store.leases import LeasedRows, Waiting
 from deepsea_ladder.submission_limits import DAY_MS
+from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 _rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
@@ -57,7 +58,7 @@ class Analyses(LeasedRows):
 
     def request(
         self, game_id: str, author_id: int | None, plan: AnalysisPlan, limits: RemoteLimits
-    ) -> Analysis:
+    ) -> StoredAnalysis:
         """Ask for an analysis; the one that waits, runs or is done by this plan, if there is one.
 
         author_id  None: on the ladder's own machine, where no daily limit holds
@@ -122,7 +123,7 @@ class Analyses(LeasedRows):
         except (zlib.error, UnicodeDecodeError, TypeError) as error:
             raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
 
-    def queue(self) -> list[Analysis]:
+    def queue(self) -> list[StoredAnalysis]:
         """What runs, then what waits, in the order in which it is done."""
         query = _SELECT.where(_rows.c.state.in_((_QUEUED, _RUNNING))).order_by(_rows.c.id)
         with self._database.read() as connection:
@@ -130,7 +131,7 @@ class Analyses(LeasedRows):
             found = [_analysis(row, order) for row in connection.execute(query)]
         return sorted(found, key=lambda one: (one.state is _QUEUED, one.ahead))
 
-    def get(self, number: int) -> Analysis:
+    def get(self, number: int) -> StoredAnalysis:
         """An analysis by its id. Raises `NotOnLadder` if there is none."""
         with self._database.read() as connection:
             return _get(connection, number)
@@ -254,27 +255,27 @@ def _times(connection: Connection, author_id: int, after: int) -> Sequence[int]:
     return connection.execute(query.order_by(_rows.c.created_at)).scalars().all()
 
 
-def _get(connection: Connection, number: int) -> Analysis:
+def _get(connection: Connection, number: int) -> StoredAnalysis:
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
     if row is None:
         raise NotOnLadder(f"there is no analysis {number}")
     return _analysis(row, _LINE.places(connection) if row.state == _QUEUED else {})
 
 
-def _analysis(row: Row[Any], order: dict[int, int]) -> Analysis:
+def _analysis(row: Row[Any], order: dict[int, int]) -> StoredAnalysis:
     """A row of `_SELECT`; `Waiting.places` has those that wait."""
     try:
         state = AnalysisState(row.state)
     except ValueError as error:
         raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
-    return Analysis(
-        id=row.id,
+    return StoredAnalysis(
+        id=Int64(row.id),
         game_id=row.game_id,
         author=row.author or "",
         state=state,
         ahead=order.get(row.id, 0),
         plan=AnalysisPlan(row.policy, row.settings),
         reason=row.reason or "",
-        created_at=row.created_at,
-        changed_at=row.changed_at,
+        created_at=utc_time(row.created_at),
+        changed_at=utc_time(row.changed_at),
     )

@@ -15,6 +15,7 @@ from deepsea_ladder.accounts import NOBODY, Actor
 from deepsea_ladder.model.people import AuditEntry, AuditKind
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
+from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 RENAMED: Final = "was called "
@@ -86,8 +87,8 @@ class Audit:
         with self._database.read() as connection:
             return [
                 AuditEntry(
-                    row.id,
-                    row.at,
+                    Int64(row.id),
+                    utc_time(row.at),
                     AuditKind(row.kind),
                     row.subject,
                     row.note,

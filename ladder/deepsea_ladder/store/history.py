@@ -133,9 +133,9 @@ class History:
         return found[0]
 
     def since(self, seq: int, limit: int) -> list[StoredGame]:
-        """The newest games of all seasons that were rated after one, newest first."""
-        newest = self._query(None).where(_games.c.seq > seq)
-        return self._read(newest.order_by(_games.c.seq.desc()).limit(limit))
+        """The first games of all seasons that were rated after one, in their order."""
+        later = self._query(None).where(_games.c.seq > seq)
+        return self._read(later.order_by(_games.c.seq).limit(limit))
 
     def before(self, season: StoredSeason, seq: int, version_id: int) -> Rating | None:
         """A version's rating before a game; None if that was its first of the season."""

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, and_, insert, select
 
 from deepsea_ladder.accounts import Actor
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.people import AuditKind, Credential, StoredSession
+from deepsea_ladder.model.people import AuditKind, Credential, SessionLine
 from deepsea_ladder.store.account_rows import (
     DAY_MS,
     by_session,
@@ -27,6 +27,7 @@ from deepsea_ladder.store.account_rows import (
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import added
 from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.values import Int64, utc_time
 
 
 class Sessions:
@@ -78,14 +79,19 @@ class Sessions:
             row = connection.execute(query).first()
         return None if row is None else credential(row)
 
-    def of(self, author_id: int) -> list[StoredSession]:
+    def of(self, author_id: int) -> list[SessionLine]:
         """An author's valid sessions, the oldest first."""
         table = sessions.c
         columns = (table.id, table.address, table.created_at, table.expires_at)
         with self._database.read() as connection:
             ours = and_(table.author_id == author_id, valid(sessions, now(connection)))
             rows = connection.execute(select(*columns).where(ours).order_by(table.id))
-            return [StoredSession(*row) for row in rows]
+            return [
+                SessionLine(
+                    Int64(row.id), row.address, utc_time(row.created_at), utc_time(row.expires_at)
+                )
+                for row in rows
+            ]
 
     def end(self, author_id: int, session_id: int, by: Actor) -> None:
         """End a session of an author; `NotOnLadder` if there is none that is valid."""

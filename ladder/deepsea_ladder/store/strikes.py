@@ -35,10 +35,14 @@ class Strikes:
         with self._database.read() as connection:
             query = _playing().order_by(_bots.c.name_key)
             found = [
-                BotConduct(bot.name, _conduct(connection, season.id, bot, self._rules))
+                (bot.name, _conduct(connection, season.id, bot, self._rules))
                 for bot in connection.execute(query).all()
             ]
-        return [one for one in found if one.conduct.spoiled or one.conduct.voids]
+        return [
+            BotConduct(bot=bot, absences=one.absences, spoiled=one.spoiled, voids=one.voids)
+            for bot, one in found
+            if one.spoiled or one.voids
+        ]
 
 
 def disable_strikers(

@@ -27,6 +27,7 @@ from deepsea_ladder.submission_limits import (
     check_bots,
     check_limits,
 )
+from deepsea_ladder.values import Int64, utc_time
 
 _rows, _bots = schema.submissions, schema.bots
 LINE: Final = Waiting(_rows, SubmissionState.QUEUED, SubmissionState.CHECKING)
@@ -124,10 +125,10 @@ def unknown(number: int) -> NotOnLadder:
     return NotOnLadder(f"there is no submission {number} of yours")
 
 
-def get(connection: Connection, number: int) -> Submission:
-    """A submission by its id; raises `unknown`."""
+def get(connection: Connection, number: int, author_id: int | None = None) -> Submission:
+    """A submission by its id, of that author if one is named; raises `unknown`."""
     row = connection.execute(SELECT.where(_rows.c.id == number)).first()
-    if row is None:
+    if row is None or author_id not in (None, row.author_id):
         raise unknown(number)
     order = LINE.places(connection) if row.state == SubmissionState.QUEUED else {}
     return submission_of(row, order)
@@ -141,11 +142,9 @@ def submission_of(row: Row[Any], order: dict[int, int]) -> Submission:
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreDamaged(f"submission {row.id} is damaged: {error}") from None
     return Submission(
-        id=row.id,
-        author_id=row.author_id,
-        author=row.author,
+        id=Int64(row.id),
         bot=row.bot,
-        needs_sandbox=row.needs_sandbox,
+        author=row.author,
         state=state,
         ahead=order.get(row.id, 0),
         games=row.games,
@@ -156,6 +155,6 @@ def submission_of(row: Row[Any], order: dict[int, int]) -> Submission:
         remedy=row.remedy or "",
         error=row.error or "",
         log=log,
-        created_at=row.created_at,
-        changed_at=row.changed_at,
+        created_at=utc_time(row.created_at),
+        changed_at=utc_time(row.changed_at),
     )

@@ -42,7 +42,6 @@ from deepsea_ladder.store.submission_rows import (
     check_new,
     get,
     submission_of,
-    unknown,
     with_key,
 )
 from deepsea_rules.printable import printable
@@ -112,10 +111,7 @@ class Submissions(LeasedRows):
     def get(self, number: int, author_id: int | None = None) -> Submission:
         """A submission; `NotOnLadder` if there is none, or none of that author."""
         with self._database.read() as connection:
-            found = get(connection, number)
-            if author_id is not None and found.author_id != author_id:
-                raise unknown(number)
-            return found
+            return get(connection, number, author_id)
 
     def of_author(self, author_id: int, limit: int) -> list[Submission]:
         """An author's submissions, the newest first."""

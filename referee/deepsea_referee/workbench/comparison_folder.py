@@ -13,7 +13,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, Self, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
@@ -31,21 +34,56 @@ def kept_seed(folder: Path, name: str = NAME) -> str | None:
     """The seed of the comparison in a folder; None if there is none."""
     try:
         lines = _whole_lines(folder / name)
-    except OSError:
-        return None
-    try:
-        return str(json.loads(lines[0])["seed"]) if lines else None
-    except (ValueError, KeyError, TypeError):
+        return msgspec.json.decode(lines[0], type=_Head).seed if lines else None
+    except (OSError, ValueError):
         return None  # damaged, which is said when it is opened
 
 
-class KeptBlock(NamedTuple):
-    """A block that was counted."""
+_Whole: TypeAlias = Annotated[int, Meta(ge=0)]
 
-    number: int
-    games: list[GameResult]
-    notes: Mapping[str, Any]
-    """What else was written of it, by name."""
+
+class _Head(Struct):
+    seed: str
+
+
+class _Forfeit(Struct):
+    seat: _Whole
+    fault: Fault
+    decision: _Whole
+
+
+class _Game(Struct):
+    game: Annotated[int, Meta(ge=1)]
+    game_id: str
+    seats: tuple[_Whole, ...]
+    points: tuple[_Whole, ...]
+    placements: tuple[Annotated[int, Meta(ge=1)], ...]
+    forfeits: list[_Forfeit]
+    faults: tuple[FaultReport, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.seats) == len(self.points) == len(self.placements):
+            raise ValueError("Expected as many `points` and `placements` as `seats`")
+
+    def result(self) -> GameResult:
+        forfeits = tuple(Forfeit(row.seat, row.fault, row.decision) for row in self.forfeits)
+        return GameResult(**msgspec.structs.asdict(self) | {"forfeits": forfeits})
+
+
+class KeptBlock(Struct, frozen=True):
+    """A block that was counted: a line of the file."""
+
+    number: _Whole = msgspec.field(name="block")
+    kept: list[_Game] = msgspec.field(name="games")
+    luck: tuple[float, float] | None = None
+    """Of a comparison: the luck in it, if that was measured."""
+    pair: tuple[_Whole, _Whole] | None = None
+    """Of a ranking: the two bots that the block was played for."""
+
+    @property
+    def games(self) -> list[GameResult]:
+        """The results of its games."""
+        return [game.result() for game in self.kept]
 
 
 class ComparisonFolder:
@@ -68,8 +106,10 @@ class ComparisonFolder:
             folder.mkdir(parents=True, exist_ok=True)
             lines = _whole_lines(path) if path.exists() else []
             if lines:
-                _refuse_another(folder, json.loads(lines[0]), head)
-                self.blocks = [_block(line) for line in lines[1:]]
+                kept = msgspec.json.decode(lines[0], type=dict[str, Any])
+                _refuse_another(folder, kept, head)
+                read = msgspec.json.Decoder(KeptBlock).decode
+                self.blocks = [read(line) for line in lines[1:]]
                 os.truncate(path, sum(len(line) for line in lines))
             else:
                 refuse_match_folder(folder)
@@ -79,7 +119,7 @@ class ComparisonFolder:
             raise UserError(
                 f"cannot write to the folder {str(folder)!r}: {error.strerror or error}"
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError) as error:
             raise UserError(f"{path} is damaged ({error}): name another folder") from None
         self._thread = WriteBehind("comparison")
 
@@ -139,26 +179,3 @@ def _refuse_another(folder: Path, kept: Mapping[str, Any], asked: Mapping[str, A
                 f"the folder {str(folder)!r} holds another comparison: {what} "
                 f"was {was!r} and is {now!r} now; name another folder, or ask for the same"
             )
-
-
-def _block(line: bytes) -> KeptBlock:
-    data = json.loads(line)
-    games = [_game(game) for game in data.pop("games")]
-    return KeptBlock(data.pop("block"), games, data)
-
-
-def _game(data: dict[str, Any]) -> GameResult:
-    return GameResult(
-        game=data["game"],
-        game_id=data["game_id"],
-        seats=tuple(data["seats"]),
-        points=tuple(data["points"]),
-        placements=tuple(data["placements"]),
-        forfeits=tuple(
-            Forfeit(**{**forfeit, "fault": Fault(forfeit["fault"])}) for forfeit in data["forfeits"]
-        ),
-        faults=tuple(
-            FaultReport(**{**fault, "fault": Fault(fault["fault"]), "legal": tuple(fault["legal"])})
-            for fault in data["faults"]
-        ),
-    )

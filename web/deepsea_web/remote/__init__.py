@@ -1,4 +1,4 @@
-"""The ladder from afar: gRPC and an HTTP API over the service, and how both are reached.
+"""The ladder from afar: its HTTP API, and how it is reached.
 
 Invariant: nothing here decides who may do what; `LadderService` does.
 """

@@ -11,20 +11,12 @@ import logging
 import ssl
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple
-
-import grpc
+from typing import Final
 
 from deepsea_referee.errors import UserError
 
 _log: Final = logging.getLogger(__name__)
 _Seen = tuple[tuple[int, int, int] | None, ...]
-
-
-class _Pair(NamedTuple):
-    key: bytes
-    chain: bytes
-    context: ssl.SSLContext
 
 
 class Certificate:
@@ -35,45 +27,34 @@ class Certificate:
         self._key = key
         self._lock = Lock()
         self._seen = self._look()
-        self._pair = self._read()
+        self._context = self._read()
 
     def context(self) -> ssl.SSLContext:
-        """For a server of HTTP: each handshake has the pair as it is then."""
+        """The settings of a server: each handshake has the pair as it is then."""
         outer = _context(self._chain, self._key)
 
         def choose(
             handshake: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
         ) -> None:
-            handshake.context = self._now().context
+            handshake.context = self._now()
 
         outer.sni_callback = choose
         return outer
 
-    def credentials(self) -> grpc.ServerCredentials:
-        """The same for a server of gRPC."""
-        first = self._now()
-
-        def fetch() -> grpc.ServerCertificateConfiguration:
-            return _configuration(self._now())
-
-        return grpc.dynamic_ssl_server_credentials(_configuration(first), fetch)
-
-    def _now(self) -> _Pair:
+    def _now(self) -> ssl.SSLContext:
         with self._lock:
             seen = self._look()
             if seen != self._seen:
                 self._seen = seen
                 try:
-                    self._pair = self._read()
+                    self._context = self._read()
                 except UserError as error:
                     _log.warning("%s; the pair before stays in use", error)
-            return self._pair
+            return self._context
 
-    def _read(self) -> _Pair:
+    def _read(self) -> ssl.SSLContext:
         try:
-            # One after the other: if they do not belong together, this raises.
-            context = _context(self._chain, self._key)
-            return _Pair(self._key.read_bytes(), self._chain.read_bytes(), context)
+            return _context(self._chain, self._key)
         except (OSError, ValueError) as error:
             words = getattr(error, "strerror", None) or error
             raise UserError(f"--tls-cert {self._chain} --tls-key {self._key}: {words}") from None
@@ -95,7 +76,3 @@ def _state(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _configuration(pair: _Pair) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration([(pair.key, pair.chain)])

@@ -71,10 +71,16 @@ class Slots:
         self._most = most
         self._open: Counter[Hashable] = Counter()
 
+    @property
+    def open(self) -> int:
+        """How many are open."""
+        return self._open.total()
+
     @contextmanager
-    def taken(self, key: Hashable) -> Iterator[bool]:
-        """Hold a slot; False if there is none."""
-        if self._open.total() >= self._most or self._open[key] >= self._most_each:
+    def taken(self, key: Hashable | None) -> Iterator[bool]:
+        """Hold a slot; False if there is none. Those without a key are bounded in all alone."""
+        of_key = 0 if key is None else self._open[key]
+        if self.open >= self._most or of_key >= self._most_each:
             yield False
             return
         self._open[key] += 1

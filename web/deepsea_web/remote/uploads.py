@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from deepsea_arena.service.upload import Upload
+from deepsea_arena.api.uploads import Upload
 from deepsea_referee.timing.clock import Clock, time_limit
 
 Part = dict[str, Any] | bytes
@@ -46,7 +46,7 @@ class Beginning:
 
 
 async def receive(upload: Upload, parts: Parts, in_thread: InThread, clock: Clock) -> None:
-    """Feed an upload with all of its parts. Raises ServiceError if it is refused."""
+    """Feed an upload with all of its parts. Raises ApiError if it is refused."""
     while (part := await _in_time(upload, parts, clock)) is not None:
         await in_thread(_taking(upload, part))
     await in_thread(upload.finish)

@@ -22,22 +22,21 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
-from deepsea_arena.service.errors import ServiceError
-from deepsea_arena.wire.csv import csv_lines
-from deepsea_arena.wire.json import json_text
+from deepsea_arena.api.callers import READER
+from deepsea_arena.api.errors import ApiError
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.documents import csv_lines, json_text
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.remote_limits import USUAL_LIMITS
-from deepsea_ladder.store import Store
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
 from deepsea_web.policy import Guarded
-from deepsea_web.site.access import Access, Gate
+from deepsea_web.remote.access import Access, Gate
+from deepsea_web.remote.gateway import Gateway
 from deepsea_web.site.accounts.answers import Answers, Members
-from deepsea_web.site.accounts.desk import MEMBER, Desk
+from deepsea_web.site.accounts.desk import MEMBER, SessionAuth
 from deepsea_web.site.accounts.members_only import MembersOnly
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.cache import Cache, Rendered
@@ -47,9 +46,7 @@ from deepsea_web.site.look import Look
 from deepsea_web.site.page import Page, Query, parameters_of
 from deepsea_web.site.sending import same, sent
 from deepsea_web.site.static import static_files
-from deepsea_web.site.threads import Threads
 
-THREADS: Final = 3
 ANYBODY: Final = "anybody"
 """Who looks: everybody sees the same."""
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -74,42 +71,30 @@ class Site:
 
     def __init__(
         self,
-        store: Store,
+        gateway: Gateway,
         access: Access,
         pages: Sequence[Page[Any]],
         endpoints: Mapping[str, Endpoint] | None = None,
-        clock: Clock | None = None,
         members: Members | None = None,
     ) -> None:
         """`endpoints` has by path what answers by itself; `members` what needs an account."""
-        self.store = store
+        self.gateway = gateway
+        self.store = gateway.service.public
+        self.ladder = LocalLadder(gateway.service, READER)
         self.access = access
-        self.clock: Clock = clock or SystemClock()
         links = [(page.nav, page.path) for page in pages if page.nav]
         if members is not None:
             links.append(("Account", "/account"))
-        self.look = Look(
-            access, links, members is not None, members is not None and members.service.private
-        )
-        self.closing = asyncio.Event()
-        """Set when the server ends: streams end then."""
-        limits = USUAL_LIMITS if members is None else members.service.limits
-        self.broadcast = Broadcast(self, self.clock, access.url, limits)
-        self.desk = None if members is None else Desk(self, members.service)
+        self.look = Look(access, links, members is not None, gateway.service.private)
+        self.broadcast = Broadcast(gateway, access.url)
+        self.sessions = None if members is None else SessionAuth(self)
         self._answers = None
-        if self.desk is not None and members is not None:
-            self._answers = Answers(self.desk, members)
+        if self.sessions is not None and members is not None:
+            self._answers = Answers(self.sessions, members)
         self._pages = pages
         self._cache = Cache()
-        self._threads = Threads(THREADS, "page")
         self._making: dict[tuple[_Wanted, Revision], asyncio.Task[Rendered]] = {}
         self.app = self._application(endpoints or {})
-
-    def close(self) -> None:
-        """End the threads; what they do now is done first."""
-        self._threads.close()
-        if self.desk is not None:
-            self.desk.close()
 
     def _application(self, endpoints: Mapping[str, Endpoint]) -> ASGIApp:
         routes: list[BaseRoute] = []
@@ -134,8 +119,8 @@ class Site:
         )
         inner.router.redirect_slashes = False
         app: ASGIApp = inner
-        if self.desk and self._answers and self.desk.private:
-            app = MembersOnly(inner, self.desk, self._answers.open_paths(), self.refused)
+        if self.sessions and self._answers and self.look.private:
+            app = MembersOnly(inner, self.sessions, self._answers.open_paths(), self.refused)
         embeds = f"{self.access.prefix}/embed/"
         return Guarded(Gate(app, self.access), self.access.hosts, embeds)
 
@@ -169,17 +154,17 @@ class Site:
         self, request: Request, page: Page[Any], wanted: _Wanted
     ) -> Response | None:
         """The page with what its reader alone sees; None if that is nothing."""
-        if self.desk is None or page.own is None:
+        if self.sessions is None or page.own is None:
             return None
         query = _query(request, wanted)
 
         def made(own: Mapping[str, Any]) -> str:
-            return self.look.page(page, query, page.read(self.store, query), own=own)
+            return self.look.page(page, query, page.read(self.ladder, query), own=own)
 
-        return await self.desk.personal(page, request, made)
+        return await self.sessions.personal(page, request, made)
 
     async def _answer(self, request: Request, page: Page[Any], wanted: _Wanted) -> Response:
-        revision = await self.in_thread(self.store.revision)
+        revision = await self.gateway.in_thread(self.store.revision)
         tag = self.tag(revision, wanted)
         # A page that somebody sees more of is another one for others.
         vary = "Accept-Encoding" if page.own is None else "Accept-Encoding, Cookie"
@@ -202,7 +187,7 @@ class Site:
 
             async def make() -> Rendered:
                 try:
-                    made, still = await self.in_thread(
+                    made, still = await self.gateway.in_thread(
                         lambda: (self._render(page, wanted, query), self.store.revision())
                     )
                     # A page reads more than once: if the ladder went on meanwhile, it is not kept.
@@ -217,7 +202,7 @@ class Site:
         return await asyncio.shield(self._making[key])
 
     def _render(self, page: Page[Any], wanted: _Wanted, query: Query) -> Rendered:
-        data = page.read(self.store, query)
+        data = page.read(self.ladder, query)
         match wanted.format:
             case "json":
                 text = json_text(data)
@@ -235,19 +220,13 @@ class Site:
         text = repr((__version__, where, tuple(revision), ANYBODY, asked))
         return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """The result of work that reads the store; 503 if too much of it waits."""
-        return await self._threads.run(work)
-
     async def refused(self, request: Request, error: Exception) -> Response:
         """The page of an error."""
         answer = refusal(error)
         if answer.status >= 500 and not isinstance(error, HTTPException):
             # The operator's terminal, not the reader's: it may name files.
             where = one_line(request.scope["path"], 200)
-            cause = (
-                error.__cause__ if isinstance(error, ServiceError) and error.__cause__ else error
-            )
+            cause = error.__cause__ if isinstance(error, ApiError) and error.__cause__ else error
             known = isinstance(cause, (LadderError, UserError, InvalidRecord))
             _log.error("%s: %s", where, one_line(str(cause)), exc_info=None if known else cause)
         said = {**(getattr(error, "headers", None) or {}), **answer.headers}

@@ -1,8 +1,9 @@
 """What everybody who watches the ladder gets at once: the newest results, and the game on TV.
 
 Invariants: the store is asked once for all who watch, and not at all while nobody does; the games
-that are told are stored and finished, and at most KEPT are kept; everybody sees the same frame of
-the game on TV at the same moment, since its start is the server's.
+that are told are stored and finished, and at most KEPT are kept: a reader who lacks older ones is
+told to reload; a poll that fails in any way is logged, and the next one comes; everybody sees the
+same frame of the game on TV at the same moment, since its start is the server's.
 """
 
 from __future__ import annotations
@@ -10,23 +11,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol, TypeVar
+from itertools import islice, takewhile
+from typing import Final, NamedTuple
 
-from starlette.exceptions import HTTPException
-
+from deepsea_arena.api.callers import READER
+from deepsea_arena.api.errors import ApiError
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.frames import frames
-from deepsea_arena.game_reports import games_since
 from deepsea_arena.games import GameLine
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
-from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Alarm, Clock
+from deepsea_referee.timing.clock import Alarm
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
+from deepsea_web.remote.gateway import Gateway
 from deepsea_web.site.words import minute, result
 
 POLL_US: Final = 150_000
@@ -46,10 +48,9 @@ MOMENT_US: Final = 50_000
 """What was made for a reader is the same for others within this time."""
 _CHOICE: Final = 20
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
-class Has(NamedTuple):
+class ReaderCursor(NamedTuple):
     """What a reader has."""
 
     seq: int
@@ -59,16 +60,6 @@ class Has(NamedTuple):
     beats: int = 0
     told: bool = False
     """Whether it was sent anything on this connection."""
-
-
-class Host(Protocol):
-    """The site that a broadcast is for."""
-
-    store: Store
-    closing: asyncio.Event
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """The result of work that reads the store."""
 
 
 class Program(NamedTuple):
@@ -83,21 +74,17 @@ class Program(NamedTuple):
 class Broadcast:
     """The streams of a site; one event loop uses it."""
 
-    def __init__(
-        self,
-        host: Host,
-        clock: Clock,
-        url: Callable[[str], str],
-        limits: RemoteLimits = USUAL_LIMITS,
-    ) -> None:
+    def __init__(self, gateway: Gateway, url: Callable[[str], str]) -> None:
         """`url` makes the address of a path."""
-        self._limits = limits
-        self._host = host
-        self._clock = clock
+        self._gateway = gateway
+        self._clock = gateway.clock
+        self._store = gateway.service.public
+        self._ladder = LocalLadder(gateway.service, READER)
         self._url = url
-        self._wakes: dict[Callable[[], object], str] = {}
-        """By reader: its address."""
-        self._clients: Counter[str] = Counter()
+        self._wakes: list[Callable[[], object]] = []
+        """Of the readers."""
+        self._floor = 0
+        """Games up to this one may be missing in what is kept."""
         self._seq = 0
         self._games: deque[GameLine] = deque(maxlen=KEPT)
         self._program: Program | None = None
@@ -109,7 +96,7 @@ class Broadcast:
         self._alarm: Alarm | None = None
         self._polling: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
-        self._told: dict[Has, tuple[Has, str]] = {}
+        self._told: dict[ReaderCursor, tuple[ReaderCursor, str]] = {}
         """What was made at this moment, so that it is made once for all who are woken."""
         self._told_at = -1
         self._in_trouble = False
@@ -117,42 +104,30 @@ class Broadcast:
     @property
     def closed(self) -> bool:
         """Whether the server ends."""
-        return self._host.closing.is_set()
+        return self._gateway.closing.is_set()
 
     @property
     def readers(self) -> int:
         """How many watch."""
         return len(self._wakes)
 
-    def check_room(self, client: str, *, near: bool) -> None:
-        """Raise 429 if too many streams are open, of all or of this address.
-
-        near  on this machine: a proxy, maybe, whose clients cannot be told apart
-        """
-        limits = self._limits
-        of_one = 0 if near else self._clients[client]
-        if self.readers >= limits.streams or of_one >= limits.streams_of_address:
-            raise HTTPException(429, "too many streams are open; try again", {"Retry-After": "30"})
-
     @contextmanager
-    def watching(self, wake: Callable[[], object], client: str = "") -> Iterator[None]:
+    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
         """Count a reader, who is woken by news."""
         if not self._wakes:
+            self._games.clear()
+            self._seq = self._floor = 0
             self._ending = asyncio.create_task(self._end())
             self._begin_poll()
-        self._wakes[wake] = client
-        self._clients[client] += 1
+        self._wakes.append(wake)
         try:
             yield
         finally:
-            del self._wakes[wake]
-            self._clients[client] -= 1
-            if not self._clients[client]:
-                del self._clients[client]
+            self._wakes.remove(wake)
             if not self._wakes:
                 self._rest()
 
-    def since(self, has: Has) -> tuple[Has, str]:
+    def since(self, has: ReaderCursor) -> tuple[ReaderCursor, str]:
         """The events for a reader."""
         moment = self._clock.now_us() // MOMENT_US
         if moment != self._told_at:
@@ -163,17 +138,21 @@ class Broadcast:
             found = self._told[has] = self._made(has)
         return found
 
-    def _made(self, has: Has) -> tuple[Has, str]:
+    def _made(self, has: ReaderCursor) -> tuple[ReaderCursor, str]:
         # After the server was away not all come back at once.
         parts = [] if has.told else [f"retry: {2000 + 611 * self._told_at % 6000}\n\n"]
         newer = [game for game in self._games if game.seq > has.seq]
-        if newer:
+        if 0 < has.seq < self._floor:
+            parts.append(_event("reload", [], self._seq))  # games that it lacks are kept no more
+        elif newer:
             parts.append(_event("games", [self._line(game) for game in newer], self._seq))
         if self._program is not None and has.shows != self._shows:
             parts.append(_event("tv", self._on_tv(self._program), max(self._seq, has.seq)))
         if not parts and has.beats != self._beats:
             parts.append(": still here\n\n")
-        return Has(max(self._seq, has.seq), self._shows, self._beats, told=True), "".join(parts)
+        return ReaderCursor(max(self._seq, has.seq), self._shows, self._beats, told=True), "".join(
+            parts
+        )
 
     def _line(self, game: GameLine) -> dict[str, object]:
         return {
@@ -203,20 +182,23 @@ class Broadcast:
         try:
             await self._look()
             self._in_trouble = False
-        except (LadderError, InvalidRecord, HTTPException) as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, the next poll may succeed)
             if not self._in_trouble:
-                _log.error("who watches has to wait: %s", one_line(str(error)))
+                known = isinstance(error, ApiError | LadderError | InvalidRecord)
+                trace = None if known else error
+                _log.error("live results have to wait: %s", one_line(str(error)), exc_info=trace)
             self._in_trouble = True
         if self._wakes and not self.closed:
             pause_us = POLL_US if self._quiet else max(POLL_US, REST_US * self.readers)
             self._alarm = self._clock.at(self._clock.now_us() + pause_us, self._begin_poll)
 
     async def _look(self) -> None:
-        store, seq = self._host.store, self._seq
-        newer = await self._host.in_thread(lambda: _newer(store, seq))
-        if newer:
-            self._games += newer
-            self._seq = int(newer[-1].seq)
+        newer = await self._gateway.in_thread(self._newer)
+        for game in newer:
+            if len(self._games) == KEPT:
+                self._floor = int(self._games[0].seq)
+            self._games.append(game)
+            self._seq = int(game.seq)
         ended = self._program is None or (
             self._clock.now_us() - self._begun_us >= 1000 * self._program.length_ms
         )
@@ -224,7 +206,7 @@ class Broadcast:
         if ended and self._games:
             game = self._next()
             self._shown.append(game.game_id)  # also one whose record is damaged
-            found = await self._host.in_thread(lambda: program(store, game))
+            found = await self._gateway.in_thread(lambda: program(self._ladder, game))
             self._program, self._begun_us = found, self._clock.now_us()
             self._shows += 1
         self._quiet = 0 if newer or found else self._quiet + 1
@@ -233,6 +215,18 @@ class Broadcast:
             self._beats += 1
         if self._quiet == 0:
             self._wake()
+
+    def _newer(self) -> list[GameLine]:
+        """Games since the newest that is kept, the oldest first; KEPT at most."""
+        if self._store.revision().game <= self._seq:
+            return []
+        if self._seq:
+            steps = takewhile(lambda step: step is not None, self._ladder.feed(after=self._seq))
+            return [step.game for step in islice(steps, KEPT) if step is not None]
+        page = self._ladder.games(limit=KEPT)
+        if page.older is not None:
+            self._floor = int(page.games[-1].seq) - 1
+        return list(reversed(page.games))
 
     def _next(self) -> GameLine:
         """The game of the strongest bots, of the newest that were not on TV."""
@@ -248,7 +242,7 @@ class Broadcast:
             wake()
 
     async def _end(self) -> None:
-        await self._host.closing.wait()
+        await self._gateway.closing.wait()
         self._wake()
 
     def _rest(self) -> None:
@@ -261,10 +255,10 @@ class Broadcast:
                 task.cancel()
 
 
-def program(store: Store, game: GameLine) -> Program:
+def program(ladder: LadderApi, game: GameLine) -> Program:
     """A game at human pace."""
     starts, now = [], 0
-    shown = frames(GameRecord.from_json(store.games.record(game.game_id)))["frames"]
+    shown = frames(GameRecord.from_json(ladder.record(game_id=game.game_id).record))["frames"]
     for frame in shown:
         starts.append(now)
         if any(text.startswith("dive ") for text in frame["say"]):
@@ -272,10 +266,6 @@ def program(store: Store, game: GameLine) -> Program:
         else:
             now += TURN_MS if frame["say"] else FRAME_MS
     return Program(game, starts, starts[-1] + END_MS)
-
-
-def _newer(store: Store, seq: int) -> list[GameLine]:
-    return games_since(store, seq, KEPT) if store.revision().game > seq else []
 
 
 def _strength(game: GameLine) -> float:

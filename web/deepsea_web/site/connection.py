@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from deepsea_ladder.accounts import source
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_web.policy import HEADERS
-from deepsea_web.site.access import Access
+from deepsea_web.remote.access import Access
 
 PATIENCE_S: Final = 10
 _HEAD: Final = "\r\n".join(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from starlette.exceptions import HTTPException
 
-from deepsea_arena.service.errors import Kind, ServiceError
+from deepsea_arena.api.errors import STATUS, ApiError
 from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
@@ -23,17 +23,6 @@ _SENTENCES: Final = {
     405: "This address can be read, and nothing else.",
     503: "The ladder cannot be read at the moment; try again.",
 }
-STATUS: Final = {
-    Kind.UNAUTHENTICATED: 401,
-    Kind.DENIED: 403,
-    Kind.NOT_FOUND: 404,
-    Kind.INVALID: 400,
-    Kind.NOT_NOW: 409,
-    Kind.EXHAUSTED: 429,
-    Kind.UNAVAILABLE: 503,
-    Kind.INTERNAL: 500,
-}
-"""The status of each kind of refusal of the service."""
 _FAILED: Final = "This page cannot be made; the operator's log says why."
 
 
@@ -59,7 +48,7 @@ class Refusal(NamedTuple):
 def refusal(error: Exception) -> Refusal:
     """The refusal that an error stands for; 500 for a mistake of this program's own."""
     match error:
-        case ServiceError(kind=kind, retry_after=after):
+        case ApiError(kind=kind, retry_after=after):
             return Refusal(STATUS[kind], _sentence(error), after)
         case NotOnLadder():
             return Refusal(404, _sentence(error))

@@ -13,8 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from starlette.requests import Request
 
-from deepsea_arena.seasons import season_to_show
-from deepsea_ladder.store import Store
+from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_web.numbers import LARGEST, whole_number
@@ -85,16 +84,16 @@ def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
     return given
 
 
-def season_of(store: Store, query: Query) -> str | None:
-    """The season that a page is about; None if there is none."""
-    return query.text("season") or season_to_show(store)
+def season_of(ladder: LadderApi, query: Query) -> str:
+    """The season that a page is about: the newest open one, unless another was named."""
+    return query.text("season") or ladder.server().season
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page(Generic[T]):
     """A page of the site.
 
-    `read` makes a dataclass of the arena, which is also the page's JSON; NotOnLadder is the status
+    `read` asks the ladder for a document, which is also the page's JSON; NotOnLadder is the status
     404 and UserError 400, each with its message. `look` makes what the template needs besides, such
     as pictures; the template has the dataclass as `data`.
     """
@@ -103,7 +102,7 @@ class Page(Generic[T]):
     """Its address, such as `/bots/{name}`; a part in braces has no slash."""
     template: str
     """In `templates/site`."""
-    read: Callable[[Store, Query], T]
+    read: Callable[[LadderApi, Query], T]
     title: Callable[[T], str]
     """Its name in a tab, a list of bookmarks and a preview."""
     summary: Callable[[T], str]

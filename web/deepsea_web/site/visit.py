@@ -1,15 +1,16 @@
 """Who looks at a page, and what they may call.
 
-Invariant: what somebody may do is decided by the service alone, in `Visit.call`.
+Invariant: what somebody may do is decided by the API alone, in `Visit.ladder`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
-from deepsea_arena.service.caller import Caller
-from deepsea_arena.service.service import LadderService
+from deepsea_arena.api.callers import Caller
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import LadderService
 from deepsea_ladder.accounts import Role
 
 
@@ -22,9 +23,10 @@ class Visit:
     form_token: str = ""
     """What the forms that are made for this visit carry."""
 
-    def call(self, name: str, /, **fields: object) -> Any:
-        """The response of the service. Raises ServiceError for everything that is refused."""
-        return self.service.call(self.caller, name, **fields)
+    @cached_property
+    def ladder(self) -> LocalLadder:
+        """The ladder, as the caller may use it."""
+        return LocalLadder(self.service, self.caller)
 
     @property
     def author(self) -> str:

@@ -20,12 +20,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from deepsea_arena.service.errors import Kind, ServiceError
-from deepsea_arena.service.login import log_out
-from deepsea_arena.service.service import LadderService
-from deepsea_arena.service.upload import Upload
+from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.uploads import Upload
 from deepsea_referee.errors import UserError
-from deepsea_web.site.accounts.desk import UNSEEN, Desk, Seen
+from deepsea_web.site.accounts.desk import UNSEEN, Seen, SessionAuth
 from deepsea_web.site.accounts.ending import WhileValid
 from deepsea_web.site.accounts.forms import Form, check_form_token, check_origin, read_form
 from deepsea_web.site.accounts.own_page import (
@@ -44,7 +42,7 @@ from deepsea_web.site.visit import Visit
 
 _PLAIN: Final = "What you send here can be read by others: use the https address of this ladder."
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
-OwnEndpoint = Callable[["Desk", "Seen", Request], Awaitable[ASGIApp]]
+OwnEndpoint = Callable[["SessionAuth", "Seen", Request], Awaitable[ASGIApp]]
 """Answers a request of who looks by itself: a file, a stream."""
 
 
@@ -52,7 +50,6 @@ OwnEndpoint = Callable[["Desk", "Seen", Request], Awaitable[ASGIApp]]
 class Members:
     """What a site has for people with an account."""
 
-    service: LadderService
     pages: Sequence[OwnPage]
     actions: Sequence[Action]
     endpoints: Mapping[str, OwnEndpoint]
@@ -62,10 +59,10 @@ class Members:
 class Answers:
     """The addresses of people with an account."""
 
-    def __init__(self, desk: Desk, members: Members) -> None:
-        self._desk = desk
+    def __init__(self, sessions: SessionAuth, members: Members) -> None:
+        self._sessions = sessions
         self._members = members
-        self._host = desk.host
+        self._host = sessions.host
 
     def routes(self) -> list[BaseRoute]:
         """The addresses of pages, forms and what answers by itself."""
@@ -98,25 +95,25 @@ class Answers:
         return Route(path, self._host.asked(answered), methods=[method])
 
     async def _page(self, page: OwnPage, request: Request) -> Response:
-        seen, headers = await self._with_key(page, await self._desk.seen(request))
+        seen, headers = await self._with_key(page, await self._sessions.seen(request))
         given = parameters_of(request, (*page.parameters, "done"))
         query = Query(dict(request.path_params), given)
         try:
-            text = await self._desk.in_thread(partial(self._made, page, seen.visit, query))
-        except ServiceError as error:
+            text = await self._sessions.in_thread(partial(self._made, page, seen.visit, query))
+        except ApiError as error:
             if error.kind is Kind.UNAUTHENTICATED:
-                return self._desk.to_login(request)
+                return self._sessions.to_login(request)
             raise
-        return self._desk.html(text, headers=headers)
+        return self._sessions.html(text, headers=headers)
 
     async def _with_key(self, page: OwnPage, seen: Seen) -> tuple[Seen, Mapping[str, str]]:
         """A visitor with a cookie for the forms of a page that visitors may send."""
         if seen.key is not None or not page.open:
             return seen, {}
-        raw = await self._desk.in_thread(self._members.service.entropy)
+        raw = await self._sessions.in_thread(self._sessions.service.entropy)
         key = base64.urlsafe_b64encode(raw).decode().rstrip("=")
-        visit = self._desk.visit(seen.visit.caller, key)
-        return Seen(visit, None, key), {"Set-Cookie": self._desk.visitor.give(key)}
+        visit = self._sessions.visit(seen.visit.caller, key)
+        return Seen(visit, None, key), {"Set-Cookie": self._sessions.visitor.give(key)}
 
     def _made(
         self,
@@ -146,32 +143,32 @@ class Answers:
         check_origin(request, self._host.access)
         if action.begin is not None:
             return await self._upload(action, action.begin, request)
-        form = await read_form(request, action.fields, self._host.clock)
+        form = await read_form(request, action.fields, self._host.gateway.clock)
         return await self._act(action, request, form)
 
     async def _upload(
         self, action: Action, begin: Callable[[Visit], Upload], request: Request
     ) -> Response:
         """A form with a file, which is checked before its bytes are taken."""
-        seen = await self._desk.seen(request)
+        seen = await self._sessions.seen(request)
         check = partial(check_form_token, key=seen.key)
         try:
-            upload = await self._desk.in_thread(partial(begin, seen.visit))
+            upload = await self._sessions.in_thread(partial(begin, seen.visit))
         except UserError as error:
             return await self._again(action, seen.visit, Form(), error)
         with upload:
-            sent = UploadForm(action.fields, upload, self._desk.in_thread, check)
+            sent = UploadForm(action.fields, upload, self._sessions.in_thread, check)
             try:
-                form = await sent.read(request, self._host.clock)
+                form = await sent.read(request, self._host.gateway.clock)
             except UserError as error:
                 return await self._again(action, seen.visit, sent.form, error)
             return await self._act(action, request, form)
 
     async def _act(self, action: Action, request: Request, form: Form) -> Response:
-        seen = await self._desk.seen(request)
+        seen = await self._sessions.seen(request)
         check_form_token(form, seen.key)
         try:
-            outcome = await self._desk.in_thread(partial(action.act, seen.visit, form))
+            outcome = await self._sessions.in_thread(partial(action.act, seen.visit, form))
         except UserError as error:
             return await self._again(action, seen.visit, form, error)
         return await self._done(outcome, seen.visit)
@@ -183,12 +180,12 @@ class Answers:
             raise error
         path = {name: form.text(name) for name in _IN_PATH.findall(action.page.path)}
         try:
-            text = await self._desk.in_thread(
+            text = await self._sessions.in_thread(
                 partial(self._made, action.page, visit, Query(path), problem, action.typed(form))
             )
         except UserError:
             raise error from None
-        return self._desk.html(text, problem.status, problem.headers)
+        return self._sessions.html(text, problem.status, problem.headers)
 
     async def _done(self, outcome: Outcome, visit: Visit) -> Response:
         match outcome:
@@ -198,24 +195,24 @@ class Answers:
                 return RedirectResponse(url, 303, UNSEEN)
             case Shown():
                 own = self._host.look.own
-                return self._desk.html(
-                    await self._desk.in_thread(
+                return self._sessions.html(
+                    await self._sessions.in_thread(
                         partial(own, outcome.template, outcome.title, visit, outcome.values)
                     )
                 )
             case Entered():
                 # A new login has a new session; the browser's former one ends.
-                await self._desk.in_thread(partial(log_out, visit.service, visit.caller))
-                now = self._desk.visit(outcome.caller, outcome.secret)
+                await self._sessions.in_thread(partial(visit.service.log_out, visit.caller))
+                now = self._sessions.visit(outcome.caller, outcome.secret)
                 answer = await self._done(outcome.then, now)
                 answer.headers.append(
-                    "Set-Cookie", self._desk.session.give(outcome.secret, outcome.seconds)
+                    "Set-Cookie", self._sessions.session.give(outcome.secret, outcome.seconds)
                 )
-                answer.headers.append("Set-Cookie", self._desk.visitor.take())
+                answer.headers.append("Set-Cookie", self._sessions.visitor.take())
                 return answer
             case Left():
                 answer = await self._done(outcome.then, visit)
-                answer.headers.append("Set-Cookie", self._desk.session.take())
+                answer.headers.append("Set-Cookie", self._sessions.session.take())
                 return answer
 
     async def _to_page(self, action: Action, request: Request) -> Response:
@@ -223,6 +220,6 @@ class Answers:
         return RedirectResponse(url, 303, UNSEEN)
 
     async def _own(self, endpoint: OwnEndpoint, request: Request) -> ASGIApp:
-        seen = await self._desk.seen(request)
-        answer = await endpoint(self._desk, seen, request)
-        return WhileValid(answer, partial(self._desk.holds, seen), self._host.clock)
+        seen = await self._sessions.seen(request)
+        answer = await endpoint(self._sessions, seen, request)
+        return WhileValid(answer, partial(self._sessions.holds, seen), self._host.gateway.clock)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from deepsea_web.site.access import Access
+from deepsea_web.remote.access import Access
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 

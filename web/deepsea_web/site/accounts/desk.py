@@ -6,26 +6,20 @@ whatever depends on who looks is `no-store`.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deepsea_arena.service.caller import Caller
-from deepsea_arena.service.caller import visitor as visitor_from
-from deepsea_arena.service.errors import Kind, ServiceError
-from deepsea_arena.service.login import caller_of_session, still_valid
-from deepsea_arena.service.service import LadderService
-from deepsea_referee.timing.clock import Clock
-from deepsea_web.site.access import Access, is_loopback
+from deepsea_arena.api.callers import Caller
+from deepsea_arena.api.callers import visitor as visitor_from
+from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_web.remote.access import Access
+from deepsea_web.remote.gateway import Gateway
 from deepsea_web.site.accounts.cookies import Cookie
 from deepsea_web.site.accounts.forms import (
     form_token,
@@ -37,11 +31,8 @@ from deepsea_web.site.accounts.own_page import (
 from deepsea_web.site.formats import KINDS
 from deepsea_web.site.look import Look
 from deepsea_web.site.page import Page, Query
-from deepsea_web.site.threads import Threads
 from deepsea_web.site.visit import Visit
 
-THREADS: Final = 2
-"""Apart from those of other pages: a form may have to wait for the store."""
 UNSEEN: Final = {"Cache-Control": "no-store", "Vary": "Cookie"}
 """The headers of what depends on who looks."""
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
@@ -51,12 +42,11 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """The site that a desk is part of."""
+    """The site that has sessions."""
 
     access: Access
     look: Look
-    closing: asyncio.Event
-    clock: Clock
+    gateway: Gateway
 
     def asked(
         self, answer: Callable[[Request], Awaitable[Any]]
@@ -75,30 +65,15 @@ class Seen:
     """The cookie that forms are bound to; None before a visitor has one."""
 
 
-class Desk:
+class SessionAuth:
     """The part of a site that knows who looks."""
 
-    def __init__(self, host: Host, service: LadderService) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
-        self.service = service
+        self.service = host.gateway.service
+        self.in_thread = host.gateway.in_thread
         self.session = Cookie(host.access, "session")
         self.visitor = Cookie(host.access, "visitor")
-        self._threads = Threads(THREADS, "desk")
-        self._streams: Counter[str] = Counter()
-        """Open ones of each address."""
-
-    @property
-    def private(self) -> bool:
-        """Whether visitors see the login and nothing else."""
-        return self.service.private
-
-    def close(self) -> None:
-        """End the threads; what they do now is done first."""
-        self._threads.close()
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """The result of work that calls the service; 503 if too much of it waits."""
-        return await self._threads.run(work)
 
     async def seen(self, request: Request) -> Seen:
         """Who looks: by the session's cookie, if there is one."""
@@ -115,8 +90,8 @@ class Desk:
 
     def _caller(self, session: str, address: str) -> Caller | None:
         try:
-            return caller_of_session(self.service, session, address)
-        except ServiceError as error:
+            return self.service.caller_of_session(session, address)
+        except ApiError as error:
             if error.kind is Kind.UNAUTHENTICATED:
                 return None
             raise
@@ -131,7 +106,7 @@ class Desk:
 
     async def holds(self, seen: Seen) -> bool:
         """Whether a session still is one."""
-        return await self.in_thread(partial(still_valid, self.service, seen.visit.caller))
+        return await self.in_thread(partial(self.service.still_valid, seen.visit.caller))
 
     async def personal(
         self, page: Page[Any], request: Request, read: Callable[[Values], str]
@@ -166,21 +141,3 @@ class Desk:
         """A page that depends on who looks."""
         body = text.encode(errors="replace")
         return Response(body, status, {**UNSEEN, **(headers or {})}, media_type=KINDS["html"])
-
-    def check_room(self, address: str) -> None:
-        """Raise HTTPException if too many streams are open, of all or of this address."""
-        limits = self.service.limits
-        near = is_loopback(address)  # a proxy, maybe, whose clients cannot be told apart
-        of_one = 0 if near else self._streams[address]
-        if of_one >= limits.streams_of_address or self._streams.total() >= limits.streams:
-            raise HTTPException(503, "Too many streams are open; try again.", {"Retry-After": "30"})
-
-    @contextmanager
-    def streaming(self, address: str) -> Iterator[None]:
-        """Count a stream."""
-        self._streams[address] += 1
-        try:
-            yield
-        finally:
-            self._streams[address] -= 1
-            self._streams += Counter()  # forget who has none

@@ -20,15 +20,13 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import quoted
 from deepsea_web.numbers import whole_number
-from deepsea_web.policy import LOOPBACK, host_name
-from deepsea_web.site.access import Access
+from deepsea_web.remote.access import Access, is_foreign
 
 TOKEN: Final = "form"
 """The field that proves that a form was made for who sends it."""
 LONGEST: Final = 64 * 1024
 PATIENCE_US: Final = 10_000_000
 _KIND: Final = "application/x-www-form-urlencoded"
-_USUAL_PORTS: Final = {"http": ":80", "https": ":443"}
 _FOREIGN: Final = (
     "This form was not sent by a page of this site: open the page again, and send it from there."
 )
@@ -88,13 +86,6 @@ def check_origin(request: Request, access: Access) -> None:
         raise HTTPException(403, _FOREIGN)
 
 
-def is_foreign(request: Request, access: Access) -> bool:
-    """Whether a browser says that a page of another site sends this."""
-    fetched = request.headers.getlist("sec-fetch-site")
-    origins = request.headers.getlist("origin")
-    return fetched not in ([], ["same-origin"]) or origins not in ([], [_origin(request, access)])
-
-
 async def read_form(request: Request, names: Sequence[str], clock: Clock) -> Form:
     """The fields with these names; raises UserError or HTTPException for what is no small form."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -130,14 +121,3 @@ async def _body(request: Request) -> bytes:
         if len(body) > LONGEST:
             raise HTTPException(413, f"A form is at most {LONGEST // 1024} KiB long.")
     return bytes(body)
-
-
-def _origin(request: Request, access: Access) -> str:
-    """The origin of the site as the browser knows it."""
-    scheme, _, host = access.origin.partition("://")
-    called = request.headers.get("host", "").lower()
-    if host_name(host) in LOOPBACK and host_name(called) in LOOPBACK:
-        # This machine has several names, and its port may be another one through a tunnel.
-        host = called
-    # Browsers leave the usual port out.
-    return f"{scheme}://{host.removesuffix(_USUAL_PORTS[scheme])}"

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deepsea_web.site.accounts.desk import MEMBER, UNSEEN, Desk
+from deepsea_web.site.accounts.desk import MEMBER, UNSEEN, SessionAuth
 from deepsea_web.site.accounts.ending import WhileValid
 
 _OPEN: Final = "/static/"
@@ -32,10 +32,11 @@ class MembersOnly:
     """An application for those with a session."""
 
     def __init__(
-        self, app: ASGIApp, desk: Desk, open_paths: Collection[str], refused: Refused
+        self, app: ASGIApp, sessions: SessionAuth, open_paths: Collection[str], refused: Refused
     ) -> None:
         self._app = app
-        self._desk = desk
+        self._sessions = sessions
+        self._clock = sessions.host.gateway.clock
         self._refused = refused
         self._open = open_paths
 
@@ -45,7 +46,7 @@ class MembersOnly:
             return
         request = Request(scope)
         try:
-            seen = await self._desk.seen(request)
+            seen = await self._sessions.seen(request)
         except Exception as error:  # noqa: BLE001  (every error has its page)
             answer = await self._refused(request, error)
             await answer(scope, receive, send)
@@ -55,20 +56,20 @@ class MembersOnly:
             await answer(scope, receive, send)
             return
         scope = {**scope, MEMBER: True}
-        inner = WhileValid(self._app, partial(self._desk.holds, seen), self._desk.host.clock)
+        inner = WhileValid(self._app, partial(self._sessions.holds, seen), self._clock)
         await inner(scope, receive, _unkept(send))
 
     def _is_open(self, path: str) -> bool:
-        path = path.removeprefix(self._desk.host.access.prefix)
+        path = path.removeprefix(self._sessions.host.access.prefix)
         return path in self._open or path.startswith(_OPEN)
 
     async def _refuse(self, request: Request) -> Response:
         wanted = request.query_params.get("format", "html")
-        path = request.scope["path"].removeprefix(self._desk.host.access.prefix)
+        path = request.scope["path"].removeprefix(self._sessions.host.access.prefix)
         # What is made for programs and frames gets no page of another address.
         is_page = wanted == "html" and not path.startswith(("/embed/", "/events"))
         if request.method in ("GET", "HEAD") and is_page and not path.endswith(".json"):
-            return self._desk.to_login(request)
+            return self._sessions.to_login(request)
         error = HTTPException(403, "This ladder is private: log in at its first page.")
         return await self._refused(request, error)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from deepsea_arena.service.caller import Caller
-from deepsea_arena.service.upload import Upload
+from deepsea_arena.api.callers import Caller
+from deepsea_arena.api.uploads import Upload
 from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.page import Query
 from deepsea_web.site.visit import Visit

@@ -14,7 +14,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from deepsea_arena.service.upload import Upload
+from deepsea_arena.api.uploads import Upload
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, pack
 from deepsea_bundle.program import collect_single

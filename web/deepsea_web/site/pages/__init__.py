@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from deepsea_arena.service.service import LadderService
 from deepsea_web.site.accounts.answers import Members, OwnEndpoint
 from deepsea_web.site.accounts.own_page import Action, OwnPage
 from deepsea_web.site.app import Endpoint
@@ -23,6 +22,7 @@ from deepsea_web.site.pages.account import (
     bot_zip,
 )
 from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
+from deepsea_web.site.pages.api import API
 from deepsea_web.site.pages.bot import BOT
 from deepsea_web.site.pages.game import ANALYSIS, ASK, GAME, game_analysis, game_frames, game_record
 from deepsea_web.site.pages.games import GAMES
@@ -46,6 +46,7 @@ PAGES: Final[tuple[Page[Any], ...]] = (
     TOURNAMENTS,
     TOURNAMENT,
     HOW,
+    API,
 )
 """Every page, in the order of the navigation."""
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
@@ -79,11 +80,5 @@ OWN_ENDPOINTS: Final[Mapping[str, OwnEndpoint]] = {
 """What answers who looks by itself, by its path."""
 
 
-def members(service: LadderService) -> Members:
-    """What the site has for people with an account."""
-    return Members(
-        service=service,
-        pages=OWN_PAGES,
-        actions=ACTIONS,
-        endpoints=OWN_ENDPOINTS,
-    )
+MEMBERS: Final = Members(pages=OWN_PAGES, actions=ACTIONS, endpoints=OWN_ENDPOINTS)
+"""What the site has for people with an account."""

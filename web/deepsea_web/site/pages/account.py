@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp
 
+from deepsea_arena.api.declarations import Flow
+from deepsea_arena.api.ladder_api import METHODS
 from deepsea_rules.printable import quoted
-from deepsea_web.site.accounts.desk import UNSEEN, Desk, Seen
+from deepsea_web.remote.http_api import AnswerStream
+from deepsea_web.site.accounts.desk import UNSEEN, Seen, SessionAuth
 from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, OwnPage, Shown, Then, Values
 from deepsea_web.site.page import Query
@@ -22,15 +23,15 @@ SUBMISSIONS: Final = 20
 
 
 def _read(visit: Visit, query: Query) -> Values:
-    account = visit.call("WhoAmI").account
-    sessions = visit.call("ListSessions").sessions
+    account = visit.ladder.who_am_i().account
+    sessions = visit.ladder.sessions().sessions
     return {
-        "bots": visit.call("ListBots").bots,
-        "submissions": visit.call("ListSubmissions", limit=SUBMISSIONS).submissions,
-        "tokens": visit.call("ListTokens").tokens,
+        "bots": visit.ladder.bots().bots,
+        "submissions": visit.ladder.submissions(limit=SUBMISSIONS).submissions,
+        "tokens": visit.ladder.tokens().tokens,
         "sessions": sessions,
         "own_session": visit.caller.session_id,
-        "audit": visit.call("ListAudit", limit=ENTRIES).entries,
+        "audit": visit.ladder.audit(limit=ENTRIES).entries,
         "scopes": [(scope, SCOPES.get(scope, scope)) for scope in account.scopes],
     }
 
@@ -49,8 +50,7 @@ ACCOUNT = OwnPage(
 
 
 def _create(visit: Visit, form: Form) -> Shown:
-    made = visit.call(
-        "CreateToken",
+    made = visit.ladder.create_token(
         label=form.text("label"),
         scopes=tuple(form.list("scopes")),
         days=form.number("days"),
@@ -68,17 +68,17 @@ def _create(visit: Visit, form: Form) -> Shown:
 
 
 def _revoke(visit: Visit, form: Form) -> Then:
-    visit.call("RevokeToken", id=form.number("id"))
+    visit.ladder.revoke_token(id=form.number("id"))
     return Then(path=ACCOUNT.path, done="revoked")
 
 
 def _end(visit: Visit, form: Form) -> Then:
-    visit.call("EndSession", id=form.number("id"))
+    visit.ladder.end_session(id=form.number("id"))
     return Then(path=ACCOUNT.path, done="ended")
 
 
 def _withdraw(visit: Visit, form: Form) -> Then:
-    visit.call("Withdraw", bot=form.text("bot"))
+    visit.ladder.withdraw(bot=form.text("bot"))
     return Then(path=ACCOUNT.path, done="withdrawn")
 
 
@@ -90,27 +90,15 @@ END_SESSION = Action(path="/account/sessions/end", page=ACCOUNT, act=_end, field
 WITHDRAW = Action(path="/account/bots/withdraw", page=ACCOUNT, act=_withdraw, fields=("bot",))
 
 
-async def bot_zip(desk: Desk, seen: Seen, request: Request) -> ASGIApp:
+async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
     """The files of a bot of one's own, of its newest version or of the one that is named."""
     bot = request.path_params["bot"]
     version = Query(given=dict(request.query_params)).number("version", 1, 10**6) or 0
-    parts = await desk.in_thread(
-        lambda: iter(seen.visit.call("DownloadBot", bot=bot, version=version))
-    )
-    # The first part says whether there is one.
-    first = await desk.in_thread(lambda: next(parts, None))
-
-    async def body() -> AsyncIterator[bytes]:
-        part = first
-        while part is not None:
-            yield part.chunk
-            part = await desk.in_thread(lambda: next(parts, None))
-
-    return StreamingResponse(
-        body(),
-        headers={**UNSEEN, "Content-Disposition": f'attachment; filename="{_file(bot, version)}"'},
-        media_type="application/zip",
-    )
+    gateway, wanted = sessions.host.gateway, {"bot": bot, "version": version}
+    parts = gateway.stream(seen.visit.caller, METHODS["download_bot"], wanted)
+    answer = await AnswerStream.begun(gateway, parts, Flow.FILE)
+    named = f'attachment; filename="{_file(bot, version)}"'
+    return answer.with_headers({**UNSEEN, "Content-Disposition": named})
 
 
 def _file(bot: str, version: int) -> str:

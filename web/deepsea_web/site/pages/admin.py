@@ -16,33 +16,33 @@ ENTRIES: Final = 200
 
 def _read_queue(visit: Visit, query: Query) -> Values:
     return {
-        "queue": visit.call("ListQueue").submissions,
-        "jobs": visit.call("ListQuarantine").jobs,
+        "queue": visit.ladder.queue().submissions,
+        "jobs": visit.ladder.quarantine().jobs,
     }
 
 
 def _read_codes(visit: Visit, query: Query) -> Values:
-    return {"codes": visit.call("ListCodes").codes}
+    return {"codes": visit.ladder.codes().codes}
 
 
 def _read_authors(visit: Visit, query: Query) -> Values:
-    return {"authors": visit.call("ListAuthors").authors}
+    return {"authors": visit.ladder.authors().authors}
 
 
 def _read_author(visit: Visit, query: Query) -> Values:
     wanted = (query.text("author") or "").lower()
-    for one in visit.call("ListAuthors").authors:
+    for one in visit.ladder.authors().authors:
         if one.author.lower() == wanted:
             return {"one": one}
     raise NotOnLadder("there is no such author")
 
 
 def _read_bots(visit: Visit, query: Query) -> Values:
-    return {"bots": visit.call("ListBots", everybody=True).bots}
+    return {"bots": visit.ladder.bots(everybody=True).bots}
 
 
 def _read_audit(visit: Visit, query: Query) -> Values:
-    return {"entries": visit.call("ListAudit", limit=ENTRIES, everybody=True).entries}
+    return {"entries": visit.ladder.audit(limit=ENTRIES, everybody=True).entries}
 
 
 ADMIN = OwnPage(
@@ -98,8 +98,7 @@ def _shown(codes: object) -> Shown:
 
 def _make_codes(visit: Visit, form: Form) -> Shown:
     names = [line.strip() for line in form.text("authors").splitlines()]
-    made = visit.call(
-        "CreateCodes",
+    made = visit.ladder.create_codes(
         count=form.number("count"),
         authors=tuple(filter(None, names)),
         days=form.number("days"),
@@ -108,23 +107,23 @@ def _make_codes(visit: Visit, form: Form) -> Shown:
 
 
 def _revoke_code(visit: Visit, form: Form) -> Then:
-    visit.call("RevokeCode", id=form.number("id"))
+    visit.ladder.revoke_code(id=form.number("id"))
     return Then(path=CODES.path, done="revoked")
 
 
 def _reset(visit: Visit, form: Form) -> Shown:
-    return _shown((visit.call("ResetAuthor", author=form.text("author")).code,))
+    return _shown((visit.ladder.reset_author(author=form.text("author")).code,))
 
 
 def _rename(visit: Visit, form: Form) -> Then:
     author, name = form.text("author"), form.text("new_name")
-    line = visit.call("RenameAuthor", author=author, to=name).author
+    line = visit.ladder.rename_author(author=author, to=name).author
     return _to_author(line.author, "renamed")
 
 
 def _block(visit: Visit, form: Form) -> Then:
     blocked = form.text("blocked") == "1"
-    line = visit.call("BlockAuthor", author=form.text("author"), blocked=blocked).author
+    line = visit.ladder.block_author(author=form.text("author"), blocked=blocked).author
     return _to_author(line.author, "blocked" if blocked else "lifted")
 
 
@@ -132,18 +131,18 @@ def _anonymise(visit: Visit, form: Form) -> Then:
     author = form.text("author")
     if form.text("confirm").lower() != author.lower():
         raise UserError("write the author's name once more to confirm that it shall go")
-    line = visit.call("AnonymiseAuthor", author=author).author
+    line = visit.ladder.anonymise_author(author=author).author
     return _to_author(line.author, "anonymised")
 
 
 def _set_state(visit: Visit, form: Form) -> Then:
     state = form.text("state")
-    visit.call("SetBotState", bot=form.text("bot"), state=state, reason=form.text("reason"))
+    visit.ladder.set_bot_state(bot=form.text("bot"), state=state, reason=form.text("reason"))
     return Then(path=BOTS.path, done=state)
 
 
 def _requeue(visit: Visit, form: Form) -> Then:
-    visit.call("Requeue", game_id=form.text("game_id"))
+    visit.ladder.requeue(game_id=form.text("game_id"))
     return Then(path=ADMIN.path, done="requeued")
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from deepsea_arena.bot_profiles import BotProfile, bot_profile
-from deepsea_ladder.store import Store
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.bot_profiles import BotProfile
 from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import inline
 from deepsea_web.charts.svg import WIDTH
@@ -19,12 +19,11 @@ VERSIONS: Final = 20
 """Versions that the page lists, the newest."""
 
 
-def _read(store: Store, query: Query) -> BotProfile:
-    return bot_profile(
-        store,
-        query.path["name"],
-        version=query.number("version", 1, 10**6),
-        season_name=season_of(store, query),
+def _read(ladder: LadderApi, query: Query) -> BotProfile:
+    return ladder.bot(
+        bot=query.path["name"],
+        version=query.number("version", 1, 10**6) or 0,
+        season=season_of(ladder, query),
     )
 
 

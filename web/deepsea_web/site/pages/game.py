@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.documents import json_text, to_object
 from deepsea_arena.frame_types import Viewer
-from deepsea_arena.game_reports import GameReport, game_report
-from deepsea_arena.ladder_analyses import (
-    analysed_frames,
-    analyses_of,
-    document_of,
-    record_file,
-)
-from deepsea_arena.service.errors import Kind, ServiceError
-from deepsea_arena.wire.json import json_text, to_object
-from deepsea_ladder.store import Store
+from deepsea_arena.game_reports import GameReport
+from deepsea_arena.ladder_analyses import AnalysisFound, analysed_frames, record_file
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
@@ -46,8 +41,8 @@ _ALWAYS: Final = Revision(0, 0, 0, 0, 0)
 _SEEN: Final = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
-def _read(store: Store, query: Query) -> GameReport:
-    return game_report(store, query.text("id") or "")
+def _read(ladder: LadderApi, query: Query) -> GameReport:
+    return ladder.game(game_id=query.text("id") or "")
 
 
 def _look(data: GameReport) -> Mapping[str, Any]:
@@ -72,12 +67,12 @@ def _own(visit: Visit, query: Query) -> Mapping[str, Any]:
     game_id = query.text("id") or ""
     found: dict[str, Any] = {}
     try:
-        if logs := visit.call("GetLog", game_id=game_id).logs:
+        if logs := visit.ladder.log(game_id=game_id).logs:
             found["logs"] = logs
-    except ServiceError as error:
+    except ApiError as error:
         if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
             raise
-    if visit.call("GetAnalysis", game_id=game_id).may_be_asked:
+    if visit.ladder.analysis(game_id=game_id).may_be_asked:
         found["form_token"] = visit.form_token
     return found
 
@@ -100,31 +95,28 @@ async def game_frames(site: Site, request: Request) -> Response:
     game_id = request.path_params["id"]
     viewer = _viewer(request.query_params.get("seat"))
 
-    def read() -> tuple[str, int]:
-        # What was found is never changed, so its id stands for it.
-        done = analyses_of(site.store, game_id).done
-        return site.store.games.record(game_id), 0 if done is None else int(done.id)
+    def read() -> tuple[str, AnalysisFound]:
+        return site.ladder.record(game_id=game_id).record, site.ladder.analysis(game_id=game_id)
 
-    record, analysis = await site.in_thread(read)
+    record, found = await site.gateway.in_thread(read)
+    # What was found is never changed, so its id stands for it.
+    analysis = 0 if found.done is None else int(found.done.id)
     headers = {**_SEEN, "ETag": site.tag(_ALWAYS, "frames", game_id, viewer, analysis)}
     if same(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
 
-    def made() -> Rendered:
-        return _frames(record, viewer, document_of(site.store, game_id) if analysis else "")
-
-    return sent(request, await site.in_thread(made), headers)
+    made = partial(_frames, record, viewer, found.document)
+    return sent(request, await site.gateway.in_thread(made), headers)
 
 
 async def game_analysis(site: Site, request: Request) -> Response:
     """What was found of a game, as docs/analyse.md describes it."""
     game_id = request.path_params["id"]
 
-    def read() -> str:
-        site.store.games.record(game_id)  # a game that there is not is said to be so
-        return site.store.analyses.document(game_id)
-
-    text = await site.in_thread(read)
+    found = await site.gateway.in_thread(lambda: site.ladder.analysis(game_id=game_id))
+    if found.done is None:
+        raise ApiError(Kind.NOT_FOUND, "there is no analysis of that game yet")
+    text = found.document
     headers = {
         **_SEEN,
         "ETag": site.tag(_ALWAYS, "analysis", game_id, hashlib.sha256(text.encode()).hexdigest()),
@@ -138,7 +130,7 @@ async def game_analysis(site: Site, request: Request) -> Response:
 async def game_record(site: Site, request: Request) -> Response:
     """The record of a game, to be kept and verified."""
     game_id = request.path_params["id"]
-    record = await site.in_thread(lambda: site.store.games.record(game_id))
+    found = await site.gateway.in_thread(lambda: site.ladder.record(game_id=game_id))
     headers = {
         **_SEEN,
         "ETag": site.tag(_ALWAYS, "record", game_id),
@@ -147,7 +139,7 @@ async def game_record(site: Site, request: Request) -> Response:
     }
     if same(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return sent(request, Rendered.of(record, KINDS["json"]), headers)
+    return sent(request, Rendered.of(found.record, KINDS["json"]), headers)
 
 
 def _viewer(given: str | None) -> Viewer:
@@ -175,8 +167,8 @@ def _frames(text: str, viewer: Viewer, document: str) -> Rendered:
 
 def _read_analysis(visit: Visit, query: Query) -> Values:
     game_id = query.text("id") or ""
-    visit.call("WhoAmI")  # visitors log in first
-    found = visit.call("GetAnalysis", game_id=game_id)
+    visit.ladder.who_am_i()  # visitors log in first
+    found = visit.ladder.analysis(game_id=game_id)
     return {"game_id": game_id, "last": found.last, "may_ask": found.may_be_asked}
 
 
@@ -190,7 +182,7 @@ ANALYSIS = OwnPage(
 
 def _ask(visit: Visit, form: Form) -> Then:
     game_id = form.text("id")
-    visit.call("RequestAnalysis", game_id=game_id)
+    visit.ladder.request_analysis(game_id=game_id)
     return Then(path=f"/games/{game_id}")
 
 

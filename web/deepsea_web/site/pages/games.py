@@ -6,16 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deepsea_arena.games import GamesPage, newest_games
-from deepsea_arena.wire.json import to_object
-from deepsea_ladder.model.games import GameFilter
-from deepsea_ladder.store import Store
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.documents import to_object
+from deepsea_arena.games import MOST_GAMES, GamesPage
 from deepsea_referee.errors import UserError
 from deepsea_web.site.page import Page, Query
 
 PORTION: Final = 50
-MOST: Final = 500
-"""Games of one document, for programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,21 +22,20 @@ class Games(GamesPage):
     seasons: tuple[str, ...]
 
 
-def _read(store: Store, query: Query) -> Games:
-    wanted = GameFilter(
-        bot=query.text("bot"),
-        against=query.text("against"),
-        faults=query.flag("faults"),
-        lost=query.flag("lost"),
-    )
-    if wanted.bot is None and (wanted.against is not None or wanted.lost):
+def _read(ladder: LadderApi, query: Query) -> Games:
+    bot, against, lost = query.text("bot"), query.text("against"), query.flag("lost")
+    if bot is None and (against is not None or lost):
         raise UserError("against and lost are about a bot: name it with bot")
-    limit = query.number("limit", 1, MOST) or PORTION
-    page = newest_games(
-        store, limit, query.text("season"), wanted, before=query.number("before", 1)
+    page = ladder.games(
+        season=query.text("season") or "",
+        bot=bot or "",
+        against=against or "",
+        faults=query.flag("faults"),
+        lost=lost,
+        limit=query.number("limit", 1, MOST_GAMES) or PORTION,
+        before=query.number("before", 1) or 0,
     )
-    seasons = tuple(one.name for one in store.seasons.all())
-    return Games(games=page.games, older=page.older, seasons=seasons)
+    return Games(games=page.games, older=page.older, seasons=ladder.seasons().seasons)
 
 
 def _rows(data: Games) -> Iterator[Mapping[str, Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_ladder.store import Store
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.seasons import SeasonInfo
 from deepsea_web.site.page import Page, Query, season_of
 
 
-def _read(store: Store, query: Query) -> SeasonInfo:
-    return season_info(find_season(store, season_of(store, query)))
+def _read(ladder: LadderApi, query: Query) -> SeasonInfo:
+    return ladder.season(season=season_of(ladder, query))
 
 
 HOW = Page(

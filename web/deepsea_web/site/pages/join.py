@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from deepsea_arena.service.login import log_in
 from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, Entered, OwnPage, Shown
 from deepsea_web.site.visit import Visit
@@ -14,10 +13,10 @@ JOIN = OwnPage(
 
 
 def _join(visit: Visit, form: Form) -> Entered:
-    made = visit.call(
-        "Redeem", code=form.text("code"), author=form.text("author"), label=form.text("label")
+    made = visit.ladder.redeem(
+        code=form.text("code"), author=form.text("author"), label=form.text("label")
     )
-    login = log_in(visit.service, made.token, visit.caller.address)
+    login = visit.service.log_in(made.token, visit.caller.address)
     return Entered(
         secret=login.session,
         caller=login.caller,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from deepsea_arena.service.login import log_in, log_out
 from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, Entered, Left, OwnPage, Then, Values
 from deepsea_web.site.page import Query
@@ -38,7 +37,7 @@ LOGIN = OwnPage(
 
 
 def _enter(visit: Visit, form: Form) -> Entered:
-    login = log_in(visit.service, form.text("token"), visit.caller.address)
+    login = visit.service.log_in(form.text("token"), visit.caller.address)
     return Entered(
         secret=login.session,
         caller=login.caller,
@@ -48,7 +47,7 @@ def _enter(visit: Visit, form: Form) -> Entered:
 
 
 def _leave(visit: Visit, form: Form) -> Left:
-    log_out(visit.service, visit.caller)
+    visit.service.log_out(visit.caller)
     return Left(then=Then(path=LOGIN.path, done="out"))
 
 

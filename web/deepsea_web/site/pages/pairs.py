@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from deepsea_arena.pairs import PairTable, pair_table
-from deepsea_ladder.store import Store
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.pairs import PairTable
 from deepsea_web.site.page import Page, Query, season_of
 from deepsea_web.site.words import name
 
@@ -14,9 +14,9 @@ SIZE: Final = 20
 """Bots on one page."""
 
 
-def _read(store: Store, query: Query) -> PairTable:
+def _read(ladder: LadderApi, query: Query) -> PairTable:
     start = query.number("start", most=1_000_000) or 0
-    return pair_table(store, season_of(store, query), start=start, size=SIZE)
+    return ladder.pairs(season=season_of(ladder, query), start=start, size=SIZE)
 
 
 def _rows(data: PairTable) -> Iterator[Mapping[str, Any]]:

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from deepsea_arena.standings import StandingLine, Standings, csv_rows, show_standings
-from deepsea_ladder.store import Store
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.standings import Standings, csv_rows
+from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.small import Scale, axis, bar, span_of, sparkline
 from deepsea_web.site.page import Page, Query, season_of
 from deepsea_web.site.words import count
 
 
-def _read(store: Store, query: Query) -> Standings:
-    data = show_standings(
-        store,
-        season_of(store, query),
+def _read(ladder: LadderApi, query: Query) -> Standings:
+    data = ladder.standings(
+        season=season_of(ladder, query),
         everybody=query.flag("all"),
         best_of_author=query.flag("best_of_author"),
     )

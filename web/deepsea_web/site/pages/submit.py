@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from deepsea_arena.service.submissions import begin_upload
-from deepsea_arena.service.upload import Upload
-from deepsea_arena.wire.json import json_text
-from deepsea_web.event_stream import EventStream
-from deepsea_web.site.accounts.desk import Desk, Seen
-from deepsea_web.site.accounts.follow import Followed
+from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.types import SubmissionStep
+from deepsea_arena.api.uploads import Upload
+from deepsea_arena.documents import json_text
+from deepsea_web.remote.http_api import AnswerStream
+from deepsea_web.site.accounts.desk import Seen, SessionAuth
 from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, OwnPage, Then, Values
 from deepsea_web.site.page import Query
@@ -24,8 +24,8 @@ SUBMISSIONS: Final = 20
 
 def _read_form(visit: Visit, query: Query) -> Values:
     return {
-        "bots": visit.call("ListBots").bots,
-        "submissions": visit.call("ListSubmissions", limit=SUBMISSIONS).submissions,
+        "bots": visit.ladder.bots().bots,
+        "submissions": visit.ladder.submissions(limit=SUBMISSIONS).submissions,
         "most_bytes": visit.service.uploads.limits.archive_bytes,
         # So that a form that is sent twice is one submission.
         "key": visit.service.entropy().hex()[:32],
@@ -41,11 +41,11 @@ SUBMIT = OwnPage(
 
 
 def _begin(visit: Visit) -> Upload:
-    return begin_upload(visit.service, visit.caller)
+    return visit.ladder.begin_upload()
 
 
 def _submit(visit: Visit, form: Form) -> Then:
-    step = next(iter(visit.call("Submit", upload=form.upload)))
+    step = next(filter(None, visit.ladder.submit(form.upload)))
     return Then(path=f"/submissions/{step.submission.id}")
 
 
@@ -56,7 +56,7 @@ SEND = Action(
 
 def _read(visit: Visit, query: Query) -> Values:
     number = query.number("id", 1) or 0
-    step = next(iter(visit.call("WatchSubmission", id=number)))
+    step = next(filter(None, visit.ladder.watch_submission(id=number)))
     return {"one": step.submission}
 
 
@@ -68,17 +68,15 @@ SUBMISSION = OwnPage(
 )
 
 
-async def submission_events(desk: Desk, seen: Seen, request: Request) -> ASGIApp:
+async def submission_events(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
     """The steps of a submission as server-sent events, until it has ended."""
-    address = seen.visit.caller.address
-    desk.check_room(address)
+    gateway, caller = sessions.host.gateway, seen.visit.caller
     number = Query(dict(request.path_params)).number("id", 1) or 0
-    steps = await desk.in_thread(lambda: iter(seen.visit.call("WatchSubmission", id=number)))
-    first = await desk.in_thread(lambda: next(steps))
-    return EventStream(Followed(desk, address, first, steps, _event), 0)
+    steps = gateway.stream(caller, METHODS["watch_submission"], {"id": number})
+    return await AnswerStream.begun(gateway, steps, write=_event)
 
 
-def _event(step: Any) -> str:
+def _event(step: SubmissionStep) -> str:
     one = step.submission
     data = {
         "state": one.state,

@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deepsea_arena.tournament_reports import (
-    TournamentList,
-    TournamentReport,
-    tournament_report,
-    tournaments,
-)
-from deepsea_arena.wire.json import to_object
-from deepsea_ladder.store import Store
+from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.documents import to_object
+from deepsea_arena.tournament_reports import TournamentList, TournamentReport
 from deepsea_web.site.page import Page, Query
 from deepsea_web.site.words import count, minute, name
 
 
-def _list(store: Store, query: Query) -> TournamentList:
-    return tournaments(store)
+def _list(ladder: LadderApi, query: Query) -> TournamentList:
+    return ladder.tournaments()
 
 
-def _one(store: Store, query: Query) -> TournamentReport:
-    return tournament_report(store, query.text("name") or "")
+def _one(ladder: LadderApi, query: Query) -> TournamentReport:
+    return ladder.tournament(tournament=query.text("name") or "")
 
 
 def _rows(data: TournamentReport) -> Iterator[Mapping[str, Any]]:

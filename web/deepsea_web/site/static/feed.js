@@ -29,6 +29,7 @@ export function listen(tv) {
     JSON.parse(event.data).forEach(add);
     state.dataset.seq = event.lastEventId;
   });
+  stream.addEventListener("reload", () => location.reload());
   if (tv) stream.addEventListener("tv", (event) => tv(JSON.parse(event.data)));
   stream.onerror = () => {
     say("The connection is lost; it is tried again.");

@@ -1,0 +1,135 @@
+"""What admins do: codes, authors, bots that are disabled, games in quarantine.
+
+Invariant: every method needs the role and the scope of an admin, and whatever it changes stands in
+the audit log with who did it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from deepsea_arena.api.service import LadderPart
+from deepsea_arena.api.submissions import bot_place
+from deepsea_arena.api.types import (
+    AuthorLine,
+    AuthorList,
+    ChangedAuthor,
+    ChangedBot,
+    CodeList,
+    Done,
+    NewCode,
+    Quarantine,
+    QuarantinedJob,
+)
+from deepsea_ladder.accounts import code_digest, new_code
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.jobs import JobStatus
+from deepsea_ladder.model.people import StoredAuthor
+from deepsea_ladder.values import utc_time
+from deepsea_referee.errors import UserError
+
+CODE_DAYS: Final = 14
+
+
+class AdminMethods(LadderPart):
+    """The methods of admins."""
+
+    def create_codes(
+        self,
+        *,
+        count: int = 0,
+        authors: Sequence[str] = (),
+        days: int = 0,
+    ) -> CodeList:
+        most, longest = self.limits.codes, self.limits.code_days
+        if count < 0 or not 1 <= count + len(authors) <= most:
+            raise UserError(f"from 1 to {most} codes are made at once")
+        if not 0 <= days <= longest:
+            raise UserError(f"days is a number from 1 to {longest}")
+        wanted = [("", self._new_code()) for _ in range(count)]
+        if not all(authors):
+            raise UserError("an author's name is missing")
+        wanted += [(name, self._new_code()) for name in authors]
+        stored = self.store.accounts.make_codes(
+            [(digest, author) for author, (_, digest) in wanted], days or CODE_DAYS, self.caller.by
+        )
+        return CodeList(
+            tuple(
+                replace(one, code=secret)
+                for one, (_, (secret, _)) in zip(stored, wanted, strict=True)
+            )
+        )
+
+    def codes(self) -> CodeList:
+        return CodeList(tuple(self.store.accounts.codes()))
+
+    def revoke_code(self, *, id: int = 0) -> Done:  # noqa: A002
+        self.store.accounts.revoke_code(id, self.caller.by)
+        return Done()
+
+    def authors(self) -> AuthorList:
+        return AuthorList(tuple(map(_author_line, self.store.authors.all())))
+
+    def reset_author(self, *, author: str = "") -> NewCode:
+        secret, digest = self._new_code()
+        stored = self.store.accounts.reset(author, digest, CODE_DAYS, self.caller.by)
+        return NewCode(replace(stored, code=secret))
+
+    def rename_author(self, *, author: str = "", to: str = "") -> ChangedAuthor:
+        return ChangedAuthor(_author_line(self.store.authors.rename(author, to, self.caller.by)))
+
+    def anonymise_author(self, *, author: str = "") -> ChangedAuthor:
+        return ChangedAuthor(_author_line(self.store.authors.anonymise(author, self.caller.by)))
+
+    def block_author(self, *, author: str = "", blocked: bool = False) -> ChangedAuthor:
+        found = self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
+        return ChangedAuthor(_author_line(found))
+
+    def set_bot_state(self, *, bot: str = "", state: str = "", reason: str = "") -> ChangedBot:
+        if state == BotState.ACTIVE:
+            found = self.store.bots.enable(bot, self.caller.by)
+        elif state == BotState.DISABLED:
+            if not reason.strip():
+                raise UserError("say the reason, for the bot's author")
+            found = self.store.bots.disable(bot, reason, self.caller.by)
+        else:
+            raise UserError("state is active or disabled")
+        return ChangedBot(bot_place(found))
+
+    def quarantine(self) -> Quarantine:
+        store = self.store
+        found = [
+            job
+            for season in store.seasons.all()
+            for job in store.queue.listed(season, JobStatus.QUARANTINED)
+        ]
+        return Quarantine(
+            tuple(
+                QuarantinedJob(job.game_id, job.lineup, job.failures, job.note or "")
+                for job in found
+            )
+        )
+
+    def requeue(self, *, game_id: str = "") -> Done:
+        self.store.jobs.requeue(game_id, self.caller.by)
+        return Done()
+
+    def _new_code(self) -> tuple[str, str]:
+        """A new code, and what is stored of it."""
+        secret = new_code(self.service.entropy())
+        digest = code_digest(secret)
+        assert digest is not None
+        return secret, digest
+
+
+def _author_line(author: StoredAuthor) -> AuthorLine:
+    return AuthorLine(
+        author=author.name,
+        role=author.role.word,
+        state=author.state,
+        bots=author.bots,
+        tokens=author.tokens,
+        created_at=utc_time(author.created_at),
+    )

@@ -1,0 +1,128 @@
+"""Declarations of the API's methods: the verb, the path, and who may call each.
+
+Invariants: whatever a method takes and returns stands in its signature alone; routes, rights, the
+OpenAPI document, the table in docs/api.md and the client are made from declarations, so that none
+of them can know a method that another does not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cached_property
+from types import NoneType
+from typing import Any, Final, TypeVar
+
+from deepsea_ladder.accounts import Role, Scope
+
+
+class Flow(Enum):
+    """The form of a response."""
+
+    ONE = auto()
+    """One document."""
+    FILE = auto()
+    """A file, in parts of bytes."""
+    LINES = auto()
+    """Lines, one document each, of an iterator that ends by itself."""
+    EVENTS = auto()
+    """Events, one document each, of an iterator that yields None when there is nothing new at the
+    moment, to be asked again after a while."""
+
+
+MEDIA_TYPES: Final = {
+    Flow.ONE: "application/json",
+    Flow.LINES: "application/x-ndjson",
+    Flow.EVENTS: "text/event-stream",
+    Flow.FILE: "application/zip",
+}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Method:
+    """A declared method of `LadderApi`."""
+
+    function: Callable[..., Any]
+    verb: str
+    """GET and DELETE take their parameters from the address, POST takes an object of JSON."""
+    path: str
+    """Below /api/v1; names in braces are parameters."""
+    role: Role
+    """The least role that may call it."""
+    scope: Scope | None
+    """The scope that a token needs, too."""
+    always: bool
+    """Whether visitors of a private ladder may call it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the Python method, and the operation's in the OpenAPI document."""
+        return self.function.__name__
+
+    @property
+    def changes(self) -> bool:
+        """Whether a call changes the ladder."""
+        return self.verb != "GET"
+
+    @cached_property
+    def _hints(self) -> Mapping[str, Any]:
+        return typing.get_type_hints(self.function)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of a request, by name, with their types resolved."""
+        found = inspect.signature(self.function).parameters.values()
+        return {
+            one.name: one.replace(annotation=self._hints[one.name])
+            for one in found
+            if one.name != "self"
+        }
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The form of the response."""
+        declared = self._hints["return"]
+        if typing.get_origin(declared) is not Iterator:
+            return Flow.ONE
+        if self.response is bytes:
+            return Flow.FILE
+        return (
+            Flow.EVENTS if NoneType in typing.get_args(*typing.get_args(declared)) else Flow.LINES
+        )
+
+    @cached_property
+    def response(self) -> Any:
+        """The type of the response's document, of each event's, or bytes."""
+        declared = self._hints["return"]
+        if typing.get_origin(declared) is not Iterator:
+            return declared
+        (item,) = typing.get_args(declared)
+        kinds = [one for one in typing.get_args(item) if one is not NoneType]
+        return kinds[0] if kinds else item
+
+
+def method(
+    verb: str,
+    path: str,
+    *,
+    role: Role = Role.VISITOR,
+    scope: Scope | None = None,
+    always: bool = False,
+) -> Callable[[F], F]:
+    """Declare a method; its fields are those of `Method`."""
+
+    def declare(function: F) -> F:
+        function.declared = Method(function, verb, path, role, scope, always)  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+def methods_of(api: type) -> Mapping[str, Method]:
+    """The methods that a class declares, by name, in the order of their declarations."""
+    found = {name: getattr(member, "declared", None) for name, member in vars(api).items()}
+    return {name: declared for name, declared in found.items() if declared is not None}

@@ -1,0 +1,66 @@
+"""A ladder on this machine, as one caller may use it.
+
+Invariant: every method is checked against its declaration before it runs, and what it raises is a
+refusal; one that is not declared cannot be called from afar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar
+
+from deepsea_arena.api.accounts import AccountMethods
+from deepsea_arena.api.administration import AdminMethods
+from deepsea_arena.api.callers import MACHINE
+from deepsea_arena.api.declarations import Method
+from deepsea_arena.api.errors import refused_as_api_error
+from deepsea_arena.api.ladder_api import METHODS, LadderApi
+from deepsea_arena.api.reads import ReadMethods
+from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.submissions import SubmissionMethods
+from deepsea_ladder.store import Store
+from deepsea_sdk.entropy import fresh_seed
+
+T = TypeVar("T", bound=type)
+
+
+def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(body)
+    def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
+        ladder.service.check(ladder.caller, method)
+        with ladder.service.checked_writes(ladder.caller):
+            return body(ladder, *args, **fields)
+
+    # On the ladder's machine the operator reads the error, and may know where the store is.
+    refused = refused_as_api_error(call)
+
+    @wraps(body)
+    def called(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
+        return (call if ladder.caller.is_machine else refused)(ladder, *args, **fields)
+
+    return called
+
+
+def _all_checked(ladder: T) -> T:
+    for name, declared in METHODS.items():
+        setattr(ladder, name, _checked(declared, getattr(ladder, name)))
+    return ladder
+
+
+@_all_checked
+class LocalLadder(AccountMethods, SubmissionMethods, AdminMethods, ReadMethods, LadderApi):
+    """What one caller may ask; made for each call or visit."""
+
+
+def ladder_of(store: Store, author: str | None = None) -> LocalLadder:
+    """A ladder for commands on its machine, which see what is under embargo, too.
+
+    author  whose account it is about, if it is about one
+    """
+    caller = MACHINE
+    if author is not None:
+        stored = store.authors.get(author)
+        caller = replace(MACHINE, author=stored.name, author_id=stored.id)
+    return LocalLadder(LadderService(store, store, entropy=fresh_seed), caller)

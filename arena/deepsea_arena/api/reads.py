@@ -1,0 +1,146 @@
+"""What everybody may read: standings, bots, games, records, and games as they end.
+
+Invariants: everything is read from the public store, which shows nothing of a season under embargo;
+tracebacks are for the bot's author and for admins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from deepsea_arena.api.service import LadderPart
+from deepsea_arena.api.types import ExportLine, FeedGame, FramesText, GameText, SeasonNames, Server
+from deepsea_arena.bot_profiles import BotProfile, bot_profile
+from deepsea_arena.documents import json_text
+from deepsea_arena.game_reports import GameReport, game_report, games_since
+from deepsea_arena.games import GAMES, MOST_GAMES, GamesPage, json_lines, newest_games
+from deepsea_arena.ladder_analyses import analysed_frames, document_of
+from deepsea_arena.pairs import PairTable, pair_table
+from deepsea_arena.seasons import SeasonInfo, find_season, season_info
+from deepsea_arena.standings import Standings, show_standings
+from deepsea_arena.tournament_reports import (
+    TournamentList,
+    TournamentReport,
+    tournament_report,
+    tournaments,
+)
+from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.model.games import GameFilter
+from deepsea_ladder.values import utc_time
+from deepsea_referee.errors import UserError
+from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_sdk import __version__
+
+MOST_PAIRS: Final = 100
+MOST_START: Final = 1_000_000
+FEED: Final = 50
+"""Games of the feed at a time."""
+
+
+class ReadMethods(LadderPart):
+    """The methods that everybody may read with."""
+
+    def server(self) -> Server:
+        opened = [
+            one
+            for one in self.public.seasons.all()
+            if one.closed_at is None and one.tournament is None
+        ]
+        # Only members see the season of a private ladder.
+        hidden = self.service.private and self.caller.role is Role.VISITOR
+        season = opened[-1] if opened and not hidden else None
+        until = None if season is None else season.submissions_until
+        return Server(
+            version=__version__,
+            url=self.service.url,
+            private=self.service.private,
+            season="" if season is None else season.name,
+            submissions_until=None if until is None else utc_time(until),
+            limits=self.limits.table(),
+        )
+
+    def seasons(self) -> SeasonNames:
+        return SeasonNames(tuple(one.name for one in self.public.seasons.all()))
+
+    def season(self, *, season: str = "") -> SeasonInfo:
+        return season_info(find_season(self.public, season or None))
+
+    def pairs(self, *, season: str = "", start: int = 0, size: int = 20) -> PairTable:
+        if not (0 <= start <= MOST_START and 1 <= size <= MOST_PAIRS):
+            raise UserError(
+                f"start is a number from 0 to {MOST_START}, size one from 1 to {MOST_PAIRS}"
+            )
+        return pair_table(self.public, season or None, start=start, size=size)
+
+    def game(self, *, game_id: str) -> GameReport:
+        return game_report(self.public, game_id)
+
+    def tournaments(self) -> TournamentList:
+        return tournaments(self.public)
+
+    def tournament(self, *, tournament: str) -> TournamentReport:
+        return tournament_report(self.public, tournament)
+
+    def standings(
+        self, *, season: str = "", everybody: bool = False, best_of_author: bool = False
+    ) -> Standings:
+        return show_standings(
+            self.public, season or None, everybody=everybody, best_of_author=best_of_author
+        )
+
+    def bot(self, *, bot: str, version: int = 0, season: str = "") -> BotProfile:
+        own = self.caller.author and self.is_own(self.public.bots.get(bot).author)
+        return bot_profile(
+            self.public,
+            bot,
+            version=version or None,
+            season_name=season or None,
+            errors=bool(own) or self.caller.may(Role.ADMIN, Scope.ADMIN),
+        )
+
+    def games(
+        self,
+        *,
+        season: str = "",
+        bot: str = "",
+        against: str = "",
+        lost: bool = False,
+        limit: int = 0,
+        before: int = 0,
+        faults: bool = False,
+    ) -> GamesPage:
+        if not 0 <= limit <= MOST_GAMES:
+            raise UserError(f"limit is a number from 1 to {MOST_GAMES}")
+        wanted = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
+        return newest_games(
+            self.public, limit or GAMES, season or None, wanted, before=before or None
+        )
+
+    def record(self, *, game_id: str) -> GameText:
+        return GameText(self.public.games.record(game_id))
+
+    def frames(self, *, game_id: str, seat: int | None = None) -> FramesText:
+        record = GameRecord.from_json(self.public.games.record(game_id))
+        if seat is not None and not 0 <= seat < len(record.seats):
+            last = len(record.seats) - 1
+            raise UserError(f"seat is a number from 0 to {last} ({SEAT_LETTERS[last]})")
+        text = document_of(self.public, game_id)
+        return FramesText(json_text(analysed_frames(record, seat, text)))
+
+    def export(self, *, season: str = "") -> Iterator[ExportLine]:
+        name = find_season(self.public, season or None).season.name
+        return map(ExportLine, json_lines(self.public, name))
+
+    def feed(self, *, after: int = 0) -> Iterator[FeedGame | None]:
+        if not after:
+            newest = newest_games(self.public, 1).games
+            after = newest[0].seq if newest else 0
+        while True:
+            games = games_since(self.public, after, FEED)
+            for game in games:
+                after = game.seq
+                yield FeedGame(game)
+            if len(games) < FEED:
+                yield None

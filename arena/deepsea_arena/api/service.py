@@ -1,0 +1,243 @@
+"""The service: what all calls of a ladder's API share, logins, and the check of who may call what.
+
+Invariants: a text that has not the form of a secret is refused before the store is asked; every
+refusal has the same words, whether a token never was, has ended, or is of somebody who is blocked;
+nobody calls a method without the role and the scope of its declaration; every write of
+a call begins, in its own transaction, with a check that the caller's token or session still gives
+both; nothing else checks rights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
+from typing import Final, NamedTuple
+
+from deepsea_arena.api.callers import Caller
+from deepsea_arena.api.declarations import Method
+from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_api_error
+from deepsea_arena.api.uploads import Uploads
+from deepsea_bundle import names
+from deepsea_ladder.accounts import (
+    Role,
+    Scope,
+    address_prefix,
+    failure_wait,
+    new_session,
+    session_digest,
+    source,
+    token_digest,
+)
+from deepsea_ladder.model.people import Credential
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
+from deepsea_referee.timing.clock import SystemClock
+from deepsea_sdk.clock import monotonic
+
+MOST_SOURCES: Final = 10_000
+
+
+class Login(NamedTuple):
+    """A session of the pages that was opened."""
+
+    session: str
+    """Its secret, for a cookie; shown this one time."""
+    caller: Caller
+
+
+class LadderService:
+    """What all calls share. Threads may share one.
+
+    store    may be written
+    public   the same ladder as strangers may see it: read only, without what is under embargo
+    entropy  32 unpredictable bytes at each call
+    uploads  what is taken in; None: with the usual limits, as strangers' uploads
+    private  whether visitors may read nothing
+    limits   how much of everything
+    clock    the time in seconds, from any origin
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        public: Store,
+        *,
+        entropy: Callable[[], bytes],
+        uploads: Uploads | None = None,
+        private: bool = False,
+        limits: RemoteLimits = USUAL_LIMITS,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.store = store
+        self.public = public
+        self.entropy = entropy
+        self.uploads = uploads or Uploads(SystemClock(), limits)
+        self.private = private
+        self.limits = limits
+        self.url = ""
+        """Of its pages and its HTTP API, set by the server once it listens."""
+        self.failures = Failures(clock, limits.failures_per_hour)
+
+    def check(self, caller: Caller, method: Method) -> None:
+        """Raise ApiError if the caller may not call the method."""
+        least = Role.AUTHOR if self.private and not method.always else method.role
+        role = max(least, method.role)
+        if caller.may(role, method.scope):
+            return
+        if caller.role is Role.VISITOR:
+            raise ApiError(Kind.UNAUTHENTICATED, "this needs a token: deepsea-referee ladder login")
+        if caller.role < role:
+            raise ApiError(Kind.DENIED, f"this needs the role {role.word}")
+        raise ApiError(Kind.DENIED, f"this needs a token with the scope {method.scope}")
+
+    def checked_writes(self, caller: Caller) -> AbstractContextManager[None]:
+        """Check the caller's rights at the beginning of each write of this thread meanwhile."""
+
+        def check(found: Credential | None) -> None:
+            if not caller.is_proved_by(found):
+                raise ApiError(Kind.UNAUTHENTICATED, INVALID if caller.token_id else ENDED)
+
+        if not caller.token_id and not caller.session_id:
+            return nullcontext()  # a visitor, or the machine
+        accounts = self.store.accounts
+        return accounts.checked_writes(check, caller.token_id, caller.session_id)
+
+    # ------------------------------------------------------------------------------ logins
+
+    @refused_as_api_error
+    def caller_of_token(self, token: str, address: str) -> Caller:
+        """The holder of a token. Raises ApiError if it is not valid."""
+        digest = token_digest(token)
+        found = None if digest is None else self.store.accounts.by_token(digest)
+        if found is None:
+            raise ApiError(Kind.UNAUTHENTICATED, INVALID)
+        return _caller(found, address)
+
+    @refused_as_api_error
+    def caller_of_session(self, session: str, address: str) -> Caller:
+        """The holder of a session of the pages. Raises ApiError if it is not valid."""
+        digest = session_digest(session)
+        found = None if digest is None else self.store.sessions.find(digest)
+        if found is None:
+            raise ApiError(Kind.UNAUTHENTICATED, ENDED)
+        return _caller(found, address)
+
+    @refused_as_api_error
+    def log_in(self, token: str, address: str) -> Login:
+        """Open a session of the pages with a token; a failure is counted by address.
+
+        Raises ApiError if the token is not valid; after too many failures it says when to try
+        again. The holder of a valid token is not kept out by others at the same address.
+        """
+        digest = token_digest(token)
+        secret = new_session(self.entropy())
+        stored = session_digest(secret)
+        assert stored is not None
+        limits = self.limits
+        found = digest and self.store.sessions.open(
+            digest, stored, limits.session_days, limits.sessions, address_prefix(address)
+        )
+        if not found:
+            self.failures.add(address)
+            raise ApiError(Kind.UNAUTHENTICATED, INVALID)
+        return Login(secret, _caller(found, address))
+
+    @refused_as_api_error
+    def log_out(self, caller: Caller) -> None:
+        """End the session that the caller uses, if it has not ended."""
+        if caller.session_id and self.still_valid(caller):
+            self.store.sessions.end(caller.author_id, caller.session_id, caller.by)
+
+    @refused_as_api_error
+    def still_valid(self, caller: Caller) -> bool:
+        """Whether the caller's token or session is still what it was when the call began.
+
+        Ask it every few seconds for everything that lasts: what is false here has to end.
+        """
+        if not caller.token_id and not caller.session_id:
+            return True
+        return caller.is_proved_by(self.store.accounts.still(caller.token_id, caller.session_id))
+
+
+def _caller(found: Credential, address: str) -> Caller:
+    return Caller(
+        author=found.author,
+        author_id=found.author_id,
+        role=found.role,
+        scopes=frozenset(found.scopes),
+        token_id=found.token_id,
+        session_id=found.session_id,
+        address=address,
+    )
+
+
+class Failures:
+    """Failed codes and logins of an hour, counted by where they come from. Threads may share one.
+
+    A valid code or token is never asked about here, so that nobody is kept out by others behind
+    the same address. What is kept is bounded, however many addresses fail.
+
+    clock         the time in seconds, from any origin
+    most          failures of one source in an hour
+    most_sources  the number of sources that are remembered, the latest ones
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], most: int, most_sources: int = MOST_SOURCES
+    ) -> None:
+        self._clock = clock
+        self._most = most
+        self._most_sources = most_sources
+        self._failed: OrderedDict[str, list[float]] = OrderedDict()
+        self._lock = Lock()
+
+    def add(self, address: str) -> None:
+        """Count a failure. Raises ApiError instead as long as this address has to wait."""
+        key = source(address)
+        with self._lock:
+            failed = self._failed.setdefault(key, [])
+            now = self._clock()
+            wait = math.ceil(failure_wait(failed, now, self._most))
+            if wait <= 0:
+                failed.append(now)
+                del failed[: -self._most]
+            self._failed.move_to_end(key)
+            if len(self._failed) > self._most_sources:
+                self._failed.popitem(last=False)
+        if wait > 0:
+            raise ApiError(
+                Kind.EXHAUSTED,
+                f"too many wrong codes or tokens from your address; try again in {wait} s",
+                wait,
+            )
+
+
+class LadderPart:
+    """Some methods of `LocalLadder`, as one caller calls them."""
+
+    def __init__(self, service: LadderService, caller: Caller) -> None:
+        self.service = service
+        self.caller = caller
+        self.store = service.store
+        self.public = service.public
+        self.limits = service.limits
+
+    @property
+    def own_id(self) -> int:
+        """The caller's author. Raises UserError for a caller without an account."""
+        if not self.caller.author_id:
+            raise UserError("this is about one's own account, and the machine has none")
+        return self.caller.author_id
+
+    def is_own(self, author: str) -> bool:
+        """Whether this is the name of the caller's author."""
+        return bool(self.caller.author) and names.key(author) == names.key(self.caller.author)
+
+    def check_admin(self) -> None:
+        """Raise ApiError for callers who are no admins."""
+        if not self.caller.may(Role.ADMIN, Scope.ADMIN):
+            raise ApiError(Kind.DENIED, "this needs an admin's token with the scope admin")

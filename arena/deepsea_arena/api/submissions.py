@@ -1,0 +1,187 @@
+"""Submissions of an author from afar, and what an author may do with own bots.
+
+Invariants: what is somebody else's is refused as what is not there; a half upload leaves no row;
+strangers' uploads never meet a season that plays bots without a sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
+from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.service import LadderPart
+from deepsea_arena.api.types import (
+    AnalysisStep,
+    Archive,
+    BotList,
+    BotPlace,
+    GameLogs,
+    SubmissionList,
+    SubmissionStep,
+    Withdrawn,
+)
+from deepsea_arena.api.uploads import Upload
+from deepsea_arena.games import BotLogLine, game_logs
+from deepsea_arena.ladder_analyses import AnalysisFound, LadderAnalysis, analyses_of, found_of, plan
+from deepsea_arena.ladder_analyses import shown as analysis_view
+from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.model.bots import BotState, LadderBot
+from deepsea_ladder.model.submissions import NewSubmission, Submission
+from deepsea_referee.errors import UserError
+from deepsea_rules.printable import quoted
+
+SUBMISSIONS: Final = 50
+MOST_SUBMISSIONS: Final = 500
+
+
+class SubmissionMethods(LadderPart):
+    """The methods about submissions and bots of one's own."""
+
+    def begin_upload(self) -> Upload:
+        self.service.check(self.caller, METHODS["submit"])
+        if not self.caller.author_id:
+            raise ApiError(Kind.DENIED, "an author's token submits; here `ladder submit` does")
+
+        @refused_as_api_error
+        def on_header(upload: Upload) -> bool:
+            new = self._new(upload)
+            return self.store.submissions.check(new, upload.limits) is not None
+
+        return self.service.uploads.begin(self.caller.author_id, on_header)
+
+    def submit(self, archive: Archive) -> Iterator[SubmissionStep | None]:
+        found = self.store.submissions.add(self._new(archive), archive.parts(), self.limits)
+        return self._steps(found)
+
+    def watch_submission(
+        self,
+        *,
+        id: int = 0,  # noqa: A002  (the field of the request)
+    ) -> Iterator[SubmissionStep | None]:
+        return self._steps(self.store.submissions.get(id, self.caller.author_id))
+
+    def submissions(self, *, limit: int = 0) -> SubmissionList:
+        if not 0 <= limit <= MOST_SUBMISSIONS:
+            raise UserError(f"limit is a number from 1 to {MOST_SUBMISSIONS}")
+        found = self.store.submissions.of_author(self.own_id, limit or SUBMISSIONS)
+        return SubmissionList(tuple(found))
+
+    def queue(self) -> SubmissionList:
+        return SubmissionList(tuple(self.store.submissions.queue()))
+
+    def bots(self, *, everybody: bool = False) -> BotList:
+        if everybody:
+            self.check_admin()
+        found = self.store.bots.all()
+        return BotList(
+            tuple(bot_place(bot) for bot in found if everybody or self.is_own(bot.author))
+        )
+
+    def withdraw(self, *, bot: str = "") -> Withdrawn:
+        found = self._own_bot(bot)
+        if found.state is BotState.DISABLED:
+            raise ApiError(Kind.NOT_NOW, f"{found.name} is disabled: {found.reason}")
+        if found.state is BotState.ACTIVE:
+            found = self.store.bots.withdraw(found.name, by=self.caller.by)
+        return Withdrawn(bot_place(found))
+
+    def download_bot(self, *, bot: str = "", version: int = 0) -> Iterator[bytes]:
+        found = self._own_bot(bot)
+        versions = {one.number: one for one in self.store.bots.versions(found.name)}
+        chosen = versions.get(version or found.current.number)
+        if chosen is None:
+            raise ApiError(Kind.NOT_FOUND, f"{found.name} has no version {version}")
+        archive = self.store.bots.archive(chosen.digest)
+        chunk = self.limits.chunk_bytes
+        return (archive[at : at + chunk] for at in range(0, len(archive), chunk))
+
+    def log(self, *, game_id: str = "") -> GameLogs:
+        if self.caller.is_machine and not self.caller.author:
+            return GameLogs(tuple(game_logs(self.store, game_id)))
+        nothing = ApiError(
+            Kind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
+        )
+        try:
+            game = self.public.history.get(game_id)
+        except NotOnLadder:
+            raise nothing from None
+        own = {
+            number: seat.version
+            for number, seat in enumerate(game.seats)
+            if self.is_own(seat.version.author)
+        }
+        if not own:
+            raise nothing
+        return GameLogs(
+            tuple(
+                BotLogLine(
+                    seat=log.seat, bot=own[log.seat].label, error=log.error, output=log.output
+                )
+                for log in self.public.logs.of_game(game_id)
+                if log.seat in own
+            )
+        )
+
+    # ---------------------------------------------------------------------- analyses of games
+
+    def request_analysis(self, *, game_id: str) -> AnalysisStep:
+        self.public.games.record(game_id)  # what is under embargo is not there
+        asked_by = self.caller.author_id or None
+        found = self.store.analyses.request(game_id, asked_by, plan(), self.limits)
+        return AnalysisStep(analysis_view(found))
+
+    def analysis(self, *, game_id: str) -> AnalysisFound:
+        return found_of(self.public, game_id)
+
+    def watch_analysis(self, *, game_id: str) -> Iterator[AnalysisStep | None]:
+        self.public.games.record(game_id)
+        found = analyses_of(self.public, game_id).last
+        if found is None:
+            raise NotOnLadder("nobody has asked for an analysis of that game")
+        return self._analysis_steps(found)
+
+    def _analysis_steps(self, found: LadderAnalysis) -> Iterator[AnalysisStep | None]:
+        yield AnalysisStep(found)
+        while not found.state.is_final:
+            before, found = found, analysis_view(self.store.analyses.get(found.id))
+            yield None if found == before else AnalysisStep(found)
+
+    # ----------------------------------------------------------------------------------- within
+
+    def _steps(self, found: Submission) -> Iterator[SubmissionStep | None]:
+        yield SubmissionStep(found)
+        while not found.state.is_final:
+            before, found = found, self.store.submissions.get(found.id)
+            yield None if found == before else SubmissionStep(found)
+
+    def _new(self, archive: Archive) -> NewSubmission:
+        return NewSubmission(
+            author_id=self.caller.author_id,
+            bot=archive.bot,
+            key=archive.key,
+            size=archive.size,
+            sha256=archive.sha256,
+            needs_sandbox=not self.service.uploads.local,
+        )
+
+    def _own_bot(self, name: str) -> LadderBot:
+        try:
+            found = self.store.bots.get(name)
+        except NotOnLadder:
+            found = None
+        if found is None or not self.is_own(found.author):
+            raise ApiError(Kind.NOT_FOUND, f"you have no bot {quoted(name, 40)}")
+        return found
+
+
+def bot_place(bot: LadderBot) -> BotPlace:
+    """A bot of the store for people and programs."""
+    return BotPlace(
+        bot=bot.name,
+        author=bot.author,
+        version=bot.current.number,
+        state=bot.state,
+        reason=bot.reason or "",
+    )

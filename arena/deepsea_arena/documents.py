@@ -1,0 +1,162 @@
+"""Documents: dataclasses as JSON, the same for the command line, pages and the API, and as CSV.
+
+Invariants: a dataclass or named tuple is an object with all of its fields, by their names, empty
+ones too; a time is RFC 3339 in UTC with milliseconds; every number is finite and survives a reader
+that has doubles only (an `Int64` is a string, any other integer lies below 2^53); what is not
+mentioned here raises TypeError. Reading skips keys that a dataclass does not have, fills in the
+defaults of missing ones, and refuses everything else with the path to the value. In CSV numbers are
+not rounded, and a cell that a spreadsheet would run as a formula is marked as text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from deepsea_ladder.values import Int64
+from deepsea_rules.printable import one_line
+
+T = TypeVar("T")
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+LARGEST_EXACT: Final = 2**53 - 1
+"""The largest integer below which every integer is a double."""
+LARGEST_INT64: Final = 2**63 - 1
+DIGITS: Final = 20
+"""The most digits of a number that is a text."""
+_FORMULA: Final = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
+
+
+def to_json(value: object) -> Json:
+    """What `json.dumps` writes for `value`. Raises TypeError or ValueError if it has no JSON."""
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return str(value)  # an enum's value
+        case Int64():
+            return str(int(value))
+        case int():
+            if abs(value) > LARGEST_EXACT:
+                raise ValueError(f"{value} is too large for a JSON number: make it an Int64")
+            return int(value)
+        case float():
+            if not isfinite(value):
+                raise ValueError(f"JSON has no {value}")
+            return value
+        case datetime():
+            return _time(value)
+        case tuple() if hasattr(value, "_asdict"):
+            return {name: to_json(item) for name, item in value._asdict().items()}
+        case list() | tuple():
+            return [to_json(item) for item in value]
+        case Mapping():
+            return {_key(name): to_json(item) for name, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+def to_object(value: object) -> dict[str, Json]:
+    """The JSON of a dataclass, to be extended or written as a row."""
+    document = to_json(value)
+    if not isinstance(document, dict):
+        raise TypeError(f"{type(value).__name__} is no JSON object")
+    return document
+
+
+def json_text(value: object) -> str:
+    """A dataclass as one JSON document: a line."""
+    return json.dumps(to_json(value)) + "\n"
+
+
+def _time(value: datetime) -> str:
+    if value.tzinfo is None:
+        raise ValueError(f"{value} is in no time zone")
+    text = value.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z"
+
+
+def _key(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a key of a JSON object is a text, not {name!r}")
+    return str(name)
+
+
+# --------------------------------------------------------------------------------------- reading
+
+
+class DocumentError(ValueError):
+    """A document that is not what it should be: one line that says where."""
+
+
+def read_json(kind: type[T], text: str | bytes | bytearray) -> T:
+    """The document of that type. Raises DocumentError."""
+    try:
+        found: T = msgspec.json.decode(text, type=kind, dec_hook=_decoded)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise _refused(error) from None
+    return found
+
+
+def convert(kind: Any, value: object, *, strict: bool = True) -> Any:
+    """A value of that type from JSON that was parsed. Raises DocumentError.
+
+    strict  False: numbers and booleans may be texts, as in an address
+    """
+    try:
+        return msgspec.convert(value, kind, strict=strict, dec_hook=_decoded)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise _refused(error) from None
+
+
+def _decoded(kind: type, value: object) -> object:
+    if kind is not Int64:
+        raise NotImplementedError(kind)
+    if isinstance(value, str) and len(value) <= DIGITS and value.removeprefix("-").isdecimal():
+        value = int(value)
+    if type(value) is not int or abs(value) > LARGEST_INT64:
+        raise ValueError("Expected a whole number of 64 bits")
+    return Int64(value)
+
+
+def _refused(error: Exception) -> DocumentError:
+    return DocumentError(one_line(str(error), 200))
+
+
+# ------------------------------------------------------------------------------------------- CSV
+
+
+def csv_lines(
+    rows: Iterable[Mapping[str, object]], columns: Sequence[str] | None = None
+) -> Iterator[str]:
+    """The names of the columns, by default those of the first row, and a line for each row."""
+    if columns is not None:
+        yield _line(columns)
+    for row in rows:
+        if columns is None:
+            columns = list(row)
+            yield _line(columns)
+        yield _line([_cell(to_json(row[column])) for column in columns])
+
+
+def _line(cells: Sequence[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return text.getvalue()
+
+
+def _cell(value: Json) -> object:
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str | int | float | None) else json.dumps(value)

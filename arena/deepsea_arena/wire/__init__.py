@@ -1,1 +1,0 @@
-"""What the arena's dataclasses are on the wire."""

@@ -1,1 +1,0 @@
-"""Generated from proto/deepsea/ladder/v1/ladder.proto by tools/gen_proto.py; not to be edited."""

@@ -1,0 +1,26 @@
+"""Values of the documents that leave the store: times that know their zone, and large integers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""A time of a document, which knows its zone."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Int64(int):
+    """An integer that may use 64 bits, such as a number that a database gives; JSON has a text."""
+
+
+def utc_time(ms: int) -> datetime:
+    """A time that is given in milliseconds since 1970, as the database has it."""
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+def milliseconds(time: datetime) -> int:
+    """A time in milliseconds since 1970, as the database has it."""
+    return (time - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,403 @@
+"""Accounts by the service: what a stranger, an author and an admin can do, and cannot."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deepsea_arena.api.callers import MACHINE, Caller, visitor
+from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
+from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import Failures, LadderService
+from deepsea_bundle.errors import BundleError
+from deepsea_ladder import accounts
+from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.errors import LadderError
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
+
+HERE = "192.0.2.7"
+
+
+class Time:
+    """A clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def entropy() -> Callable[[], bytes]:
+    """Other bytes at each call."""
+    numbers = count()
+    return lambda: hashlib.sha256(b"deepsea-test:%d" % next(numbers)).digest()
+
+
+def service_of(
+    store: Store, clock: Callable[[], float] | None = None, **extra: Any
+) -> LadderService:
+    return LadderService(store, store, entropy=entropy(), clock=clock or Time(), **extra)
+
+
+@pytest.fixture
+def service(played: Store) -> LadderService:
+    return service_of(played)
+
+
+def codes(service: LadderService, **fields: Any) -> list[str]:
+    return [one.code for one in LocalLadder(service, MACHINE).create_codes(**fields).codes]
+
+
+def joined(service: LadderService, author: str) -> tuple[str, Caller]:
+    """An author's token, and the author as a caller."""
+    (code,) = codes(service, count=1)
+    token = LocalLadder(service, visitor(HERE)).redeem(code=code, author=author).token
+    return token, service.caller_of_token(token, HERE)
+
+
+def an_admin(service: LadderService) -> Caller:
+    _, caller = joined(service, "boss")
+    made = LocalLadder(service, MACHINE).admin_token(caller.author)
+    return service.caller_of_token(made.token, HERE)
+
+
+def refused(service: LadderService, caller: Caller, name: str, **fields: object) -> ApiError:
+    with pytest.raises((ApiError, BundleError, LadderError, UserError, TypeError)) as info:
+        getattr(LocalLadder(service, caller), name)(**fields)
+    assert "\n" not in str(info.value)
+    return refusal_of(info.value)
+
+
+def test_a_code_becomes_a_token_that_says_who_one_is(service: LadderService) -> None:
+    (code,) = codes(service, count=1)
+    redeemed = LocalLadder(service, visitor(HERE)).redeem(
+        code=code.lower(), author="Zoe", label="lab"
+    )
+    assert (redeemed.account.author, redeemed.account.role) == ("Zoe", "author")
+    assert redeemed.account.scopes == ("read", "submit")
+    caller = service.caller_of_token(redeemed.token, HERE)
+    assert LocalLadder(service, caller).who_am_i().account == redeemed.account
+    (line,) = LocalLadder(service, caller).tokens().tokens
+    assert (line.label, line.start) == ("lab", redeemed.token[:8])
+    assert redeemed.token not in str(LocalLadder(service, MACHINE).audit(everybody=True))
+
+
+@pytest.mark.parametrize("days", [-1, 366])
+def test_codes_are_bounded(service: LadderService, days: int) -> None:
+    for fields in ({}, {"count": -1}, {"count": 501}, {"count": 1, "days": days}):
+        assert refused(service, MACHINE, "create_codes", **fields).kind is Kind.INVALID
+    for name in ("", "a b", "x" * 41, "machine"):
+        assert refused(service, MACHINE, "create_codes", authors=[name]).kind is Kind.INVALID
+    assert LocalLadder(service, MACHINE).codes().codes == ()
+
+
+class Asked(Exception):
+    """The store was asked."""
+
+
+def unreadable() -> Any:
+    def asked(*_: object, **__: object) -> None:
+        raise Asked
+
+    return SimpleNamespace(
+        accounts=SimpleNamespace(by_token=asked, redeem=asked),
+        sessions=SimpleNamespace(find=asked, open=asked),
+    )
+
+
+def asks(call: Callable[[], object]) -> bool:
+    """Whether a call asks the store; else it is refused for its form."""
+    with pytest.raises(ApiError) as info:
+        call()
+    assert info.value.kind is Kind.UNAUTHENTICATED or isinstance(info.value.__cause__, Asked)
+    return isinstance(info.value.__cause__, Asked)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda token: " " + token,
+        lambda token: token + " ",
+        lambda token: token[:20] + " " + token[20:],
+        lambda token: token * 200,
+        lambda token: token[:-1] + ("x" if token[-1] != "x" else "y"),
+        lambda token: "",
+        lambda token: "dsl_",
+        lambda token: "\x00" * len(token),
+    ],
+)
+def test_what_is_no_token_is_refused_before_the_store_is_asked(
+    change: Callable[[str], str],
+) -> None:
+    service = service_of(unreadable())
+    token = accounts.new_token(bytes(32))
+    for enter in ("caller_of_token", "log_in"):
+        assert asks(partial(getattr(service, enter), token, HERE))
+        assert not asks(partial(getattr(service_of(unreadable()), enter), change(token), HERE))
+
+
+def test_every_refused_token_is_refused_in_the_same_words(service: LadderService) -> None:
+    token, caller = joined(service, "Zoe")
+    blocked, _ = joined(service, "Yan")
+    LocalLadder(service, caller).revoke_token(id=caller.token_id)
+    LocalLadder(service, MACHINE).block_author(author="Yan", blocked=True)
+    said = set()
+    for one in (token, blocked, accounts.new_token(bytes(32)), "nonsense"):
+        with pytest.raises(ApiError) as info:
+            service.caller_of_token(one, HERE)
+        said.add((info.value.kind, str(info.value)))
+    assert len(said) == 1
+
+
+def test_wrong_codes_cost_time_by_address(played: Store) -> None:
+    time = Time()
+    service = service_of(played, time)
+    token, _ = joined(service, "Yan")
+    (code,) = codes(service, count=1)
+    for _ in range(5):
+        assert refused(service, visitor(HERE), "redeem", code="x").kind is Kind.UNAUTHENTICATED
+    found = refused(service, visitor(HERE), "redeem", code="x")
+    assert (found.kind, found.retry_after) == (Kind.EXHAUSTED, 1)
+    with pytest.raises(ApiError) as info:
+        service.log_in("x", HERE)
+    assert info.value.kind is Kind.EXHAUSTED
+    assert service.log_in(token, HERE).caller.author == "Yan"
+    other = visitor("192.0.2.8")
+    assert refused(service, other, "redeem", code="x").kind is Kind.UNAUTHENTICATED
+    redeemed = LocalLadder(service, visitor(HERE)).redeem(code=code, author="Zoe")
+    assert redeemed.account.author == "Zoe"
+    time.now = 1.0
+    assert refused(service, visitor(HERE), "redeem", code="x").kind is Kind.UNAUTHENTICATED
+
+
+def test_who_chooses_no_name_is_asked_for_one(service: LadderService) -> None:
+    (code,) = codes(service, count=1)
+    found = refused(service, visitor(HERE), "redeem", code=code)
+    assert (found.kind, str(found)) == (
+        Kind.NOT_NOW,
+        "this code is for a new author: choose a name",
+    )
+
+
+def test_a_name_that_is_not_allowed_is_no_failure(service: LadderService) -> None:
+    joined(service, "Zoe")
+    (code,) = codes(service, count=1)
+    for _ in range(9):
+        found = refused(service, visitor(HERE), "redeem", code=code, author="zoe")
+        assert found.kind is Kind.NOT_NOW
+        found = refused(service, visitor(HERE), "redeem", code=code, author="a b")
+        assert found.kind is Kind.INVALID
+
+
+def test_logins_fail_at_most_so_often_in_any_hour() -> None:
+    """Also of one who tries again as soon as it may be."""
+    time = Time()
+    failures = Failures(time, most=20, most_sources=2)
+    failed = []
+    for number in range(100):
+        try:
+            failures.add(f"2001:db8::{number:x}")  # all from one network
+            failed.append(time.now)
+        except ApiError as error:
+            time.now += error.retry_after or 0
+    assert len(failed) > 40
+    assert all(later - at >= 3600 for at, later in zip(failed, failed[20:], strict=False))
+    failures.add(HERE)
+    failures.add("192.0.2.9")
+    assert len(failures._failed) == 2
+
+
+def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
+    """They are refused by a read: here nothing can be written."""
+    assert played.database.path is not None
+    with Store.open(played.database.path, read_only=True) as store:
+        service = service_of(store)
+        code, token = "AAAA-AAAA-AAAA-AAAA", accounts.new_token(bytes(32))
+        assert refused(service, visitor(HERE), "redeem", code=code).kind is Kind.UNAUTHENTICATED
+        with pytest.raises(ApiError, match=INVALID):
+            service.log_in(token, HERE)
+
+
+def test_a_token_gives_no_more_than_the_one_that_makes_it(service: LadderService) -> None:
+    _, caller = joined(service, "Zoe")
+    for scopes in (["admin"], ["read", "admin"]):
+        assert refused(service, caller, "create_token", scopes=scopes).kind is Kind.DENIED
+    for fields in ({"scopes": ["root"]}, {"days": -1}, {"days": 366}, {"label": "x" * 61}):
+        assert refused(service, caller, "create_token", **fields).kind is Kind.INVALID
+    made = LocalLadder(service, caller).create_token(scopes=["read"], days=7, label="dash\x1bboard")
+    assert (made.token.scopes, made.token.label) == (("read",), "dash\\x1bboard")
+    reader = service.caller_of_token(made.secret, HERE)
+    for name, fields in (
+        ("create_token", {"scopes": ["read"]}),
+        ("revoke_token", {"id": caller.token_id}),
+        ("end_session", {"id": 1}),
+    ):
+        assert refused(service, reader, name, **fields).kind is Kind.DENIED
+    LocalLadder(service, reader).revoke_token(id=reader.token_id)
+    assert not service.still_valid(reader)
+    assert service.still_valid(caller)
+
+
+def test_an_admins_usual_token_is_no_admins_token(service: LadderService) -> None:
+    boss = an_admin(service)
+    made = LocalLadder(service, boss).create_token()
+    assert made.token.scopes == ("read", "submit")
+    usual = service.caller_of_token(made.secret, HERE)
+    assert refused(service, usual, "create_codes", count=1).kind is Kind.DENIED
+    assert refused(service, usual, "audit", everybody=True).kind is Kind.DENIED
+    assert LocalLadder(service, boss).create_codes(count=1).codes[0].code
+    (code,) = [one.code for one in LocalLadder(service, boss).create_codes(authors=["boss"]).codes]
+    token = LocalLadder(service, visitor(HERE)).redeem(code=code).token
+    assert Scope.ADMIN not in service.caller_of_token(token, HERE).scopes
+
+
+def test_what_is_somebody_elses_is_not_there(service: LadderService) -> None:
+    _, zoe = joined(service, "Zoe")
+    token, yan = joined(service, "Yan")
+    page = service.log_in(token, HERE)
+    for name, known, unknown in (
+        ("revoke_token", yan.token_id, 99),
+        ("end_session", page.caller.session_id, 99),
+    ):
+        theirs, nobodys = (refused(service, zoe, name, id=one) for one in (known, unknown))
+        assert theirs.kind is nobodys.kind is Kind.NOT_FOUND
+        assert str(theirs) == str(nobodys)
+    assert service.still_valid(yan)
+    assert {one.actor for one in LocalLadder(service, zoe).audit().entries} <= {"Zoe", ""}
+
+
+def test_no_request_says_who_calls() -> None:
+    for name, method in METHODS.items():
+        fields = method.parameters.keys()
+        assert not fields & {"role", "author_id", "actor", "session_id", "token_id", "caller"}
+        if method.role is not Role.ADMIN:
+            assert "author" not in fields or name == "redeem"
+
+
+def test_a_session_is_opened_by_a_token_and_ends(service: LadderService) -> None:
+    token, _ = joined(service, "Zoe")
+    login = service.log_in(token, HERE)
+    caller = service.caller_of_session(login.session, HERE)
+    assert caller == login.caller
+    assert LocalLadder(service, caller).who_am_i().account.token_id == 0
+    (line,) = LocalLadder(service, caller).sessions().sessions
+    assert line.address == "192.0.2.0/24"
+    assert (line.expires_at - line.created_at).days == service.limits.session_days
+    service.log_out(caller)
+    service.log_out(caller)
+    assert not service.still_valid(caller)
+    for session in (login.session, "", login.session + " ", "0" * 64):
+        with pytest.raises(ApiError) as info:
+            service.caller_of_session(session, HERE)
+        assert info.value.kind is Kind.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("block_author", {"author": "Zoe", "blocked": True}),
+        ("reset_author", {"author": "Zoe"}),
+        ("anonymise_author", {"author": "Zoe"}),
+    ],
+)
+def test_what_an_admin_ends_is_no_longer_valid(
+    service: LadderService, name: str, fields: dict[str, object]
+) -> None:
+    token, caller = joined(service, "Zoe")
+    page = service.log_in(token, HERE).caller
+    boss = an_admin(service)
+    assert service.still_valid(caller)
+    assert service.still_valid(page)
+    getattr(LocalLadder(service, boss), name)(**fields)
+    assert not service.still_valid(caller)
+    assert not service.still_valid(page)
+    assert LocalLadder(service, boss).audit(everybody=True).entries[0].actor == "boss"
+
+
+def test_the_last_admin_is_kept(service: LadderService) -> None:
+    boss = an_admin(service)
+    for name, fields in (
+        ("block_author", {"author": "boss", "blocked": True}),
+        ("anonymise_author", {"author": "boss"}),
+        ("reset_author", {"author": "boss"}),
+        ("revoke_token", {"id": boss.token_id}),
+    ):
+        assert refused(service, boss, name, **fields).kind is Kind.NOT_NOW
+    assert service.still_valid(boss)
+
+
+def test_an_admin_disables_and_enables_bots(service: LadderService) -> None:
+    boss = an_admin(service)
+    made = (
+        LocalLadder(service, boss)
+        .set_bot_state(bot="ben", state="disabled", reason="it snores")
+        .bot
+    )
+    assert (made.state, made.reason) == ("disabled", "it snores")
+    assert LocalLadder(service, boss).set_bot_state(bot="ben", state="active").bot.state == "active"
+    for fields, kind in (
+        ({"bot": "ben", "state": "withdrawn"}, Kind.INVALID),
+        ({"bot": "ben", "state": "disabled"}, Kind.INVALID),
+        ({"bot": "nobody", "state": "active"}, Kind.NOT_FOUND),
+    ):
+        assert refused(service, boss, "set_bot_state", **fields).kind is kind
+    (enabled, *_) = LocalLadder(service, boss).audit(everybody=True).entries
+    assert (enabled.kind, enabled.subject, enabled.actor) == ("enabled", "ben", "boss")
+
+
+def test_an_admin_requeues_what_is_in_quarantine(service: LadderService) -> None:
+    boss = an_admin(service)
+    assert LocalLadder(service, boss).quarantine().jobs == ()
+    assert refused(service, boss, "requeue", game_id="s1-1").kind is Kind.NOT_FOUND
+    assert refused(service, boss, "requeue", game_id="nothing").kind is Kind.NOT_FOUND
+
+
+def test_authors_of_before_get_codes(service: LadderService) -> None:
+    (code,) = codes(service, authors=["ben-senior"])
+    assert LocalLadder(service, visitor(HERE)).redeem(code=code).account.author == "ben-senior"
+    lines = {one.author: one for one in LocalLadder(service, MACHINE).authors().authors}
+    assert (lines["ben-senior"].bots, lines["ben-senior"].tokens) == (1, 1)
+
+
+def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:
+    service = service_of(played, limits=RemoteLimits(chunk_bytes=100))
+    (code,) = codes(service, authors=["ben-senior"])
+    token = LocalLadder(service, visitor(HERE)).redeem(code=code).token
+    caller = service.caller_of_token(token, HERE)
+    *parts, last = [len(part) for part in LocalLadder(service, caller).download_bot(bot="ben")]
+    assert set(parts) == {100}
+    assert 0 < last <= 100
+
+
+def test_a_private_ladder_lets_people_in_by_code(played: Store) -> None:
+    service = service_of(played, private=True)
+    assert refused(service, visitor(HERE), "standings").kind is Kind.UNAUTHENTICATED
+    _, caller = joined(service, "Zoe")
+    assert LocalLadder(service, caller).standings().standings
+
+
+def test_limits_are_parameters(played: Store) -> None:
+    service = service_of(played, limits=RemoteLimits(codes=2, tokens=1, failures_per_hour=1))
+    assert refused(service, MACHINE, "create_codes", count=3).kind is Kind.INVALID
+    _, caller = joined(service, "Zoe")
+    assert refused(service, caller, "create_token").kind is Kind.NOT_NOW
+    refused(service, visitor(HERE), "redeem", code="x")
+    assert refused(service, visitor(HERE), "redeem", code="x").retry_after == 3600
+
+
+def test_strange_names_are_just_not_there(service: LadderService) -> None:
+    for name in ("\x00", "\ud800", "x" * 100_000, "ben'; DROP TABLE authors", "ä"):
+        assert refused(service, MACHINE, "reset_author", author=name).kind is Kind.NOT_FOUND
+        assert refused(service, MACHINE, "rename_author", author="ben-senior", to=name).kind in (
+            Kind.INVALID,
+        )

@@ -1,0 +1,121 @@
+"""Analyses over the service: asked for by authors within limits, read by everybody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from deepsea_arena import ladder_analyses
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.api.callers import MACHINE, Caller, visitor
+from deepsea_arena.api.errors import ApiError, Kind, refusal_of
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import LadderService
+from deepsea_arena.ladder_analyses import plan
+from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.errors import LadderError
+from deepsea_ladder.model.analyses import AnalysisState
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import Store
+from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.policies import STEADY_VERSION as VERSION
+from helpers import ladder
+from helpers.submissions import LIMITS, an_author
+
+QUEUED, RUNNING, DONE, FAILED = AnalysisState
+QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
+LATER = 4_000_000_000_000
+
+
+@pytest.fixture
+def service(played: Store) -> Iterator[LadderService]:
+    """A ladder whose authors may ask for two analyses a day."""
+    assert played.database.path is not None
+    limits: RemoteLimits = replace(LIMITS, analyses_per_day=2)
+    with Store.open(played.database.path, read_only=True, public=True) as public:
+        yield LadderService(played, public, entropy=lambda: b"", limits=limits)
+
+
+def author(service: LadderService, name: str = "anna-senior") -> Caller:
+    """An author with a token that may submit."""
+    number = an_author(service.store, name)
+    scopes = frozenset((Scope.READ, Scope.SUBMIT))
+    return Caller(author=name, author_id=number, role=Role.AUTHOR, scopes=scopes)
+
+
+def refused(service: LadderService, caller: Caller, name: str, game_id: str) -> ApiError:
+    """The refusal of a call."""
+    with pytest.raises((ApiError, LadderError)) as info:
+        getattr(LocalLadder(service, caller), name)(game_id=game_id)
+    return refusal_of(info.value)
+
+
+def test_an_author_asks_and_everybody_reads(service: LadderService) -> None:
+    anna = author(service)
+    asked = LocalLadder(service, anna).request_analysis(game_id="s1-1").analysis
+    assert (asked.state, asked.ahead, asked.policy, asked.outdated) == (QUEUED, 0, VERSION, False)
+    seen = LocalLadder(service, visitor()).analysis(game_id="s1-1")
+    assert (seen.done, seen.last, seen.document) == (None, asked, "")
+    steps = LocalLadder(service, visitor()).watch_analysis(game_id="s1-1")
+    assert next(filter(None, steps)).analysis == asked
+    assert next(steps) is None
+    lease = service.store.analyses.claim("runner", 60)
+    assert lease is not None
+    assert next(filter(None, steps)).analysis.state is RUNNING
+    found = analyse(AnalyseGame(lease.record, QUICK), int)
+    assert service.store.analyses.finish(lease, found.policy, found.document, LIMITS)
+    assert [step and step.analysis.state for step in steps] == [DONE]
+    seen = LocalLadder(service, visitor()).analysis(game_id="s1-1")
+    assert seen.done == seen.last
+    assert seen.document == found.document
+    assert not seen.may_be_asked
+    frames = json.loads(LocalLadder(service, visitor()).frames(game_id="s1-1", seat=1).frames)
+    assert frames["policy"] == VERSION
+    assert any("judged" in one for one in frames["decisions"])
+
+
+def test_who_asks_too_often_is_told_when_to_come_back(service: LadderService) -> None:
+    anna, ben = author(service), author(service, "ben-senior")
+    for game in ("s1-1", "s1-2", "s1-1"):
+        LocalLadder(service, anna).request_analysis(game_id=game)
+    refusal = refused(service, anna, "request_analysis", "s1-3")
+    assert refusal.kind is Kind.EXHAUSTED
+    assert refusal.retry_after is not None
+    assert LocalLadder(service, ben).request_analysis(game_id="s1-3").analysis.ahead == 1
+    # Those who run the ladder may.
+    for game in ("s1-4", "s1-5", "s1-6"):
+        LocalLadder(service, MACHINE).request_analysis(game_id=game)
+
+
+def test_what_is_not_there_or_under_embargo_is_not_found(service: LadderService) -> None:
+    ladder.a_cup(service.store, "secret", LATER)
+    for caller in (author(service), MACHINE):
+        for game in ("secret-1", "s1-99", "", "../x", "s1-1\x00"):
+            for name in ("request_analysis", "analysis", "watch_analysis"):
+                assert refused(service, caller, name, game).kind is Kind.NOT_FOUND
+    assert service.store.analyses.queue() == []
+    assert refused(service, visitor(), "watch_analysis", "s1-1").kind is Kind.NOT_FOUND
+
+
+def test_one_by_other_settings_is_outdated(
+    service: LadderService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna = author(service)
+    first = LocalLadder(service, anna).request_analysis(game_id="s1-1").analysis
+    lease = service.store.analyses.claim("runner", 60)
+    assert lease is not None
+    assert service.store.analyses.finish(lease, VERSION, "{}", LIMITS)
+    done = LocalLadder(service, anna).analysis(game_id="s1-1").done
+    assert done is not None
+    assert not done.outdated
+    monkeypatch.setattr(plan, "__defaults__", (QUICK,))
+    assert ladder_analyses.plan() == plan(QUICK)
+    seen = LocalLadder(service, anna).analysis(game_id="s1-1")
+    assert seen.done is not None
+    assert seen.done.outdated
+    assert seen.may_be_asked
+    assert LocalLadder(service, anna).request_analysis(game_id="s1-1").analysis.id != first.id

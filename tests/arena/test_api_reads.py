@@ -1,0 +1,252 @@
+"""The ladder's API: who may call what, and what everybody may read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import islice, takewhile
+from typing import Any
+
+import pytest
+
+from deepsea_arena import pairs
+from deepsea_arena.api.callers import MACHINE, Caller, visitor
+from deepsea_arena.api.errors import FAILED, ApiError, Kind, refusal_of
+from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import LadderService
+from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.errors import (
+    NotOnLadder,
+    SeasonClosed,
+    StoreDamaged,
+    StoreUnavailable,
+    SubmissionError,
+)
+from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.store import Store
+from deepsea_referee.errors import UserError
+from helpers import ladder
+
+
+@pytest.fixture
+def service(played: Store) -> Iterator[LadderService]:
+    assert played.database.path is not None
+    with Store.open(played.database.path, read_only=True, public=True) as public:
+        yield LadderService(played, public, entropy=lambda: b"")
+
+
+def person(role: Role, *scopes: Scope) -> Caller:
+    return Caller(author="anna", role=role, scopes=frozenset(scopes))
+
+
+VISITOR, READER, ADMIN = (
+    visitor(),
+    person(Role.AUTHOR, Scope.READ),
+    person(Role.ADMIN, Scope.READ, Scope.ADMIN),
+)
+
+
+def test_visitors_of_a_private_ladder_may_call_what_is_always_open(played: Store) -> None:
+    service = LadderService(played, played, entropy=lambda: b"", private=True)
+    assert LocalLadder(service, VISITOR).server().season == ""
+    assert LocalLadder(service, READER).server().season == "s1"
+    assert LocalLadder(service, READER).standings().standings
+    with pytest.raises(ApiError) as info:
+        LocalLadder(service, VISITOR).standings()
+    assert info.value.kind is Kind.UNAUTHENTICATED
+
+
+def test_every_method_asks_for_rights_before_it_does_anything(service: LadderService) -> None:
+    for name, method in METHODS.items():
+        if method.role is Role.VISITOR:
+            continue
+        with pytest.raises(ApiError) as info:
+            getattr(LocalLadder(service, VISITOR), name)()
+        assert info.value.kind is Kind.UNAUTHENTICATED, name
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (NotOnLadder("there is no bot 'x'"), Kind.NOT_FOUND, "there is no bot 'x'"),
+        (UserError("limit is\na number"), Kind.INVALID, "limit is a number"),
+        (SubmissionError("you have submitted enough"), Kind.NOT_NOW, "you have submitted enough"),
+        (SeasonClosed("the season is closed"), Kind.NOT_NOW, "the season is closed"),
+        (StoreUnavailable("/srv/ladder.db is locked"), Kind.UNAVAILABLE, None),
+        (StoreDamaged("/srv/ladder.db: row 7"), Kind.INTERNAL, FAILED),
+        (ZeroDivisionError("division by zero"), Kind.INTERNAL, FAILED),
+    ],
+)
+def test_a_refusal_says_nothing_of_the_inside(
+    error: Exception, kind: Kind, said: str | None
+) -> None:
+    refused = refusal_of(error)
+    assert refused.kind is kind
+    assert said is None or str(refused) == said
+    assert "/srv" not in str(refused)
+    assert refusal_of(refused) is refused
+
+
+def test_errors_of_methods_become_refusals_but_for_the_machine(service: LadderService) -> None:
+    with pytest.raises(ApiError) as info:
+        LocalLadder(service, VISITOR).bot(bot="nobody")
+    assert info.value.kind is Kind.NOT_FOUND
+    with pytest.raises(NotOnLadder):
+        LocalLadder(service, MACHINE).bot(bot="nobody")
+
+
+def test_no_two_methods_have_one_address() -> None:
+    paths = [(method.verb, method.path) for method in METHODS.values()]
+    assert len(set(paths)) == len(paths)
+
+
+def test_everybody_may_read_what_was_played(service: LadderService) -> None:
+    standings = LocalLadder(service, VISITOR).standings()
+    assert [line.bot for line in standings.standings if line.rank == 1] != []
+    assert LocalLadder(service, VISITOR).bot(bot="ben").faulty_games == 2
+    games = LocalLadder(service, VISITOR).games(limit=3).games
+    assert len(games) == 3
+    faulty = LocalLadder(service, VISITOR).games(faults=True).games
+    assert [game.game_id for game in faulty] == ["s1-5", "s1-2"]
+    game = games[0].game_id
+    record = LocalLadder(service, VISITOR).record(game_id=game).record
+    assert json.loads(record)["seats"]
+    everything = json.loads(LocalLadder(service, VISITOR).frames(game_id=game).frames)
+    as_a = json.loads(LocalLadder(service, VISITOR).frames(game_id=game, seat=0).frames)
+    assert len(everything["frames"]) == len(as_a["frames"])
+    assert everything != as_a
+    assert len(list(LocalLadder(service, VISITOR).export())) > 8
+
+
+def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) -> None:
+    game = service.store.history.latest(4)[-1]
+    bot = game.seats[0].version
+    season = service.store.seasons.get("s1")
+    service.store.jobs.add(season, ladder.rotations(ladder.ids(service.store), 4))
+    ladder.play_all(service.store, season, {"s1-9": [bot.bot]})
+    (newest, *_) = service.store.history.faulty(season, bot.id, 1)[1]
+    seat = next(index for index, one in enumerate(newest.seats) if one.version.id == bot.id)
+    service.store.logs.add(newest.seq, [SeatLog(seat, "its traceback", "")])
+    owner = replace(READER, author=bot.author)
+    for caller, error in (
+        (VISITOR, None),
+        (READER, None),
+        (replace(READER, author=""), None),
+        (replace(ADMIN, scopes=frozenset({Scope.READ})), None),
+        (owner, "its traceback"),
+        (ADMIN, "its traceback"),
+        (MACHINE, "its traceback"),
+    ):
+        faults = LocalLadder(service, caller).bot(bot=bot.bot.upper()).faults
+        assert faults[0].error == error
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "kind"),
+    [
+        ("standings", {"season": "s9"}, Kind.NOT_FOUND),
+        ("bot", {"bot": "nobody"}, Kind.NOT_FOUND),
+        ("bot", {"bot": "ben", "version": 7}, Kind.NOT_FOUND),
+        ("games", {"limit": 501}, Kind.INVALID),
+        ("games", {"limit": -1}, Kind.INVALID),
+        ("games", {"lost": True}, Kind.INVALID),
+        ("record", {"game_id": "s1-99"}, Kind.NOT_FOUND),
+        ("frames", {"game_id": "s1-1", "seat": 4}, Kind.INVALID),
+        ("frames", {"game_id": "s1-1", "seat": -1}, Kind.INVALID),
+        ("export", {"season": "s9"}, Kind.NOT_FOUND),
+    ],
+)
+def test_what_there_is_not_is_refused_in_a_sentence(
+    service: LadderService, name: str, fields: dict[str, object], kind: Kind
+) -> None:
+    with pytest.raises(ApiError) as info:
+        getattr(LocalLadder(service, VISITOR), name)(**fields)
+    assert info.value.kind is kind
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize("caller", [VISITOR, READER, ADMIN])
+def test_nothing_under_embargo_is_read(service: LadderService, caller: Caller) -> None:
+    """By name it is not there, and in lists it is missing, for admins too."""
+    for later in (None, 2**45):
+        ladder.a_cup(service.store, f"cup-{later or 0}", later)
+    reads, secret = LocalLadder(service, caller), f"cup-{2**45}"
+    seen = reads.games(limit=500).games
+    assert {game.season for game in seen} == {"s1", "cup-0"}
+    told = reads.feed(after=1), reads.export(), [reads.server(), reads.seasons(), reads.pairs()]
+    profiles = [reads.bot(bot=bot) for bot in ladder.NAMES[:4]]
+    lists = [*islice(told[0], len(seen) - 1), *told[1], *told[2], *profiles, reads.tournaments()]
+    assert f"{secret}-" not in str([*lists, reads.standings(everybody=True)])
+    for name, fields in (
+        *((name, {"season": secret}) for name in ("standings", "games", "export")),
+        ("bot", {"bot": "anna", "season": secret}),
+        *((name, {"game_id": f"{secret}-1"}) for name in ("game", "record", "frames")),
+        *((name, {"game_id": f"{secret}-1"}) for name in ("analysis", "watch_analysis")),
+    ):
+        with pytest.raises(ApiError) as info:
+            getattr(reads, name)(**fields)
+        assert info.value.kind is Kind.NOT_FOUND, name
+
+
+def test_the_feed_gives_all_games_since_a_break_the_oldest_first(played: Store) -> None:
+    """However many there are: 1,000 games, of which somebody missed the last 300."""
+    copies = "WITH RECURSIVE n(n) AS (SELECT 9 UNION ALL SELECT n + 1 FROM n WHERE n < 1000) "
+    seats = "season_id, version_id, points, placement, decisions, faults, forfeit, mu, sigma"
+    game = "season_id, 's1-' || n, attempt, n, head, played_at, record"
+    with closing(sqlite3.connect(str(played.database))) as file, file:
+        file.execute(f"INSERT INTO games {copies} SELECT n, n, {game} FROM games, n WHERE seq = 8")
+        seat = f"SELECT n, seat, {seats} FROM game_seats, n WHERE seq = 8"
+        file.execute(f"INSERT INTO game_seats {copies} {seat}")
+    feed = LocalLadder(LadderService(played, played, entropy=lambda: b""), VISITOR).feed(after=700)
+    told = [step.game.seq for step in takewhile(lambda step: step is not None, feed) if step]
+    assert told == list(range(701, 1001))
+
+
+def test_no_lock_is_held_while_pairs_are_read(
+    played: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another reader of another ladder is answered meanwhile."""
+    sums = played.sums.pairs
+    meanwhile = []
+
+    def read(*given: Any) -> Any:
+        free = pairs._lock.acquire(timeout=0)
+        meanwhile.append(free)
+        if free:
+            pairs._lock.release()
+        return sums(*given)
+
+    monkeypatch.setattr(played.sums, "pairs", read)
+    assert pairs.pair_table(played, None, start=0, size=3).total == 4
+    assert meanwhile == [True]
+
+
+@pytest.mark.parametrize("module", ["ladder_api", "remote"])
+def test_a_client_needs_neither_a_database_nor_a_server(module: str) -> None:
+    seen = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        (sys.executable, "-c", f"import deepsea_arena.api.{module}; {seen}"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not set(done.stdout.split()) & {"sqlalchemy", "alembic", "grpc", "starlette"}
+
+
+def test_the_feed_tells_games_once_and_then_that_there_is_nothing_new(
+    service: LadderService,
+) -> None:
+    seqs = [game.seq for game in LocalLadder(service, VISITOR).games(limit=500).games]
+    feed = LocalLadder(service, VISITOR).feed(after=min(seqs))
+    told = [found.game.seq for found in islice(feed, len(seqs) - 1) if found]
+    assert told == sorted(seqs)[1:]
+    assert next(feed) is None
+    assert next(LocalLadder(service, VISITOR).feed()) is None
+    assert dataclasses.is_dataclass(next(LocalLadder(service, VISITOR).feed(after=min(seqs))))

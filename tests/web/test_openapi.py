@@ -1,0 +1,100 @@
+"""The API's OpenAPI document: it describes all of what is served, and what is served fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from openapi_spec_validator import validate
+
+from deepsea_arena.api.declarations import Flow
+from deepsea_arena.api.ladder_api import METHODS, ROOT
+from deepsea_arena.api.openapi import openapi
+from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.store import Store
+from helpers.members import a_service
+from helpers.remote import Server, served
+from helpers.site import a_site, get
+from helpers.world import ANNA, Stock, stock_of
+
+WITHOUT: Final = tuple(name for name, method in METHODS.items() if method.flow is Flow.EVENTS)
+"""Streams, of which some do not end: tests of their own read them."""
+ENDING: Final = ("anonymise_author", "block_author", "reset_author", "revoke_token", "end_session")
+"""Methods that would end the tokens that the others are called with."""
+ALL: Final = [*HealthCheck]
+LIMITS: Final = RemoteLimits(
+    calls_per_minute=10**6, pages_per_minute=10**6, failures_per_hour=10**6, tokens=10**6
+)
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    return stock_of(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture(scope="module")
+def server(stock: Stock) -> Iterator[Server]:
+    path, _ = stock
+    with (
+        Store.open(path) as store,
+        Store.open(path, read_only=True, public=True) as public,
+        served(a_service(store, public, limits=LIMITS)) as listening,
+    ):
+        yield listening
+
+
+def test_the_document_is_valid_and_has_every_method() -> None:
+    validate(openapi())
+    found = {
+        one["operationId"]: (verb.upper(), path)
+        for path, verbs in openapi()["paths"].items()
+        for verb, one in verbs.items()
+    }
+    assert found == {name: (method.verb, method.path) for name, method in METHODS.items()}
+    described = [one for verbs in openapi()["paths"].values() for one in verbs.values()]
+    assert all(one["summary"].endswith(".") for one in described)
+    schemas: Mapping[str, Any] = openapi()["components"]["schemas"]
+    assert schemas["StandingLine"]["properties"]["rating"]["description"].startswith("mu - 3 sigma")
+    assert schemas["GameLine"]["properties"]["seq"]["type"] == "string"
+
+
+def test_people_read_it_as_a_page(stock: Stock) -> None:
+    with Store.open(stock[0], read_only=True) as store:
+        site = a_site(store)
+        text = get(site, "/api").text
+        site.gateway.close()
+    for method in METHODS.values():
+        assert f"<code>{method.verb} {method.path}</code>" in text
+    assert f'href="{ROOT}/openapi.json"' in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("caller", ["", ANNA, "admin"])
+def test_what_is_served_is_as_described(server: Server, stock: Stock, caller: str) -> None:
+    url = f"http://127.0.0.1:{server.port}{ROOT}"
+    headers = {"Authorization": f"Bearer {stock[1][caller]}"} if caller else {}
+    schema = schemathesis.openapi.from_dict({**openapi(), "servers": [{"url": url}]})
+    asked = []
+    for result in schema.get_all_operations():
+        operation: Any = result.ok()  # type: ignore[union-attr]
+        name = operation.definition.raw["operationId"]
+        if name in (*WITHOUT, *ENDING):
+            continue
+
+        @given(case=operation.as_strategy())
+        @settings(
+            max_examples=15, deadline=None, database=None, suppress_health_check=[*HealthCheck]
+        )
+        def fits(case: Any) -> None:
+            response = case.call(base_url=url, headers=headers)
+            assert response.status_code < 500
+            case.validate_response(
+                response, checks=[schemathesis.checks.response_schema_conformance]
+            )
+
+        fits()
+        asked.append(name)
+    assert len(asked) == len(METHODS) - len(WITHOUT) - len(ENDING)

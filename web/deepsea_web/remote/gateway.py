@@ -1,0 +1,282 @@
+"""The gateway: whom the server answers, how often, in which thread, for how long.
+
+Invariants: pages, forms, the API and live streams share one pool of threads, one count of streams
+and one of rates; a token is taken from the header `authorization` alone, and only where nobody else
+can read it; a stream ends within RECHECK_US of its token or session, and at once when the server
+ends; the queue for threads is bounded, and beyond it requests get 503; mistakes of this program are
+written to the operator's log, and their readers get a sentence without details.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from deepsea_arena.api.callers import Caller, visitor
+from deepsea_arena.api.declarations import Flow, Method
+from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
+from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import LadderService
+from deepsea_ladder.accounts import is_loopback, source, token_digest
+from deepsea_referee.timing.clock import Clock, time_limit
+from deepsea_rules.printable import one_line
+from deepsea_web.remote.rates import MINUTE_US, MOST_KEYS, Rate, Slots
+from deepsea_web.remote.uploads import Beginning, Part, Parts, receive
+
+THREADS: Final = 8
+MOST_WAITING: Final = 256
+"""Calls and pages that wait for a thread; beyond it they are refused."""
+RECHECK_US: Final = 3_000_000
+"""How long a stream believes in its token or session."""
+NEWS_US: Final = 250_000
+"""How often a stream asks for news, at least."""
+EACH_US: Final = 1_500
+"""And for each open stream: at most about a fifth of a core asks for news, however many watch."""
+BATCH: Final = 64
+"""Answers of a stream that are made at a time."""
+PLAIN: Final = (
+    "a token was sent where others can read it, so it is not taken: use the https address"
+)
+_BEARER: Final = "bearer "
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Answers of a stream."""
+
+    answers: list[Any]
+    ended: bool = False
+    quiet: bool = False
+    """Whether there is nothing new after these."""
+
+
+class Gateway:
+    """What all requests go through; one event loop uses it."""
+
+    def __init__(
+        self,
+        service: LadderService,
+        clock: Clock,
+        closing: asyncio.Event | None = None,
+    ) -> None:
+        limits = service.limits
+        self.service = service
+        self.clock = clock
+        self.closing = closing or asyncio.Event()
+        """Set when the server ends: streams end then."""
+        self._threads = ThreadPoolExecutor(THREADS, "service")
+        self._waiting = 0
+        self._calls = Rate(limits.calls_per_minute, MINUTE_US, clock.now_us)
+        self.visits = Rate(limits.pages_per_minute, MINUTE_US, clock.now_us)
+        """Calls and pages of an address."""
+        self._authors: dict[str, int] = {}
+        """The author of each token that was valid lately, by its digest."""
+        self._streams = Slots(limits.streams_of_address, limits.streams)
+        self._long = Slots(limits.heavy, limits.streams)
+
+    def close(self) -> None:
+        """End the threads; what they do now is done first."""
+        self._threads.shutdown(cancel_futures=True)
+
+    # ------------------------------------------------------------------------------- who calls
+
+    async def caller(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
+        """Who calls, by the values of `authorization`; the call is counted.
+
+        secret  whether nobody else can read what is sent
+        """
+        if headers:
+            return await self._with_token(headers, address, secret=secret)
+        self.count_visit(address)
+        return visitor(address)
+
+    def count_visit(self, address: str) -> None:
+        """Count a call or a page of an address. Raises ApiError if there were too many."""
+        if not is_loopback(address):  # that may be everybody, behind a proxy
+            self._check_visits(address)
+
+    async def _with_token(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
+        plain = len(headers) == 1 and headers[0][: len(_BEARER)].lower() == _BEARER
+        token = headers[0][len(_BEARER) :] if plain else ""
+        digest = token_digest(token) or ""
+        author = self._authors.get(digest)
+        if author is None:  # before it costs a thread
+            self._check_visits(address)
+        else:
+            self._check_calls(author)
+        if not secret:
+            raise ApiError(Kind.UNAUTHENTICATED, PLAIN)
+        try:
+            if not digest:
+                raise ApiError(Kind.UNAUTHENTICATED, INVALID)
+            caller = await self.in_thread(lambda: self.service.caller_of_token(token, address))
+        except ApiError as error:
+            if error.kind is Kind.UNAUTHENTICATED:
+                self._authors.pop(digest, None)
+                self.service.failures.add(address)
+            raise
+        if author is None:
+            self._authors[digest] = caller.author_id
+            if len(self._authors) > MOST_KEYS:
+                del self._authors[next(iter(self._authors))]
+            self._check_calls(caller.author_id)
+        return caller
+
+    def _check_visits(self, address: str) -> None:
+        _check(self.visits.take(source(address)), "too many requests from your address")
+
+    def _check_calls(self, author_id: int) -> None:
+        _check(self._calls.take(author_id), "too many calls with your tokens")
+
+    # ----------------------------------------------------------------------------------- calls
+
+    async def one(self, caller: Caller, method: Method, fields: Mapping[str, Any]) -> Any:
+        """The one answer of a method."""
+        return await self.in_thread(lambda: self._call(caller, method, fields))
+
+    async def stream(
+        self, caller: Caller, method: Method, fields: Mapping[str, Any]
+    ) -> AsyncGenerator[Batch]:
+        """The answers of a method as they come; an empty batch now and then if nothing is new."""
+        self.service.check(caller, method)
+        with self.place(caller.address) if method.flow is Flow.EVENTS else self._long_place(caller):
+            async for batch in self._answers(caller, method, fields):
+                yield batch
+
+    async def upload(self, caller: Caller, parts: Parts) -> AsyncGenerator[Batch]:
+        """The answers to an upload, as they come once it is there."""
+        method = METHODS["submit"]
+        self.service.check(caller, method)
+        with self.place(caller.address):
+            ladder = LocalLadder(self.service, caller)
+            beginning = Beginning(ladder.begin_upload)
+            checked = self.clock.now_us()
+
+            async def rechecked() -> Part | None:
+                nonlocal checked
+                part = await parts()
+                checked = await self._recheck_token(caller, checked)
+                return part
+
+            try:
+                upload = await self.in_thread(beginning)
+                await receive(upload, rechecked, self.in_thread, self.clock)
+                async for batch in self._answers(caller, method, {"archive": upload}):
+                    upload.close()  # it is stored
+                    yield batch
+            finally:
+                beginning.close()
+
+    def _call(self, caller: Caller, method: Method, fields: Mapping[str, Any]) -> Any:
+        return getattr(LocalLadder(self.service, caller), method.name)(**fields)
+
+    async def _answers(
+        self, caller: Caller, method: Method, fields: Mapping[str, Any]
+    ) -> AsyncGenerator[Batch]:
+        answers = await self.in_thread(lambda: iter(self._call(caller, method, fields)))
+        checked = self.clock.now_us()
+        try:
+            while not self.closing.is_set():
+                batch = await self.in_thread(lambda: _next(answers))
+                yield batch
+                if batch.ended:
+                    return
+                if batch.quiet:
+                    await self._rest(checked + RECHECK_US)
+                checked = await self._recheck_token(caller, checked)
+        finally:
+            if (close := getattr(answers, "close", None)) is not None:
+                self._threads.submit(close)
+
+    async def _recheck_token(self, caller: Caller, checked: int) -> int:
+        """When the token was checked last; it is now, if it is time. Raises ApiError."""
+        now = self.clock.now_us()
+        if now - checked < RECHECK_US:
+            return checked
+        await self._check_still(caller)
+        return now
+
+    async def _check_still(self, caller: Caller) -> None:
+        """Raise ApiError if the token or session has ended."""
+        if not await self.in_thread(lambda: self.service.still_valid(caller)):
+            raise ApiError(Kind.UNAUTHENTICATED, INVALID)
+
+    async def _rest(self, until: int) -> None:
+        """Wait before news are asked for again, but not longer than `until`."""
+        wait = min(max(NEWS_US, self._streams.open * EACH_US), until - self.clock.now_us())
+        try:
+            async with time_limit(self.clock, max(wait, 0)):
+                await self.closing.wait()
+        except TimeoutError:
+            pass
+
+    def hold(self, address: str) -> ExitStack:
+        """A place that is held already, to be left with the stream."""
+        held = ExitStack()
+        held.enter_context(self.place(address))
+        return held
+
+    def place(self, address: str) -> AbstractContextManager[None]:
+        """Hold a stream's place. Raises ApiError if there is none, of all or of this address."""
+        return _taken(self._streams, _key(address))
+
+    def _long_place(self, caller: Caller) -> AbstractContextManager[None]:
+        """Hold the place of an export or a download, of which an author, or else an address, has
+        few: a download that is not read on holds a whole archive."""
+        return _taken(self._long, caller.author_id or _key(caller.address))
+
+    # --------------------------------------------------------------------------------- threads
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """The result of work that reads or writes the store; ApiError if too much waits."""
+        if self._waiting >= MOST_WAITING:
+            raise ApiError(Kind.UNAVAILABLE, "too many calls at the moment; try again", 1)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._waiting -= 1
+
+
+def refused(error: Exception) -> ApiError:
+    """The refusal that a caller gets; a mistake of this program goes to the operator's log, too."""
+    found = refusal_of(error)
+    if found.kind is Kind.INTERNAL:
+        cause = error.__cause__ or error
+        _log.error("a call from afar: %s", one_line(str(cause)), exc_info=cause)
+    return found
+
+
+@contextmanager
+def _taken(slots: Slots, key: Hashable | None) -> Iterator[None]:
+    with slots.taken(key) as found:
+        if not found:
+            raise ApiError(Kind.EXHAUSTED, "too many streams are open; try again", 30)
+        yield
+
+
+def _key(address: str) -> str | None:
+    return None if is_loopback(address) else source(address)  # that may be everybody
+
+
+def _check(wait_s: int, sentence: str) -> None:
+    if wait_s:
+        raise ApiError(Kind.EXHAUSTED, sentence, wait_s)
+
+
+def _next(answers: Iterator[Any]) -> Batch:
+    found: list[Any] = []
+    for answer in islice(answers, BATCH):
+        if answer is None:
+            return Batch(found, quiet=True)
+        found.append(answer)
+    return Batch(found, ended=len(found) < BATCH)
