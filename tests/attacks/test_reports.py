@@ -98,6 +98,7 @@ RELEASE: dict[str, set[Fault]] = {
     "s00_as_bot s33_in_flight burner": {TIMEOUT, CRASH},
 }
 ELSEWHERE = {
+    "p17_shuts",
     "t14_starves",
     "t15_burners",
     "t16_burner",
@@ -106,7 +107,8 @@ ELSEWHERE = {
     "t21_exits",
     "v01_victims",
 }
-"""Need bots beside them, frozen or not: test_time.py, _burners.py and _together.py play them."""
+"""Need bots beside them, frozen or not, or a clock of their own: test_time.py, _burners.py,
+_together.py and _protocol.py play them."""
 MAY_PLAY_ON = ("drains", "p14_", "p21_", "s0", "s1", "s2", "s3")
 """Whether these lose anything depends on how long the attack takes, or on the kernel."""
 OPEN = "p14_left_open"

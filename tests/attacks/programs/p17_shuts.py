@@ -20,8 +20,10 @@ import time
 from attacks.guard import LONGEST_S, insist, say, wait_to_be_ended
 from attacks.raw import DATA, WIDE, WINDOW_UPDATE, Bot, fields, request_of
 
+insist()
+
+# Bytes of gRPC before each message; one byte of the message gets through, too.
 HEAD = 5
-"""Bytes of gRPC before each message; one byte of the message gets through, too."""
 STEP_US = 10_000
 REQUEST, RESULT, GOODBYE = 4, 5, 6
 
@@ -63,7 +65,6 @@ class Tight(Bot):
         return data
 
 
-insist()
 signal.alarm(LONGEST_S)
 how = sys.argv[1]
 fails = how in ("thinks", "holds")
