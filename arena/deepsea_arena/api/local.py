@@ -21,7 +21,6 @@ from deepsea_arena.api.reads import ReadMethods
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.submissions import SubmissionMethods
 from deepsea_ladder.store import Store
-from deepsea_sdk.entropy import fresh_seed
 
 T = TypeVar("T", bound=type)
 
@@ -63,4 +62,10 @@ def ladder_of(store: Store, author: str | None = None) -> LocalLadder:
     if author is not None:
         stored = store.authors.get(author)
         caller = replace(MACHINE, author=stored.name, author_id=stored.id)
-    return LocalLadder(LadderService(store, store, entropy=fresh_seed), caller)
+    return LocalLadder(LadderService(store, store, entropy=_fresh_seed), caller)
+
+
+def _fresh_seed() -> bytes:
+    from deepsea_sdk.entropy import fresh_seed  # the whole SDK comes with it
+
+    return fresh_seed()

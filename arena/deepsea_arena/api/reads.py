@@ -31,7 +31,6 @@ from deepsea_ladder.values import utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_sdk import __version__
 
 MOST_PAIRS: Final = 100
 MOST_START: Final = 1_000_000
@@ -43,6 +42,8 @@ class ReadMethods(LadderPart):
     """The methods that everybody may read with."""
 
     def server(self) -> Server:
+        from deepsea_sdk import __version__  # the whole SDK comes with it
+
         opened = [
             one
             for one in self.public.seasons.all()

@@ -36,7 +36,6 @@ from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_sdk.clock import monotonic
 
 MOST_SOURCES: Final = 10_000
 
@@ -47,6 +46,10 @@ class Login(NamedTuple):
     session: str
     """Its secret, for a cookie; shown this one time."""
     caller: Caller
+
+
+def _seconds() -> float:
+    return SystemClock().now_us() / 1_000_000
 
 
 class LadderService:
@@ -70,7 +73,7 @@ class LadderService:
         uploads: Uploads | None = None,
         private: bool = False,
         limits: RemoteLimits = USUAL_LIMITS,
-        clock: Callable[[], float] = monotonic,
+        clock: Callable[[], float] = _seconds,
     ) -> None:
         self.store = store
         self.public = public
