@@ -18,6 +18,7 @@ import pytest
 from deepsea_arena.api.certificates import context, fingerprint, same_fingerprint
 from deepsea_cli.remote.address import read_address
 from deepsea_cli.remote.credentials import CredentialsFile, Login, Logins, config_folder
+from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import certificates
 from helpers.answering import Answering, Asked, Reply, Scripted, Tunnel, answer, refusal
@@ -590,15 +591,11 @@ def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
 # --------------------------------------------------------------------------------------- start
 
 
-@pytest.mark.parametrize(
-    "words", [("whoami",), ("standings",), ("games",), ("bot", "ben"), ("submit", "greedy")]
-)
-def test_asking_a_ladder_from_afar_loads_no_database(
-    server: Answering, words: tuple[str, ...]
-) -> None:
-    line = ("deepsea-referee", "ladder", *words, "--remote", server.url)
+def loaded_by(*words: object) -> set[str]:
+    """The modules that a command of the ladder imports."""
+    line = ["deepsea-referee", "ladder", *map(str, words)]
     code = (
-        f"import sys; sys.argv = {[*line]}\n"
+        f"import sys; sys.argv = {line}\n"
         "from deepsea_cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
@@ -608,8 +605,22 @@ def test_asking_a_ladder_from_afar_loads_no_database(
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=settings, check=True
     )
-    loaded = set(done.stdout.splitlines()[-1].split())
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [("whoami",), ("standings",), ("submit", "greedy")])
+def test_asking_a_ladder_from_afar_loads_no_database(
+    server: Answering, words: tuple[str, ...]
+) -> None:
+    loaded = loaded_by(*words, "--remote", server.url)
     assert "deepsea_arena.api.remote" in loaded
     heavy = {"sqlalchemy", "alembic", "grpc", "starlette", "uvicorn", "deepsea_ladder.store"}
     assert not loaded & heavy
     assert server.asked
+
+
+def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: Path) -> None:
+    Store.create(tmp_path / "ladder.db").close()
+    loaded = loaded_by("standings", "--store", tmp_path / "ladder.db")
+    assert "deepsea_ladder.store" in loaded
+    assert not loaded & {"httpx", "grpc", "starlette", "deepsea_sdk", "deepsea_arena.analysis"}
