@@ -310,11 +310,11 @@ class RemoteLadder(LadderApi):
     def _check(self, response: httpx.Response) -> None:
         """Raise what a response stands for that is no answer."""
         status = response.status_code
-        if 200 <= status < 300:
+        if status < 300:
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise BadServer(f"{self.url} answers in an encoding that was not asked for")
             return
-        if 300 <= status < 400:
+        if status < 400:
             raise BadServer(
                 f"{self.url} sends its callers elsewhere (HTTP {status}): use the address that it "
                 "has itself"
