@@ -22,7 +22,7 @@ def ladder(tmp_path: Path, run: Run) -> Iterator[tuple[str, str]]:
     assert run("ladder", "init", "--trusted", *store).status == 0
     made = run("ladder", "admin-token", "--author", "anna", "--json", *store)
     there = Desk("linux", tmp_path)
-    serving = there.start("ladder", "serve", *store, "--port", 0, "--grpc-port", 0)
+    serving = there.start("ladder", "serve", *store, "--port", 0)
     try:
         assert serving.stdout is not None
         address = serving.stdout.readline().split()[-1].decode()
