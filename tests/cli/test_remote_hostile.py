@@ -6,13 +6,14 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from deepsea_arena.api.errors import Unreachable
-from deepsea_arena.api.remote import LARGEST, LARGEST_LINE, RemoteLadder
+from deepsea_arena.api.remote import LARGEST, LARGEST_LINE, MOST_EVENTS, RemoteLadder
 from deepsea_arena.bot_profiles import bot_profile
 from deepsea_arena.documents import to_object
 from deepsea_arena.games import newest_games
@@ -108,6 +109,16 @@ def test_a_line_or_an_event_without_end_is_not_read(
 def test_a_check_without_end_is_given_up(run: Run, scripted: Scripted, server: Answering) -> None:
     scripted.documents["/bots/greedy"] = endless(event(submission("checking", games=1)) * 100)
     assert "does not come to an end with submit" in refused(run, server, "submit", "greedy")
+
+
+def test_a_feed_has_no_end(scripted: Scripted, server: Answering, store: Store) -> None:
+    (game,) = newest_games(store, 1).games
+    scripted.documents["/feed"] = endless(event({"game": to_object(game)}) * 100)
+    with RemoteLadder.at(server.url, TOKEN) as there:
+        games = islice(there.feed(after=1), MOST_EVENTS + 2)
+        assert sum(step is not None and step.game.seq == game.seq for step in games) == (
+            MOST_EVENTS + 2
+        )
 
 
 def test_pages_of_games_are_put_together(

@@ -56,7 +56,7 @@ class Method:
     scope: Scope | None
     """The scope that a token needs, too."""
     always: bool
-    """Whether visitors of a private ladder may call it."""
+    """Whether visitors may call it on a private ladder, too."""
 
     @property
     def name(self) -> str:
@@ -93,6 +93,11 @@ class Method:
         return (
             Flow.EVENTS if NoneType in typing.get_args(*typing.get_args(declared)) else Flow.LINES
         )
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether its events never end: `after` has it go on after one that the reader has."""
+        return self.flow is Flow.EVENTS and "after" in self.parameters
 
     @cached_property
     def response(self) -> Any:

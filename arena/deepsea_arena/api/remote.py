@@ -38,7 +38,7 @@ from deepsea_rules.record import GameRecord
 LARGEST: Final = 8 << 20
 LARGEST_LINE: Final = 1 << 20
 MOST_EVENTS: Final = 10_000
-"""Events of one stream; a check that goes on for longer is none."""
+"""Events of a stream that has an end, such as those of a check."""
 CONNECT_S: Final = 10.0
 DEADLINE_S: Final = 30.0
 """The time for a whole answer, however slowly the server drips."""
@@ -91,7 +91,7 @@ class RemoteLadder(LadderApi):
     def at(
         cls, url: str, token: str | None = None, pinned: str | None = None, **more: float
     ) -> Self:
-        """A connection to be used and closed."""
+        """The same as the class, which type checkers take for abstract: its methods are made."""
         return cls(url, token, pinned, **more)
 
     def __enter__(self) -> Self:
@@ -220,7 +220,7 @@ class RemoteLadder(LadderApi):
                     if kind == "error":
                         raise self._refusal(data, response.status_code)
                     count += 1
-                    if count > MOST_EVENTS:
+                    if count > MOST_EVENTS and not declared.is_endless:
                         raise BadServer(f"{self.url} does not come to an end with {declared.name}")
                     yield self._document(declared, data)
                     kind, data = "", bytearray()

@@ -108,7 +108,7 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
                 raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
             else:
                 given[name] = value
-        if method.name == "feed" and (seen := request.headers.get("last-event-id")):
+        if method.is_endless and (seen := request.headers.get("last-event-id")):
             given["after"] = seen  # a browser that comes back
     else:
         if request.url.query:
