@@ -16,7 +16,7 @@ from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.rated_games import hosting, worker
 from deepsea_arena.retry import insist
 from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummary, Source
-from deepsea_arena.seasons import find_season, without_cgroups
+from deepsea_arena.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.settled import OrderReport, UntilSettled
 from deepsea_arena.shutdown import Stop, StopRequest
 from deepsea_arena.validation import ValidationListener, local_checker, validating
@@ -172,8 +172,7 @@ def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> StoredSeason
     waits = False
     with stop.on_signals():
         while stop.wish is StopRequest.GO_ON:
-            seasons = insist(store.seasons.all, stop, watcher.trouble)
-            opened = [one for one in seasons if one.closed_at is None and one.tournament is None]
+            opened = open_seasons(insist(store.seasons.all, stop, watcher.trouble))
             if len(opened) > 1:
                 others = ", ".join(one.name for one in opened[:-1])
                 watcher.trouble(

@@ -134,19 +134,16 @@ def find_season(store: Store, name: str | None) -> StoredSeason:
     seasons = store.seasons.all()
     if not seasons:
         raise NotOnLadder("this ladder has no season: open one with `ladder season NAME`")
-    opened = [one for one in seasons if one.closed_at is None and one.tournament is None]
+    opened = open_seasons(seasons)
     if len(opened) > 1:
         names = ", ".join(season.name for season in opened)
         raise UserError(f"several seasons are open: name one of {names} with --season")
     return (opened or seasons)[-1]
 
 
-def season_to_show(store: Store) -> str | None:
-    """The season that a reader who names none is shown: the newest open one that is no
-    tournament's, or the newest if none is open; None if there is none."""
-    seasons = store.seasons.all()
-    opened = [one for one in seasons if one.closed_at is None and one.tournament is None]
-    return (opened or seasons)[-1].name if seasons else None
+def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
+    """Those of the seasons that are open and no tournament's."""
+    return [one for one in seasons if one.closed_at is None and one.tournament is None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

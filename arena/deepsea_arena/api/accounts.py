@@ -137,7 +137,7 @@ class AccountMethods(LadderPart):
 
 
 def account_of(found: Credential) -> Account:
-    """What a credential proves, as people and programs read it."""
+    """The account of a token or session."""
     return Account(
         author=found.author,
         role=found.role.word,

@@ -1,4 +1,4 @@
-"""What admins do: codes, authors, bots that are disabled, games in quarantine.
+"""The methods of admins: codes, authors, disabled bots, games in quarantine.
 
 Invariant: every method needs the role and the scope of an admin, and whatever it changes stands in
 the audit log with who did it.

@@ -29,7 +29,7 @@ class Caller:
     address: str = ""
     """From where; "" from the ladder's own machine."""
     is_machine: bool = False
-    """Whether it is a command on the ladder's machine; with an author, one about that author."""
+    """Whether it is a command on the ladder's machine; `author` is then whom it concerns."""
 
     @property
     def by(self) -> Actor:
@@ -43,7 +43,7 @@ class Caller:
         return self.role >= role and (scope is None or scope in self.scopes)
 
     def is_proved_by(self, found: Credential | None) -> bool:
-        """Whether the token or session still gives what it gave when the call began."""
+        """Whether the token or session still has the role and the scopes of this caller."""
         return (
             found is not None and found.role >= self.role and self.scopes <= frozenset(found.scopes)
         )

@@ -1,4 +1,4 @@
-"""Which certificates a client accepts: those that the system trusts, or one that the user pinned.
+"""Certificates that a client accepts: those that the system trusts, or the one that is pinned.
 
 Invariants: nothing is sent before the certificate is accepted; a pinned ladder accepts that one
 certificate and no other, under whatever name it is reached.
@@ -34,7 +34,7 @@ def fingerprint(certificate: str) -> str:
 
 
 def same_fingerprint(one: str, other: str) -> bool:
-    """Whether two fingerprints are the same, however they are grouped."""
+    """Whether two fingerprints are equal; spaces, colons and dashes do not count."""
     return _digits(one) == _digits(other)
 
 

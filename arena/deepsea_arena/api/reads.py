@@ -17,7 +17,7 @@ from deepsea_arena.game_reports import GameReport, game_report, games_since
 from deepsea_arena.games import GAMES, MOST_GAMES, GamesPage, json_lines, newest_games
 from deepsea_arena.ladder_analyses import analysed_frames, document_of
 from deepsea_arena.pairs import PairTable, pair_table
-from deepsea_arena.seasons import SeasonInfo, find_season, season_info
+from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_arena.standings import Standings, show_standings
 from deepsea_arena.tournament_reports import (
     TournamentList,
@@ -44,11 +44,7 @@ class ReadMethods(LadderPart):
     def server(self) -> Server:
         from deepsea_sdk import __version__  # the whole SDK comes with it
 
-        opened = [
-            one
-            for one in self.public.seasons.all()
-            if one.closed_at is None and one.tournament is None
-        ]
+        opened = open_seasons(self.public.seasons.all())
         # Only members see the season of a private ladder.
         hidden = self.service.private and self.caller.role is Role.VISITOR
         season = opened[-1] if opened and not hidden else None

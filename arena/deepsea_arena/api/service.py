@@ -116,18 +116,14 @@ class LadderService:
         """The holder of a token. Raises ApiError if it is not valid."""
         digest = token_digest(token)
         found = None if digest is None else self.store.accounts.by_token(digest)
-        if found is None:
-            raise ApiError(Kind.UNAUTHENTICATED, INVALID)
-        return _caller(found, address)
+        return _caller(found, address, INVALID)
 
     @refused_as_api_error
     def caller_of_session(self, session: str, address: str) -> Caller:
         """The holder of a session of the pages. Raises ApiError if it is not valid."""
         digest = session_digest(session)
         found = None if digest is None else self.store.sessions.find(digest)
-        if found is None:
-            raise ApiError(Kind.UNAUTHENTICATED, ENDED)
-        return _caller(found, address)
+        return _caller(found, address, ENDED)
 
     @refused_as_api_error
     def log_in(self, token: str, address: str) -> Login:
@@ -141,13 +137,14 @@ class LadderService:
         stored = session_digest(secret)
         assert stored is not None
         limits = self.limits
-        found = digest and self.store.sessions.open(
-            digest, stored, limits.session_days, limits.sessions, address_prefix(address)
-        )
-        if not found:
+        found = None
+        if digest is not None:
+            found = self.store.sessions.open(
+                digest, stored, limits.session_days, limits.sessions, address_prefix(address)
+            )
+        if found is None:
             self.failures.add(address)
-            raise ApiError(Kind.UNAUTHENTICATED, INVALID)
-        return Login(secret, _caller(found, address))
+        return Login(secret, _caller(found, address, INVALID))
 
     @refused_as_api_error
     def log_out(self, caller: Caller) -> None:
@@ -166,7 +163,10 @@ class LadderService:
         return caller.is_proved_by(self.store.accounts.still(caller.token_id, caller.session_id))
 
 
-def _caller(found: Credential, address: str) -> Caller:
+def _caller(found: Credential | None, address: str, refusal: str) -> Caller:
+    """The holder of what was found; raises ApiError with these words if nothing was."""
+    if found is None:
+        raise ApiError(Kind.UNAUTHENTICATED, refusal)
     return Caller(
         author=found.author,
         author_id=found.author_id,

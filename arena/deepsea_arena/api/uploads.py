@@ -78,7 +78,7 @@ class Upload:
         self._file = tempfile.SpooledTemporaryFile(max_size=PART, dir=where)  # noqa: SIM115
 
     def header(self, *, bot: str = "", size: int = 0, sha256: str = "", key: str = "") -> None:
-        """Take the header: the fields of a SubmitHeader."""
+        """Take the header: the bot's name, the archive's size and SHA-256, the sender's key."""
         self._check(not self._begun, "an upload has one header, and this is another")
         most = self.limits.archive_bytes
         self._check(size > 0, "the header says no size; an archive has at least a byte")
@@ -216,7 +216,7 @@ class Upload:
 class Uploads:
     """What a server takes in: limits, and the uploads that are coming in now. Threads may share it.
 
-    local   whether whoever can reach the server is on its own machine: both ports listen on
+    local   whether whoever can reach the server is on its own machine: it listens on
             loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads.
     folder  where temporary files are
     """
