@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from time import process_time
 
-from deepsea_arena.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings, GameAnalysis
+from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings, GameAnalysis
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic

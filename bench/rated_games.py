@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import machine
+from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.runs import RunRequest, local_workers, run
 from deepsea_arena.settled import OrderReport
-from deepsea_arena.shutdown import Stop
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_ladder.model.games import Receipt

@@ -11,7 +11,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from deepsea_arena.analysis import AnalysedDecision, AnalysisSettings, ChanceEvent, GameAnalysis
+from deepsea_arena.coach.analysis import (
+    AnalysedDecision,
+    AnalysisSettings,
+    ChanceEvent,
+    GameAnalysis,
+)
 from deepsea_arena.documents import DocumentError, read_json
 from deepsea_rules.actions import Kind
 from deepsea_rules.faults import Fault

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import fsum, sqrt
 from typing import Final
 
-from deepsea_arena.analysis import AnalysedDecision, GameAnalysis
+from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis
 from deepsea_rules.record import RecordSeat
 from deepsea_sdk.coach.decisions import MARKS, SURE, Interval
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from deepsea_arena.bots import (
+from deepsea_arena.reports.bots import (
     CoursePoint,
     FaultLine,
     OpponentLine,
@@ -25,8 +25,8 @@ from deepsea_arena.bots import (
     version_lines,
     version_numbered,
 )
-from deepsea_arena.games import GameLine, game_line
-from deepsea_arena.seasons import SeasonInfo, find_season, season_info
+from deepsea_arena.reports.games import GameLine, game_line
+from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import StoredGame
 from deepsea_ladder.model.seasons import StoredSeason

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deepsea_arena.season_check import SeasonCheck, check_season
-from deepsea_arena.seasons import find_season
-from deepsea_arena.standings import Standings, listed, show_standings
+from deepsea_arena.reports.seasons import find_season
+from deepsea_arena.reports.standings import Standings, listed, show_standings
+from deepsea_arena.season_close import SeasonCheck, check_season
 from deepsea_ladder.rating.forecast import certainty
 from deepsea_ladder.standings import StandingLine
 from deepsea_ladder.store import Store

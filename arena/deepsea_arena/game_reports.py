@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deepsea_arena.games import GameLine, game_line
-from deepsea_arena.ladder_analyses import LadderAnalyses, analyses_of
-from deepsea_arena.seasons import SeasonInfo, season_info
+from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
+from deepsea_arena.reports.games import GameLine, game_line
+from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_ladder.model.games import StoredGame
 from deepsea_rules.record import GameRecord
 

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Iterator
 from typing import Final
 
-from deepsea_arena.worker_protocol import HostTrouble, VoidOutcome
+from deepsea_arena.play.tasks import HostTrouble, VoidOutcome
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_arena.standings import listed, standing_lines
+from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
+from deepsea_arena.reports.standings import listed, standing_lines
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.standings import HeadToHead, StandingLine
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from deepsea_arena.proving import prove_with
-from deepsea_arena.seasons import find_season
-from deepsea_arena.standings import listed, row_of
+from deepsea_arena.reports.seasons import find_season
+from deepsea_arena.reports.standings import listed, row_of
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.errors import StoreUnavailable
 
 _T = TypeVar("_T")

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from deepsea_arena.analyst import AnalystListener, analysing, local_analyst
 from deepsea_arena.lease_owner import own_name, take_back
-from deepsea_arena.rated_games import hosting, worker
+from deepsea_arena.play.analyst import AnalystListener, analysing, local_analyst
+from deepsea_arena.play.rated_games import hosting, worker
+from deepsea_arena.play.runner import RunEnd, RunGoal, RunListener, Runner, RunSummary, Source
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.tasks import WorkerPool
+from deepsea_arena.play.validation import ValidationListener, local_checker, validating
+from deepsea_arena.reports.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.retry import insist
-from deepsea_arena.runner import RunEnd, RunGoal, RunListener, Runner, RunSummary, Source
-from deepsea_arena.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.settled import OrderReport, UntilSettled
-from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.validation import ValidationListener, local_checker, validating
-from deepsea_arena.worker_protocol import WorkerPool
 from deepsea_arena.workers import dask_workers
 from deepsea_arena.workers.jobs import JobWorkers
 from deepsea_ladder.errors import SeasonClosed

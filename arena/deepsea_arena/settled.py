@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from deepsea_arena.standings import is_provisional
+from deepsea_arena.reports.standings import is_provisional
 from deepsea_ladder.model.seasons import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE, order
 from deepsea_ladder.store import Store

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from deepsea_arena.admission import AdmissionRefusal, games_of, play_admission
+from deepsea_arena.play.admission import AdmissionRefusal, games_of, play_admission
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE

@@ -14,11 +14,11 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Protocol
 
-from deepsea_arena.runner import RunEnd, RunGoal, no_source
+from deepsea_arena.play.runner import RunEnd, RunGoal, no_source
+from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.reports.seasons import FreshSeed, find_season
+from deepsea_arena.reports.standings import best_of_authors, taken_out
 from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play, run_report
-from deepsea_arena.seasons import FreshSeed, find_season
-from deepsea_arena.shutdown import Stop
-from deepsea_arena.standings import best_of_authors, taken_out
 from deepsea_arena.tournament_scores import Kind, ScoreLine, score_line, table_results
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import BotState

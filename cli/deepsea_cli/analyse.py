@@ -74,7 +74,7 @@ def command(
     placement score or more, ? 0.10, ?? 0.20, and it is marked only where that is sure. A folder
     stands for the records in it; `-` reads one from stdin.
     """
-    from deepsea_arena.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings
+    from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings
     from deepsea_sdk.coach.decisions import Effort
 
     given = ctx.get_parameter_source("precision") is not click.core.ParameterSource.DEFAULT
@@ -99,7 +99,7 @@ def command(
 
         write_analyses(html, analyses)
     if as_json:
-        from deepsea_arena.analysis_document import document
+        from deepsea_arena.coach.document import document
 
         print_json(document(analyses, settings))
         return

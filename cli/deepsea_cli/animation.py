@@ -13,9 +13,9 @@ from typing import Final
 from rich.live import Live
 from rich.text import Text
 
-from deepsea_cli.board import draw_board
 from deepsea_cli.keys import keys
 from deepsea_cli.output import console, fit, width
+from deepsea_cli.terminal_board import draw_board
 from deepsea_rules import narration
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deepsea_cli.match_report import explain_faults
 from deepsea_cli.output import echo
-from deepsea_cli.report import explain_faults
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_referee.workbench.confidence import ConfidenceSequence
 from deepsea_referee.workbench.paired_blocks import BlockSettings

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deepsea_bundle.atomic import write_atomically
-from deepsea_cli.browser import open_in_browser
 from deepsea_cli.output import echo
+from deepsea_cli.pages import open_in_browser
 from deepsea_rules import narration
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.narration import NarratedPosition
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
-    from deepsea_arena.analysis import GameAnalysis
+    from deepsea_arena.coach.analysis import GameAnalysis
 
 MOST_GAMES: Final = 40
 """How many games a page has."""
@@ -35,7 +35,7 @@ def show_page(
 ) -> None:
     """Write the page with the first of these games to the target, or to a private folder; open it
     if wanted."""
-    from deepsea_web.game_page import PageGame, game_page
+    from deepsea_web.viewer.game_page import PageGame, game_page
 
     games = []
     for path in paths[:MOST_GAMES]:
@@ -55,7 +55,7 @@ def show_page(
 
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
     """Write the page with games and what an analysis found; with the first ones of very many."""
-    from deepsea_web.game_page import PageGame, game_page
+    from deepsea_web.viewer.game_page import PageGame, game_page
 
     games = [
         PageGame.of(analysis.record, _file_name(Path(analysis.name)), analysis=analysis)
@@ -66,7 +66,7 @@ def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
 
 def write_picture(target: Path, record: GameRecord, moment: NarratedPosition) -> None:
     """Write a position as SVG, with all its values."""
-    from deepsea_web.picture import picture
+    from deepsea_web.viewer.picture import picture
 
     text = picture(
         moment.state,

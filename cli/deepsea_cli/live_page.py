@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from deepsea_cli.report import columns, facts
+from deepsea_cli.match_report import columns, facts
 from deepsea_referee.system import SYSTEM
 from deepsea_web.live.feed import LivePage
 

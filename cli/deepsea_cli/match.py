@@ -211,14 +211,14 @@ def command(
                 folder.finish(result)
 
         if drawn is not None:
-            from deepsea_cli.report import facts
+            from deepsea_cli.match_report import facts
 
             drawn.write(facts(result, seed_text), settings.time_control)
         if as_json and document is not None:
             for piece in document.pieces(result):
                 click.echo(piece, nl=False)
     if not as_json and not quiet and (result.games or result.voids.count or not result.interrupted):
-        from deepsea_cli.report import report
+        from deepsea_cli.match_report import report
 
         # How to repeat it is news if the seed was not chosen, or something went wrong.
         news = seed is None or result.faults.count or result.voids.count

@@ -16,7 +16,7 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepsea_arena.plot_data import PlotSums
+    from deepsea_arena.reports.plot_data import PlotSums
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.summary import GameResult
     from deepsea_referee.workbench.comparison import Comparison, LeadHistory
@@ -65,7 +65,7 @@ class PlotFile:
 
     def begin(self, bots: Sequence[BotSpec], who: Sequence[int] | None = None) -> None:
         """Begin with games between these bots; `who` as for PlotSums."""
-        from deepsea_arena.plot_data import PlotSums
+        from deepsea_arena.reports.plot_data import PlotSums
         from deepsea_referee.bots.resolve import with_unique_names
         from deepsea_referee.workbench.comparison import LeadHistory
 
@@ -111,7 +111,7 @@ class PlotFile:
         """Draw what there is; with a margin also the lead of the first bot over the second."""
         if self._sums is None or self._history is None or not self._sums.games:
             return
-        from deepsea_arena.plot_data import PlotData
+        from deepsea_arena.reports.plot_data import PlotData
         from deepsea_referee.workbench.comparison import Lead
         from deepsea_web.charts import charts_of
 

@@ -186,7 +186,7 @@ def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
 
 
 def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None) -> None:
-    from deepsea_cli.board import draw_board
+    from deepsea_cli.terminal_board import draw_board
 
     *_, last = narration.moments(game)
     if turn > last.turn:
@@ -209,7 +209,7 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
 
 
 def _print_frames(record: GameRecord, game: Game, seat: str | None) -> None:
-    from deepsea_arena.frames import frames_of
+    from deepsea_arena.reports.frames import frames_of
 
     viewer = None if seat is None else SEAT_LETTERS.index(seat)
     if viewer is not None and viewer >= game.players:

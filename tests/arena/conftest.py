@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.shutdown import Stop
+from deepsea_arena.play.shutdown import Stop
 from deepsea_ladder.store import Store
 from helpers import ladder
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.analysis import (
+from deepsea_arena.analysis_reading import read_analysis
+from deepsea_arena.analysis_sums import by_bot, by_seat, mean
+from deepsea_arena.coach.analysis import (
     Analysis,
     AnalysisSettings,
     ChanceEvent,
@@ -18,12 +20,10 @@ from deepsea_arena.analysis import (
     finding,
     steps_of,
 )
-from deepsea_arena.analysis_document import FORMAT, document
-from deepsea_arena.analysis_frames import with_analysis
-from deepsea_arena.analysis_reading import read_analysis
-from deepsea_arena.analysis_sums import by_bot, by_seat, mean
+from deepsea_arena.coach.document import FORMAT, document
 from deepsea_arena.documents import DocumentError
-from deepsea_arena.frames import frames
+from deepsea_arena.reports.analysis_frames import with_analysis
+from deepsea_arena.reports.frames import frames
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
 from deepsea_rules.view import view_for

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from deepsea_arena.analysis import Analysis, AnalysisSettings
-from deepsea_arena.analysis_document import document
-from deepsea_arena.analysis_worker import Analysed, AnalyseGame, StepDone, analyse
-from deepsea_arena.analyst import Analyst, analysing, local_analyst
-from deepsea_arena.beside import Times
-from deepsea_arena.ladder_analyses import plan
-from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
+from deepsea_arena.coach.document import document
+from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, StepDone, analyse
+from deepsea_arena.play.analyst import Analyst, analysing, local_analyst
+from deepsea_arena.play.background_work import Times
+from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState, StoredAnalysis
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store, schema

@@ -8,7 +8,7 @@ import pytest
 
 from deepsea_arena.bot_profiles import NEWEST, bot_profile
 from deepsea_arena.documents import to_json
-from deepsea_arena.standings import show_standings
+from deepsea_arena.reports.standings import show_standings
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deepsea_arena.check_worker import (
+from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
     GamePlayed,

@@ -20,8 +20,8 @@ import distributed
 import pytest
 
 from deepsea_arena import cluster_match
-from deepsea_arena.workers import dask as dask_module
-from deepsea_arena.workers.dask import DaskTimes, DaskWorkers
+from deepsea_arena.play import dask as dask_module
+from deepsea_arena.play.dask import DaskTimes, DaskWorkers
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.store import Store
@@ -403,7 +403,7 @@ def test_a_run_says_in_one_line_why_it_has_no_cluster(
     assert (done.status, "a cluster plays files" in one_line(done.err)) == (2, True)
     done = run("ladder", "run", "--cluster", "nonsense")
     assert (done.status, "--cluster nonsense: " in one_line(done.err)) == (2, True)
-    for name in [name for name in sys.modules if name.startswith("deepsea_arena.workers.dask")]:
+    for name in [name for name in sys.modules if name.startswith("deepsea_arena.play.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1")

@@ -22,8 +22,8 @@ from deepsea_arena.documents import (
     to_json,
     to_object,
 )
-from deepsea_arena.games import GamesPage, newest_games
-from deepsea_arena.standings import Standings, show_standings
+from deepsea_arena.reports.games import GamesPage, newest_games
+from deepsea_arena.reports.standings import Standings, show_standings
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import Int64, Time, utc_time

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_arena.frame_types import Frames, Viewer
-from deepsea_arena.frames import frames, frames_of
+from deepsea_arena.reports.frames import frames, frames_of
 from deepsea_referee.workbench.replay import Replay
 from deepsea_rules import narration
 from deepsea_rules.actions import LEVEL_OF

@@ -10,7 +10,7 @@ import pytest
 from deepsea_arena.documents import to_json
 from deepsea_arena.game_reports import game_report, games_since
 from deepsea_arena.pairs import pair_table
-from deepsea_arena.tournament_reports import tournament_report, tournaments
+from deepsea_arena.reports.tournaments import tournament_report, tournaments
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import commitment, game_seed

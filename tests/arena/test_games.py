@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deepsea_arena import games as arena_games
+from deepsea_arena.reports import games as arena_games
 from deepsea_ladder.store import History, Store
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.runner import RunEnd, RunListener, Runner, RunnerSettings
-from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.worker_protocol import (
+from deepsea_arena.play.runner import RunEnd, RunListener, Runner, RunnerSettings
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.tasks import (
     FinishedGame,
     HostTrouble,
     Outcome,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepsea_arena import lease_owner
-from deepsea_arena.seasons import ClosedSeason, close_season
+from deepsea_arena.reports.seasons import ClosedSeason, close_season
 from deepsea_ladder.model.jobs import JobStatus
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from deepsea_arena.plot_data import (
+from deepsea_arena.reports.plot_data import (
     Place,
     PlotSums,
     SeatDive,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from deepsea_arena.game_limit import game_seconds
-from deepsea_arena.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
-from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.worker_protocol import (
+from deepsea_arena.play.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.tasks import (
     FinishedGame,
     HostTrouble,
     Outcome,

@@ -11,14 +11,14 @@ import pytest
 
 from deepsea_arena import lease_owner
 from deepsea_arena.documents import to_json
-from deepsea_arena.runner import RunEnd
+from deepsea_arena.play.runner import RunEnd
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
+from deepsea_arena.reports.standings import show_standings
+from deepsea_arena.reports.tournaments import tournament_report
 from deepsea_arena.runs import MakePool, RunReport, RunRequest, RunStopped, run
 from deepsea_arena.settled import OrderReport, order_report
-from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.standings import show_standings
-from deepsea_arena.tournament_reports import tournament_report
 from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
-from deepsea_arena.worker_protocol import FinishedGame, Outcome, VoidOutcome
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
 from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_ladder.model.games import Receipt

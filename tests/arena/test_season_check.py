@@ -10,9 +10,9 @@ import pytest
 
 from deepsea_arena.documents import to_json
 from deepsea_arena.final_table import final_table
-from deepsea_arena.season_check import check_season
-from deepsea_arena.seasons import close_season
-from deepsea_arena.standings import show_standings
+from deepsea_arena.reports.seasons import close_season
+from deepsea_arena.reports.standings import show_standings
+from deepsea_arena.season_close import check_season
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 

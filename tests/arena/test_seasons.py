@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from deepsea_arena.bot_profiles import bot_profile
-from deepsea_arena.seasons import (
+from deepsea_arena.reports.seasons import (
     SeasonOptions,
     Unfinished,
     close_season,
@@ -21,8 +21,8 @@ from deepsea_arena.seasons import (
     seat_a_begins,
     without_cgroups,
 )
+from deepsea_arena.reports.standings import show_standings
 from deepsea_arena.settled import order_report
-from deepsea_arena.standings import show_standings
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import StoreError

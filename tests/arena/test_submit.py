@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena import rated_games
-from deepsea_arena.rated_games import hosting
+from deepsea_arena.play import rated_games
+from deepsea_arena.play.rated_games import hosting
 from deepsea_arena.submit import admission_games, submit
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import read_bot

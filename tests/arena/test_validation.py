@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from deepsea_arena.admission import AdmissionRefusal
-from deepsea_arena.check_worker import (
+from deepsea_arena.play.admission import AdmissionRefusal
+from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
     GamePlayed,
     PlayAdmission,
     ReadArchive,
 )
-from deepsea_arena.shutdown import Stop, StopRequest
-from deepsea_arena.validation import Validator, validating
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.validation import Validator, validating
 from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of

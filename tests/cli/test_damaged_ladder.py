@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event
 
-from deepsea_arena import ladder_analyses
-from deepsea_arena.analysis import AnalysisSettings
-from deepsea_arena.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.coach import ladder_analyses
+from deepsea_arena.coach.analysis import AnalysisSettings
+from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_cli import main
 from deepsea_cli.ladder import options
 from deepsea_ladder.accounts import MACHINE, Scope

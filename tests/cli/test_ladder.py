@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.season_check import CheckLine, SeasonCheck
-from deepsea_arena.seasons import seat_a_begins
+from deepsea_arena.reports.seasons import seat_a_begins
+from deepsea_arena.season_close import CheckLine, SeasonCheck
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_cli.ladder.check_tables import print_matrix

@@ -12,10 +12,10 @@ from subprocess import Popen
 import pytest
 from sqlalchemy import update
 
-from deepsea_arena import ladder_analyses
-from deepsea_arena.analysis import AnalysisSettings
-from deepsea_arena.analysis_worker import AnalyseGame, analyse
-from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.coach import ladder_analyses
+from deepsea_arena.coach.analysis import AnalysisSettings
+from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_ladder.model.analyses import AnalysisState

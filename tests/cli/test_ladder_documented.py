@@ -10,10 +10,10 @@ import click
 import pytest
 
 from deepsea_arena.bot_profiles import BotProfile
-from deepsea_arena.games import GameLine, GameSeat, GamesPage
-from deepsea_arena.season_check import CheckLine, SeasonCheck, UnforetoldPair
-from deepsea_arena.standings import Standings
-from deepsea_arena.status import LadderStatus
+from deepsea_arena.reports.games import GameLine, GameSeat, GamesPage
+from deepsea_arena.reports.standings import Standings
+from deepsea_arena.reports.status import LadderStatus
+from deepsea_arena.season_close import CheckLine, SeasonCheck, UnforetoldPair
 from deepsea_arena.tournaments import TournamentResult
 from deepsea_cli.ladder import COMMANDS
 from deepsea_cli.ladder import SECTIONS as HEADINGS

@@ -20,10 +20,10 @@ from typing import Literal
 import pytest
 from sqlalchemy import Engine, event
 
-from deepsea_arena.rated_games import RatedGamePlayer, worker
+from deepsea_arena.play.rated_games import RatedGamePlayer, worker
+from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.tasks import FinishedGame, HostTrouble, VoidOutcome
 from deepsea_arena.runs import local_workers
-from deepsea_arena.shutdown import Stop
-from deepsea_arena.worker_protocol import FinishedGame, HostTrouble, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options

@@ -22,14 +22,14 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from deepsea_arena.analysis import AnalysisSettings
-from deepsea_arena.analysis_worker import AnalyseGame, analyse
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
-from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.coach.analysis import AnalysisSettings
+from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_ladder.model.analyses import AnalysisPlan
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.model.submissions import SubmissionRefusal

@@ -623,4 +623,10 @@ def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: 
     Store.create(tmp_path / "ladder.db").close()
     loaded = loaded_by("standings", "--store", tmp_path / "ladder.db")
     assert "deepsea_ladder.store" in loaded
-    assert not loaded & {"httpx", "grpc", "starlette", "deepsea_sdk", "deepsea_arena.analysis"}
+    assert not loaded & {
+        "httpx",
+        "grpc",
+        "starlette",
+        "deepsea_sdk",
+        "deepsea_arena.coach.analysis",
+    }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from deepsea_cli.report import report
+from deepsea_cli.match_report import report
 from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.worker_protocol import FinishedGame, Outcome
+from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_ladder.model.jobs import Job
 from deepsea_referee.errors import UserError
 from deepsea_referee.worker import Link

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from deepsea_arena.shutdown import Stop
-from deepsea_arena.worker_protocol import Outcome, VoidOutcome
+from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.tasks import Outcome, VoidOutcome
 from deepsea_ladder.model.jobs import Job
 from deepsea_rules.printable import one_line
 

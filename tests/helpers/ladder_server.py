@@ -56,9 +56,9 @@ def application(store: Store, public: Store, clock: ManualClock, how: Serving) -
     from deepsea_arena.api.service import LadderService
     from deepsea_arena.api.uploads import Uploads
     from deepsea_web.application import WithApi
-    from deepsea_web.remote.access import access
-    from deepsea_web.remote.gateway import Gateway
-    from deepsea_web.remote.http_api import http_api
+    from deepsea_web.server.access import access
+    from deepsea_web.server.gateway import Gateway
+    from deepsea_web.server.http_api import http_api
 
     numbers = itertools.count()
     service = LadderService(

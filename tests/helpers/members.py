@@ -16,7 +16,7 @@ from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.remote.access import Access
+from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import MEMBERS
 

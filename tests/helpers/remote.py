@@ -26,9 +26,9 @@ from deepsea_ladder.accounts import Scope, new_token, token_digest
 from deepsea_ladder.store.account_rows import NewToken
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_web.application import WithApi
-from deepsea_web.remote.access import Access
-from deepsea_web.remote.gateway import Gateway
-from deepsea_web.remote.http_api import http_api
+from deepsea_web.server.access import Access
+from deepsea_web.server.gateway import Gateway
+from deepsea_web.server.http_api import http_api
 
 from .manual_clock import ManualClock
 

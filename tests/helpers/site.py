@@ -15,10 +15,10 @@ from deepsea_arena.api.service import LadderService
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.remote.access import Access
-from deepsea_web.remote.gateway import Gateway
-from deepsea_web.site.accounts.answers import Members
+from deepsea_web.server.access import Access
+from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.app import Site
+from deepsea_web.site.members import Members
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 
 LOCAL = Access("http://127.0.0.1:8080")

@@ -15,7 +15,7 @@ from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store
-from deepsea_web.remote.access import Access
+from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
 
 from . import ladder, submissions

@@ -12,9 +12,9 @@ from multiprocessing.synchronize import Semaphore
 import pytest
 from sqlalchemy import text
 
-from deepsea_arena.runner import Runner, RunnerSettings
-from deepsea_arena.shutdown import Stop
-from deepsea_arena.worker_protocol import FinishedGame, Outcome
+from deepsea_arena.play.runner import Runner, RunnerSettings
+from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model.games import Receipt, ReceiptStatus
 from deepsea_ladder.model.jobs import Job

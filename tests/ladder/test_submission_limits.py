@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_ladder.analysis_limits import check_author
 from deepsea_ladder.errors import LimitReached
+from deepsea_ladder.limits import check_author
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.submission_limits import (
     DAY_MS,

@@ -15,9 +15,9 @@ from sqlalchemy import text as sql
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
 from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_web.remote.access import Access
-from deepsea_web.site.accounts.cookies import Cookie
+from deepsea_web.server.access import Access
 from deepsea_web.site.pages import ENDPOINTS, PAGES
+from deepsea_web.site.sessions import Cookie
 from helpers import submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, caller_of, multipart

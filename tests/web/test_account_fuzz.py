@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_referee.errors import UserError
-from deepsea_web.policy import HEADERS
-from deepsea_web.site.accounts.multipart import Multipart
+from deepsea_web.http import HEADERS
 from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS, OWN_PAGES, PAGES
+from deepsea_web.site.uploads import Multipart
 from deepsea_web.site.words import may
 from helpers.members import Person, multipart
 from helpers.world import World, opened, stock_of

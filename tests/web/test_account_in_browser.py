@@ -19,7 +19,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_bundle import names
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
-from deepsea_web.policy import CSP
+from deepsea_web.http import CSP
 from helpers.chromium import (
     SCHEMES,
     Scheme,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text as sql
 
-from deepsea_web.policy import HEADERS
+from deepsea_web.http import HEADERS
 from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
 from deepsea_web.site.pages.login import HOME, local
 from helpers import ladder

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from deepsea_arena.plot_data import BotFigures, Place, PlotData
+from deepsea_arena.reports.plot_data import BotFigures, Place, PlotData
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of, charts_svg
 from deepsea_web.charts.svg import short, wrapped

@@ -28,8 +28,8 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_web.application import WithApi
-from deepsea_web.remote.gateway import RECHECK_US, Gateway
-from deepsea_web.remote.http_api import http_api
+from deepsea_web.server.gateway import RECHECK_US, Gateway
+from deepsea_web.server.http_api import http_api
 from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock

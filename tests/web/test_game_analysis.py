@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.analysis import AnalysisSettings
-from deepsea_arena.analysis_frames import with_analysis
-from deepsea_arena.analysis_worker import AnalyseGame, analyse
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.frames import frames
-from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.coach.analysis import AnalysisSettings
+from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.reports.analysis_frames import with_analysis
+from deepsea_arena.reports.frames import frames
 from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState
 from deepsea_ladder.remote_limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
@@ -122,7 +122,7 @@ def test_what_was_found_is_on_the_page_for_everybody(world: World) -> None:
 
 def test_the_viewer_gets_what_the_page_of_analyse_gets(world: World) -> None:
     """But for the last digit: a document has four, and the viewer's data three."""
-    from deepsea_arena.analysis import Analysis
+    from deepsea_arena.coach.analysis import Analysis
 
     analysed(world.service.store)
     record = GameRecord.from_json(world.service.store.games.record("s1-1"))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from deepsea_arena import ladder_analyses
-from deepsea_arena.analysis import AnalysisSettings
-from deepsea_arena.analyst import analysing, eager_analyst
-from deepsea_arena.shutdown import Stop
+from deepsea_arena.coach import ladder_analyses
+from deepsea_arena.coach.analysis import AnalysisSettings
+from deepsea_arena.play.analyst import analysing, eager_analyst
+from deepsea_arena.play.shutdown import Stop
 from deepsea_ladder.model.analyses import AnalysisState
 from deepsea_sdk.coach.decisions import Effort
 from helpers.chromium import fits, visited, without_violations

@@ -12,13 +12,13 @@ from importlib.resources import files
 
 import pytest
 
-from deepsea_arena.frames import frames
+from deepsea_arena.reports.frames import frames
 from deepsea_rules import narration
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS
-from deepsea_web.assets import MODULES, script, styles
-from deepsea_web.game_page import PageGame, game_page
-from deepsea_web.picture import picture
+from deepsea_web.viewer.assets import MODULES, script, styles
+from deepsea_web.viewer.game_page import PageGame, game_page
+from deepsea_web.viewer.picture import picture
 from helpers.commands import faulty, played, record_of
 from helpers.pages import HOSTILE, hostile_record
 

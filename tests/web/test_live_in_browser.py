@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_arena.plot_data import PlotData, PlotSums
+from deepsea_arena.reports.plot_data import PlotData, PlotSums
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of

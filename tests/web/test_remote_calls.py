@@ -21,15 +21,15 @@ from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.types import SeasonNames
-from deepsea_arena.games import newest_games
+from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import Role, new_token
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.remote.access import Access
-from deepsea_web.remote.gateway import PLAIN, Gateway
-from deepsea_web.remote.http_api import DESCRIPTION, http_api
+from deepsea_web.server.access import Access
+from deepsea_web.server.gateway import PLAIN, Gateway
+from deepsea_web.server.http_api import DESCRIPTION, http_api
 from helpers.manual_clock import ManualClock
 from helpers.remote import OK, PATIENCE_S, Remote, a_token, served
 from helpers.site import LOCAL, a_site, ask

@@ -24,10 +24,10 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.application import WithApi
-from deepsea_web.remote.access import Access
 from deepsea_web.remote.certificate import Certificate
 from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
-from deepsea_web.remote.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
+from deepsea_web.server.access import Access
+from deepsea_web.server.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line
 from helpers.manual_clock import ManualClock

@@ -12,9 +12,9 @@ import pytest
 
 from deepsea_ladder.errors import StoreDamaged, StoreUnavailable
 from deepsea_ladder.store import Store
-from deepsea_web.policy import EMBED_HEADERS, HEADERS
-from deepsea_web.remote.access import Access
-from deepsea_web.remote.gateway import MOST_WAITING, Gateway
+from deepsea_web.http import EMBED_HEADERS, HEADERS
+from deepsea_web.server.access import Access
+from deepsea_web.server.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.static import static_files, static_names

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from deepsea_arena.frames import frames
+from deepsea_arena.reports.frames import frames
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
-from deepsea_web.policy import EMBED_HEADERS, HEADERS
+from deepsea_web.http import EMBED_HEADERS, HEADERS
 from deepsea_web.site.app import Site
 from deepsea_web.site.static import static_files, static_names
 from helpers import ladder

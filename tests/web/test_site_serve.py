@@ -28,9 +28,9 @@ from uvicorn.server import ServerState
 from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_web.policy import HEADERS
-from deepsea_web.remote.access import Access, access
-from deepsea_web.site.connection import PATIENCE_S, Connection
+from deepsea_web.http import HEADERS
+from deepsea_web.server.access import Access, access
+from deepsea_web.server.connections import PATIENCE_S, Connection
 from helpers import ladder
 from helpers.commands import Run, one_line
 from helpers.members import a_service, an_admin_token

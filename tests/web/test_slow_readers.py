@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_web.remote.access import Access
-from deepsea_web.remote.gateway import BATCH, THREADS, Gateway
-from deepsea_web.remote.http_api import http_api
+from deepsea_web.server.access import Access
+from deepsea_web.server.gateway import BATCH, THREADS, Gateway
+from deepsea_web.server.http_api import http_api
 from helpers import ladder
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import ROOT
-from deepsea_web.policy import Guarded
-from deepsea_web.remote.access import Access, Gate
-from deepsea_web.remote.gateway import Gateway
+from deepsea_web.http import Guarded
+from deepsea_web.server.access import Access, Gate
+from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.errors import Refusal, refusal
 
 _FREE: Final = "/static/"

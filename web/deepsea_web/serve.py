@@ -28,14 +28,14 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.application import WithApi
-from deepsea_web.remote.access import Access, access
 from deepsea_web.remote.certificate import Certificate
-from deepsea_web.remote.gateway import Gateway
-from deepsea_web.remote.http_api import http_api
 from deepsea_web.remote.listening import BACKLOG, listen, open_many_files
-from deepsea_web.remote.runner_process import RunnerProcess, runner_command
+from deepsea_web.server.access import Access, access
+from deepsea_web.server.connections import Connection
+from deepsea_web.server.gateway import Gateway
+from deepsea_web.server.http_api import http_api
+from deepsea_web.server.runner_process import RunnerProcess, runner_command
 from deepsea_web.site.app import Site
-from deepsea_web.site.connection import Connection
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 
 PATIENCE_S: Final = 1

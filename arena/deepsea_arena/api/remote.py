@@ -28,7 +28,7 @@ from deepsea_arena.api.errors import ApiError, BadServer, Kind, UnknownCertifica
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
 from deepsea_arena.api.types import Archive, GameText
 from deepsea_arena.documents import read_json, to_json
-from deepsea_arena.games import GAMES, GamesPage
+from deepsea_arena.reports.games import GAMES, GamesPage
 from deepsea_ladder.accounts import is_loopback
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import RulesError

@@ -23,9 +23,15 @@ from deepsea_arena.api.types import (
     Withdrawn,
 )
 from deepsea_arena.api.uploads import Upload
-from deepsea_arena.games import BotLogLine, game_logs
-from deepsea_arena.ladder_analyses import AnalysisFound, LadderAnalysis, analyses_of, found_of, plan
-from deepsea_arena.ladder_analyses import shown as analysis_view
+from deepsea_arena.coach.ladder_analyses import (
+    AnalysisFound,
+    LadderAnalysis,
+    analyses_of,
+    found_of,
+    plan,
+)
+from deepsea_arena.coach.ladder_analyses import shown as analysis_view
+from deepsea_arena.reports.games import BotLogLine, game_logs
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotState, LadderBot
 from deepsea_ladder.model.submissions import NewSubmission, Submission

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from deepsea_arena.games import BotLogLine, GameLine
-from deepsea_arena.ladder_analyses import LadderAnalysis
+from deepsea_arena.coach.ladder_analyses import LadderAnalysis
+from deepsea_arena.reports.games import BotLogLine, GameLine
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.people import AuditLine, CodeLine, SessionLine, TokenLine
 from deepsea_ladder.model.submissions import Submission

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Sequence
 from typing import cast
 
 from deepsea_arena.outcomes import outcome_of
-from deepsea_arena.shutdown import Stop
-from deepsea_arena.worker_protocol import HostTrouble, Outcome, VoidOutcome
+from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.tasks import HostTrouble, Outcome, VoidOutcome
 from deepsea_ladder.model.jobs import Job
 from deepsea_referee.workers import Died, Done, Event, Failed, Task, Workers
 

@@ -14,7 +14,7 @@ from deepsea_cli.options import needs_linux
 from deepsea_cli.output import echo, print_error, print_json
 
 if TYPE_CHECKING:
-    from deepsea_arena.ladder_analyses import AnalysisFound, LadderAnalysis
+    from deepsea_arena.coach.ladder_analyses import AnalysisFound, LadderAnalysis
     from deepsea_ladder.model.analyses import AnalysisState
     from deepsea_ladder.store import Store
 
@@ -50,14 +50,14 @@ def analyse(
 
 
 def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
-    from deepsea_arena.ladder_analyses import found_of, plan
+    from deepsea_arena.coach.ladder_analyses import found_of, plan
     from deepsea_ladder.remote_limits import USUAL_LIMITS
 
     asked = store.analyses.request(game_id, None, plan(), USUAL_LIMITS)
     if wait and not asked.state.is_final:
         needs_linux("ladder analyse --wait with a ladder here")
-        from deepsea_arena.analyst import analyse_now
-        from deepsea_arena.shutdown import Stop
+        from deepsea_arena.play.analyst import analyse_now
+        from deepsea_arena.play.shutdown import Stop
 
         stop = Stop()
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepsea_arena.bot_profiles import BotProfile
-    from deepsea_arena.bots import CoursePoint, FaultLine
+    from deepsea_arena.reports.bots import CoursePoint, FaultLine
 
 POINTS: Final = 8
 """Points of a rating's history that are shown."""
@@ -95,7 +95,7 @@ def _show(page: BotProfile) -> None:
 
 
 def _show_course(course: Sequence[CoursePoint]) -> None:
-    from deepsea_arena.bots import spread
+    from deepsea_arena.reports.bots import spread
 
     points = spread(course, POINTS)
     click.echo()

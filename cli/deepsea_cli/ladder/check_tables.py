@@ -16,8 +16,8 @@ from deepsea_cli.text_table import Column, grid, span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepsea_arena.season_check import CheckLine, SeasonCheck
-    from deepsea_arena.standings import Standings
+    from deepsea_arena.reports.standings import Standings
+    from deepsea_arena.season_close import CheckLine, SeasonCheck
 
 MATRIX: Final = 12
 """Bots of a matrix; it then fits 80 columns. JSON has all."""

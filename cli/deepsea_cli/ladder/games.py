@@ -15,7 +15,7 @@ from deepsea_cli.text_table import Column, grid
 
 if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
-    from deepsea_arena.games import GameLine, GamesPage
+    from deepsea_arena.reports.games import GameLine, GamesPage
 
 
 class Wanted(TypedDict):
@@ -83,7 +83,7 @@ def games(
 
 def _newest(ladder: LadderApi, limit: int, wanted: Wanted) -> GamesPage:
     """The newest games, asked for page by page."""
-    from deepsea_arena.games import MOST_GAMES
+    from deepsea_arena.reports.games import MOST_GAMES
 
     page = ladder.games(limit=min(limit, MOST_GAMES), **wanted)
     while page.older is not None and len(page.games) < limit:
@@ -119,7 +119,7 @@ def record(*, place: Place, game_id: str) -> None:
 @store_option
 def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
     """Print every game of all seasons, or of one, as JSON Lines; docs/ladder.md has the keys."""
-    from deepsea_arena.games import csv_lines, json_lines
+    from deepsea_arena.reports.games import csv_lines, json_lines
 
     with open_store(store_text) as store:
         for line in (csv_lines if as_csv else json_lines)(store, season_name):

@@ -188,7 +188,7 @@ _SETTINGS: Final = (
 
 def season_from(name: str | None, given: Mapping[str, Any]) -> Season:
     """The season that the options describe; without a name it has the file's, or is `main`."""
-    from deepsea_arena.seasons import SeasonOptions, season_settings
+    from deepsea_arena.reports.seasons import SeasonOptions, season_settings
     from deepsea_ladder.season import Season
 
     file = given["settings_file"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepsea_arena.shutdown import Stop, StopRequest
+from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.tables import count
 from deepsea_cli.output import echo, print_error
@@ -96,7 +96,7 @@ class TalkingStop(Stop):
 
 def print_report(report: RunReport) -> int:
     """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
-    from deepsea_arena.runner import RunEnd
+    from deepsea_arena.play.runner import RunEnd
 
     extra = [
         f"{number} {words}"

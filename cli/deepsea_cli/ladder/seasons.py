@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from deepsea_arena.final_table import FinalTable
-    from deepsea_arena.seasons import SeasonInfo, Unfinished
+    from deepsea_arena.reports.seasons import SeasonInfo, Unfinished
 
 
 @click.command("init")
@@ -50,7 +50,7 @@ def init(*, store_text: str, name: str | None, **settings: Any) -> None:
     An existing file is not changed.
     """
     season = season_from(name, settings)
-    from deepsea_arena.seasons import open_season
+    from deepsea_arena.reports.seasons import open_season
     from deepsea_ladder.store import Store
 
     if store_text == default_store():
@@ -78,7 +78,7 @@ def season(
 ) -> None:
     """Open the season NAME, in which every bot starts without games."""
     opened = season_from(name, settings)
-    from deepsea_arena.seasons import open_season
+    from deepsea_arena.reports.seasons import open_season
 
     with open_store(store_text) as store:
         _print_season(open_season(store, opened, submissions_until=submissions_until))
@@ -102,7 +102,7 @@ def close(ctx: click.Context, *, store_text: str, name: str, at_once: bool) -> N
     Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
     from deepsea_arena.final_table import final_table
-    from deepsea_arena.seasons import close_season, end_submissions
+    from deepsea_arena.reports.seasons import close_season, end_submissions
 
     with open_store(store_text) as store:
         if not at_once and (unfinished := end_submissions(store, name)) is not None:
@@ -147,7 +147,7 @@ def _print_winner(final: FinalTable) -> None:
 
 
 def _print_season(season: SeasonInfo) -> None:
-    from deepsea_arena.seasons import missing_sandbox
+    from deepsea_arena.reports.seasons import missing_sandbox
 
     seats = " or ".join(map(str, season.seats))
     echo(

@@ -40,7 +40,7 @@ def standings(
         raise UserError("--csv has the standings only; use --json with --check or --matrix")
     place.refuse_options(check=check, matrix=matrix)
     from deepsea_arena.documents import csv_lines, to_object
-    from deepsea_arena.standings import CSV_COLUMNS, csv_rows
+    from deepsea_arena.reports.standings import CSV_COLUMNS, csv_rows
 
     found = None
     with place.opened() as ladder:
@@ -48,7 +48,7 @@ def standings(
             season=season_name or "", everybody=everybody, best_of_author=best_of_author
         )
     if check or matrix:
-        from deepsea_arena.season_check import check_season
+        from deepsea_arena.season_close import check_season
 
         with open_store(place.store_text) as store:
             found = check_season(store, page)

@@ -13,7 +13,7 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.status import LadderStatus, SeasonStatus
+    from deepsea_arena.reports.status import LadderStatus, SeasonStatus
     from deepsea_ladder.model.bots import BotConduct
 
 LISTED: Final = 10
@@ -24,7 +24,7 @@ LISTED: Final = 10
 @store_option
 def status(*, store_text: str, as_json: bool) -> None:
     """Show each season's queue and leases, the rate of games, and problems."""
-    from deepsea_arena.status import ladder_status, status_document
+    from deepsea_arena.reports.status import ladder_status, status_document
 
     with open_store(store_text) as store:
         found = ladder_status(store)
@@ -59,7 +59,7 @@ def _show(found: LadderStatus) -> None:
 
 
 def _show_season(found: SeasonStatus) -> None:
-    from deepsea_arena.seasons import without_cgroups
+    from deepsea_arena.reports.seasons import without_cgroups
 
     click.echo()
     closed = ", closed" if found.season.closed_at else ""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from deepsea_arena.seasons import SeasonInfo
-    from deepsea_arena.standings import Standings
+    from deepsea_arena.reports.seasons import SeasonInfo
+    from deepsea_arena.reports.standings import Standings
     from deepsea_ladder.standings import StandingLine
 
 

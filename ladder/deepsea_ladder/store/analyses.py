@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
 
-from deepsea_ladder.analysis_limits import check_author, check_queue
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
+from deepsea_ladder.limits import check_author, check_queue
 from deepsea_ladder.model.analyses import (
     AnalysisLease,
     AnalysisPlan,

@@ -13,9 +13,9 @@ from importlib.resources import files
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from deepsea_arena.plot_data import PlotData
+from deepsea_arena.reports.plot_data import PlotData
 from deepsea_rules.printable import one_line
-from deepsea_web.charts.dives import dives
+from deepsea_web.charts.bars import dives
 from deepsea_web.charts.lead import lead
 from deepsea_web.charts.placements import placements
 from deepsea_web.charts.svg import WIDTH, Chart, Drawing, wrapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from deepsea_arena.plot_data import PlotData
+from deepsea_arena.reports.plot_data import PlotData
 from deepsea_referee.workbench.comparison import Lead
 from deepsea_web.charts.svg import LEFT, RIGHT, Chart, Drawing, Table, short
 

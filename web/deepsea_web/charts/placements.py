@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from deepsea_arena.plot_data import BotFigures, PlotData
+from deepsea_arena.reports.plot_data import BotFigures, PlotData
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_web.charts.svg import RIGHT, WIDTH, Chart, Drawing, Table, percent, short
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Final
 
-from deepsea_arena.plot_data import BotFigures, PlotData
+from deepsea_arena.reports.plot_data import BotFigures, PlotData
 from deepsea_rules.time_control import duration_text
 from deepsea_web.charts.svg import RIGHT, Chart, Drawing, Table, short
 

@@ -16,8 +16,8 @@ import uvicorn
 
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Alarm, Clock, SystemClock
-from deepsea_web.live.app import live_app
 from deepsea_web.live.news import News
+from deepsea_web.live.server import live_app
 
 LINGER_US: Final = 60_000_000
 """How long the page stays after the match."""

@@ -21,14 +21,14 @@ from deepsea_arena.api.callers import READER
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.frames import frames
-from deepsea_arena.games import GameLine
+from deepsea_arena.reports.frames import frames
+from deepsea_arena.reports.games import GameLine
 from deepsea_ladder.errors import LadderError
 from deepsea_referee.timing.clock import Alarm
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
-from deepsea_web.remote.gateway import Gateway
+from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.words import minute, result
 
 POLL_US: Final = 150_000

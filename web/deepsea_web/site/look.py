@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from deepsea_web.remote.access import Access
+from deepsea_web.server.access import Access
 from deepsea_web.site import words
 from deepsea_web.site.errors import Refusal
 from deepsea_web.site.page import Page, Query

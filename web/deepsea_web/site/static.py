@@ -12,9 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from deepsea_web.assets import base_styles, script, viewer_styles
 from deepsea_web.charts.files import chart_styles
 from deepsea_web.site.cache import Rendered
+from deepsea_web.viewer.assets import base_styles, script, viewer_styles
 
 KINDS: Final = {
     "css": "text/css; charset=utf-8",

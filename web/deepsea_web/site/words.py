@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from deepsea_arena.games import GameLine
-from deepsea_arena.ladder_analyses import LadderAnalysis
+from deepsea_arena.coach.ladder_analyses import LadderAnalysis
+from deepsea_arena.reports.games import GameLine
 from deepsea_ladder.model.submissions import Submission
 from deepsea_rules.printable import one_line
 

@@ -18,19 +18,19 @@ from starlette.responses import RedirectResponse, Response
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.callers import visitor as visitor_from
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_web.remote.access import Access
-from deepsea_web.remote.gateway import Gateway
-from deepsea_web.site.accounts.cookies import Cookie
-from deepsea_web.site.accounts.forms import (
-    form_token,
-)
+from deepsea_web.server.access import Access
+from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.accounts.own_page import (
     SIGNED_OUT,
     Values,
 )
-from deepsea_web.site.formats import KINDS
+from deepsea_web.site.forms import (
+    form_token,
+)
 from deepsea_web.site.look import Look
 from deepsea_web.site.page import Page, Query
+from deepsea_web.site.rendering import KINDS
+from deepsea_web.site.sessions import Cookie
 from deepsea_web.site.visit import Visit
 
 UNSEEN: Final = {"Cache-Control": "no-store", "Vary": "Cookie"}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.uploads import Upload
-from deepsea_web.site.accounts.forms import Form
+from deepsea_web.site.forms import Form
 from deepsea_web.site.page import Query
 from deepsea_web.site.visit import Visit
 

@@ -20,8 +20,8 @@ from deepsea_bundle.archive import LIMITS, pack
 from deepsea_bundle.program import collect_single
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
-from deepsea_web.site.accounts.forms import Form, form_of
-from deepsea_web.site.accounts.multipart import Field, FileBegins, FileEnds, Multipart, Part
+from deepsea_web.site.forms import Form, form_of
+from deepsea_web.site.uploads import Field, FileBegins, FileEnds, Multipart, Part
 
 DRAINED: Final = 32 * 1024 * 1024
 DRAIN_US: Final = 10_000_000

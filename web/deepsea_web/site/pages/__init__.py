@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from deepsea_web.site.accounts.answers import Members, OwnEndpoint
 from deepsea_web.site.accounts.own_page import Action, OwnPage
 from deepsea_web.site.app import Endpoint
+from deepsea_web.site.members import Members, OwnEndpoint
 from deepsea_web.site.page import Page
-from deepsea_web.site.pages.account import (
+from deepsea_web.site.pages.about import HOW
+from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
+from deepsea_web.site.pages.api import API
+from deepsea_web.site.pages.bot import BOT
+from deepsea_web.site.pages.game import ANALYSIS, ASK, GAME, game_analysis, game_frames, game_record
+from deepsea_web.site.pages.games import GAMES
+from deepsea_web.site.pages.join import JOIN, REDEEM
+from deepsea_web.site.pages.login import ENTER, LEAVE, LOGIN
+from deepsea_web.site.pages.members import (
     ACCOUNT,
     CREATE_TOKEN,
     END_SESSION,
@@ -21,14 +29,6 @@ from deepsea_web.site.pages.account import (
     WITHDRAW,
     bot_zip,
 )
-from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
-from deepsea_web.site.pages.api import API
-from deepsea_web.site.pages.bot import BOT
-from deepsea_web.site.pages.game import ANALYSIS, ASK, GAME, game_analysis, game_frames, game_record
-from deepsea_web.site.pages.games import GAMES
-from deepsea_web.site.pages.how import HOW
-from deepsea_web.site.pages.join import JOIN, REDEEM
-from deepsea_web.site.pages.login import ENTER, LEAVE, LOGIN
 from deepsea_web.site.pages.pairs import PAIRS
 from deepsea_web.site.pages.standings import STANDINGS
 from deepsea_web.site.pages.submit import SEND, SUBMISSION, SUBMIT, submission_events

@@ -17,25 +17,25 @@ from starlette.responses import Response
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.coach.ladder_analyses import AnalysisFound, analysed_frames, record_file
 from deepsea_arena.documents import json_text, to_object
 from deepsea_arena.frame_types import Viewer
 from deepsea_arena.game_reports import GameReport
-from deepsea_arena.ladder_analyses import AnalysisFound, analysed_frames, record_file
 from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_web.game_page import PageGame
-from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, OwnPage, Then, Values
 from deepsea_web.site.app import Site
 from deepsea_web.site.cache import Rendered
-from deepsea_web.site.formats import KINDS
+from deepsea_web.site.forms import Form
 from deepsea_web.site.page import Page, Query
+from deepsea_web.site.rendering import KINDS
 from deepsea_web.site.sending import same, sent
 from deepsea_web.site.visit import Visit
 from deepsea_web.site.words import name, result
+from deepsea_web.viewer.game_page import PageGame
 
 _ALWAYS: Final = Revision(0, 0, 0, 0, 0)
 _SEEN: Final = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}

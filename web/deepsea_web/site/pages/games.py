@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.documents import to_object
-from deepsea_arena.games import MOST_GAMES, GamesPage
+from deepsea_arena.reports.games import MOST_GAMES, GamesPage
 from deepsea_referee.errors import UserError
 from deepsea_web.site.page import Page, Query
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, Entered, OwnPage, Shown
+from deepsea_web.site.forms import Form
 from deepsea_web.site.visit import Visit
 from deepsea_web.site.words import may
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, Entered, Left, OwnPage, Then, Values
+from deepsea_web.site.forms import Form
 from deepsea_web.site.page import Query
 from deepsea_web.site.visit import Visit
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from deepsea_arena.api.ladder_api import LadderApi
-from deepsea_arena.standings import Standings, csv_rows
+from deepsea_arena.reports.standings import Standings, csv_rows
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.small import Scale, axis, bar, span_of, sparkline
 from deepsea_web.site.page import Page, Query, season_of

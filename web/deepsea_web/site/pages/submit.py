@@ -11,10 +11,10 @@ from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.types import SubmissionStep
 from deepsea_arena.api.uploads import Upload
 from deepsea_arena.documents import json_text
-from deepsea_web.remote.http_api import AnswerStream
+from deepsea_web.server.http_api import AnswerStream
 from deepsea_web.site.accounts.desk import Seen, SessionAuth
-from deepsea_web.site.accounts.forms import Form
 from deepsea_web.site.accounts.own_page import Action, OwnPage, Then, Values
+from deepsea_web.site.forms import Form
 from deepsea_web.site.page import Query
 from deepsea_web.site.visit import Visit
 from deepsea_web.site.words import submission

@@ -7,7 +7,7 @@ from typing import Any
 
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.documents import to_object
-from deepsea_arena.tournament_reports import TournamentList, TournamentReport
+from deepsea_arena.reports.tournaments import TournamentList, TournamentReport
 from deepsea_web.site.page import Page, Query
 from deepsea_web.site.words import count, minute, name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from deepsea_arena.api.ladder_api import LadderApi
-from deepsea_arena.games import GamesPage
+from deepsea_arena.reports.games import GamesPage
 from deepsea_web.event_stream import EventStream
 from deepsea_web.numbers import whole_number
 from deepsea_web.site.app import Site

@@ -1,0 +1,1 @@
+"""Analyses of games: how they are made and how they are written."""

@@ -1,0 +1,160 @@
+"""Analyses of a ladder's games: how they are made, and how they are shown.
+
+Invariants: one plan for all games, so that no game is looked at longer than another; a result
+is the document that `analyse --json` writes of the same record, as one compact line without times;
+the analysis itself is imported by what needs it, and not by whoever shows a list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deepsea_arena.documents import DocumentError, read_json
+from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState, StoredAnalysis
+from deepsea_ladder.values import Int64, Time
+
+if TYPE_CHECKING:
+    from deepsea_arena.coach.analysis import AnalysisSettings, GameAnalysis
+    from deepsea_arena.frame_types import Frames, Viewer
+    from deepsea_ladder.store import Store
+    from deepsea_rules.record import GameRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderAnalysis:
+    """An analysis of a game as it stands."""
+
+    id: Int64
+    game_id: str
+    state: AnalysisState
+    ahead: int
+    """Of one that waits: how many are done before it."""
+    policy: str
+    """The policy of its roll-outs, with its version."""
+    outdated: bool
+    """Whether it is done, but not by the policy and settings of this ladder: ask again."""
+    reason: str
+    """Why it failed, or waits again."""
+    created_at: Time
+    changed_at: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderAnalyses:
+    """What there is of a game."""
+
+    done: LadderAnalysis | None
+    """The newest one that has a result."""
+    last: LadderAnalysis | None
+    """The one that was asked for last."""
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether another one would be a new one."""
+        last = self.last
+        return last is None or (last.state.is_final and (self.done is None or self.done.outdated))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisFound(LadderAnalyses):
+    """What there is of a game, with what was found."""
+
+    document: str
+    """JSON; "" if nothing was found."""
+
+
+def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
+    """What a game is analysed by: as `analyse --luck` without other options."""
+    from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, AnalysisSettings
+    from deepsea_arena.coach.document import settings_data
+    from deepsea_sdk.coach.decisions import Effort
+    from deepsea_sdk.policies import STEADY_VERSION
+
+    settings = settings or AnalysisSettings(effort=Effort.to(0.03), luck=LUCK_ROLLOUTS)
+    return AnalysisPlan(STEADY_VERSION, _compact(settings_data(settings)))
+
+
+def settings_from(text: str) -> AnalysisSettings:
+    """The settings of a plan. Raises DocumentError if they make no sense."""
+    from deepsea_arena.analysis_reading import SettingsDocument
+
+    try:
+        return read_json(SettingsDocument, text).settings
+    except DocumentError as error:
+        raise DocumentError(f"the settings of an analysis cannot be read: {error}") from None
+
+
+def game_document(analysis: GameAnalysis, settings: AnalysisSettings) -> str:
+    """What was found of one game, as it is stored."""
+    from deepsea_arena.coach.document import document
+
+    return _compact(document([analysis], settings))
+
+
+def record_file(game_id: str) -> str:
+    """The name of the record's file, as it is downloaded, and as documents have it."""
+    return f"{game_id}.json"
+
+
+def analyses_of(store: Store, game_id: str) -> LadderAnalyses:
+    """What there is of a game."""
+    done, last = store.analyses.of_game(game_id)
+    return LadderAnalyses(
+        done=None if done is None else shown(done), last=None if last is None else shown(last)
+    )
+
+
+def found_of(store: Store, game_id: str) -> AnalysisFound:
+    """What there is of a game, with what was found. Raises `NotOnLadder` if there is no game."""
+    store.games.record(game_id)
+    there = analyses_of(store, game_id)
+    text = document_of(store, game_id) if there.done else ""
+    return AnalysisFound(done=there.done, last=there.last, document=text)
+
+
+def shown(found: StoredAnalysis) -> LadderAnalysis:
+    """An analysis for people and programs."""
+    return LadderAnalysis(
+        id=found.id,
+        game_id=found.game_id,
+        state=found.state,
+        ahead=found.ahead,
+        policy=found.plan.policy,
+        outdated=found.state is AnalysisState.DONE and found.plan != plan(),
+        reason=found.reason,
+        created_at=found.created_at,
+        changed_at=found.changed_at,
+    )
+
+
+def document_of(store: Store, game_id: str) -> str:
+    """What was found of a game; "" if nothing was."""
+    try:
+        return store.analyses.document(game_id)
+    except NotOnLadder:
+        return ""
+
+
+def analysed_frames(record: GameRecord, viewer: Viewer, text: str) -> Frames:
+    """The frames of a game, with what was found of it.
+
+    text  the document; "" is none
+    Raises DocumentError for what is no document of this game.
+    """
+    from deepsea_arena.analysis_reading import read_analysis
+    from deepsea_arena.reports.analysis_frames import with_analysis
+    from deepsea_arena.reports.frames import frames
+
+    seen = frames(record, viewer)
+    if not text:
+        return seen
+    found = read_analysis(text)
+    return with_analysis(seen, found.analysis(record), found.policy)
+
+
+def _compact(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"))

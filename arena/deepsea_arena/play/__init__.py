@@ -1,0 +1,1 @@
+"""Games, checks and analyses as they are played: runners, workers, admission."""

@@ -1,0 +1,127 @@
+"""Admission: the games that a bot plays before it is added to the ladder.
+
+Invariants: it plays as it would on the ladder, from its packed files, with the isolation, rules and
+clock of each open season, against itself and against a sample bot; one fault of its own refuses it,
+and the refusal names the decision, what the bot did, and what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from deepsea_arena.play.rated_games import hosting
+from deepsea_bundle.bot_cache import unpack
+from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.season import Season
+from deepsea_referee.bots.resolve import BotSpec, resolve, unpacked_bot
+from deepsea_referee.errors import BotStartError, RefereeError
+from deepsea_referee.match import MatchSettings, play_match
+from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.sandbox import cleanup
+from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
+from deepsea_rules.faults import Fault, FaultReport
+from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.time_control import TimeControl
+
+OPPONENT: Final = "random"
+"""A sample bot for the other seats, which answers at once."""
+LONGEST_LOG: Final = 10
+"""The number of lines of the bot's output that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRefusal:
+    """The reason why a bot is refused."""
+
+    found: str
+    """The game, the decision, and what the bot did there."""
+    remedy: str
+    """The remedy for its author."""
+    log: tuple[str, ...] = ()
+    """The end of its output."""
+    error: str = ""
+    """The author's part of a traceback, or the last lines of stderr; safe to print."""
+
+
+def play_admission(
+    bundle: BotBundle,
+    seasons: Sequence[Season],
+    on_game: Callable[[], object] = lambda: None,
+) -> AdmissionRefusal | None:
+    """Play the admission games; returns the first fault or None. RefereeError if one is void."""
+    folder = cleanup.private_folder()
+    try:
+        unpack(bundle.archive, bundle.digest, folder / "bot")
+        bot = unpacked_bot(folder / "bot", bundle.name)
+        return asyncio.run(_play(bot, seasons, on_game))
+    finally:
+        cleanup.remove_folder(folder)
+
+
+def games_of(seasons: Sequence[Season]) -> int:
+    """The largest number of games that a bot plays."""
+    return 3 * len(seasons)
+
+
+async def _play(
+    bot: BotSpec, seasons: Sequence[Season], on_game: Callable[[], object]
+) -> AdmissionRefusal | None:
+    played: list[GameResult] = []
+
+    def note(game: GameResult, _record: GameRecord) -> None:
+        played.append(game)
+        on_game()
+
+    for season in seasons:
+        most, least = max(season.seats), min(season.seats)
+        other = resolve(OPPONENT)
+        for where, line_up, count in (
+            (f"against itself, {most} seats", [bot] * most, 1),
+            (f"against {OPPONENT}, {least} seats", [bot, *[other] * (least - 1)], 2),
+        ):
+            settings = MatchSettings(
+                bots=line_up,
+                hosting=hosting(season.isolation, season.limits),
+                games=count,
+                rules=season.rules,
+                time_control=TimeControl.parse(season.clock),
+            )
+            own = [index for index, one in enumerate(line_up) if one is bot]
+            played.clear()
+            try:
+                result = await play_match(settings, note)
+            except BotStartError as error:
+                if error.bot not in own:
+                    raise RefereeError(f"the sample bot does not start: {error}") from None
+                found = f"{where}: {error}"
+                return AdmissionRefusal(found, REMEDIES[Fault.CRASH], error=error.detail)
+            if trouble := _judged(result, played, own, f"season {season.name}, {where}"):
+                return trouble
+    return None
+
+
+def _judged(
+    result: MatchResult, played: Sequence[GameResult], own: Sequence[int], where: str
+) -> AdmissionRefusal | None:
+    for game in played:
+        for fault in game.faults:
+            if game.seats[fault.seat] in own:
+                return _trouble(result, game.seats[fault.seat], fault, where)
+    for void in result.voids:
+        raise RefereeError(f"{where}: the game is void: {void.reason}; try again")
+    return None
+
+
+def _trouble(result: MatchResult, bot: int, fault: FaultReport, where: str) -> AdmissionRefusal:
+    log = "".join(log.text for log in result.logs if log.bot == bot).splitlines()
+    return AdmissionRefusal(
+        f"{where}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
+        f"{fault.explanation()}",
+        ladder_remedy(fault.fault, result.time_control.format()),
+        tuple(log[-LONGEST_LOG:]),
+        fault.error,
+    )

@@ -1,0 +1,173 @@
+"""The analyst: the runner's side of analyses that were asked for, beside its games.
+
+Invariants: one analysis at a time, in a separate worker process with the lowest priority, and none
+is begun while a submission waits; whatever dies at any moment, a result is stored once and whole; a
+record that brings down its worker three times has failed, and the run goes on; at a request to stop
+the present analysis is given back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, Protocol, cast
+
+from deepsea_arena.coach.ladder_analyses import settings_from
+from deepsea_arena.documents import DocumentError
+from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analysis_worker
+from deepsea_arena.play.background_work import (
+    HandedBack,
+    HostCannot,
+    LeasedWork,
+    Listener,
+    Times,
+    beside,
+)
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_ladder.errors import AnalysisError
+from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState
+from deepsea_ladder.store import Store
+from deepsea_ladder.store.analyses import Analyses
+from deepsea_referee.errors import UserError
+from deepsea_referee.workers import LocalWorkers, Workers
+from deepsea_rules.printable import one_line
+
+_QUIET_S: Final = 900.0
+"""Timeout of one step of an analysis: long, because its worker gives way to all others."""
+_OTHERS_S: Final = 1.0
+"""The wait for another runner."""
+
+
+class AnalystListener(Listener, Protocol):
+    """Callbacks of analyses."""
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        """An analysis is done or has failed; `note` is the policy, or the reason."""
+
+
+def local_analyst() -> Workers:
+    """The worker process in which games are analysed beside others."""
+    return LocalWorkers(analysis_worker, 1)
+
+
+def eager_analyst() -> Workers:
+    """The worker process in which a game is analysed that somebody waits for."""
+    return LocalWorkers(partial(analysis_worker, gives_way=False), 1)
+
+
+class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
+    """Does the analyses that were asked for on a ladder.
+
+    workers  a pool with one worker that `analysis_worker` has set up; it is closed in the end
+    """
+
+    times = Times(idle=2.0)
+    cannot = "games cannot be analysed"
+    its_lease = "an analysis' lease"
+    gives_back_at = StopRequest.FINISH
+
+    def _queue(self) -> Analyses:
+        return self._store.analyses
+
+    def do(self, number: int) -> bool:
+        """Do one analysis, whatever waits before it; False if this runner cannot have it now."""
+        lease = self._lease(number)
+        return lease is not None and self._try(lease)
+
+    def _claim(self) -> AnalysisLease | None:
+        submissions = self._store.submissions
+        if not self._insist(self._queue().waiting) or self._insist(submissions.waiting):
+            return None
+        return self._lease()
+
+    def _lease(self, only: int | None = None) -> AnalysisLease | None:
+        claim = self._queue().claim
+        return self._insist(lambda: claim(self._owner, self._times.lease, only))
+
+    def _do(self, lease: AnalysisLease) -> None:
+        try:
+            task = AnalyseGame(lease.record, settings_from(lease.settings))
+        except DocumentError as error:
+            self._reject(lease, str(error))
+            return
+        answer = self._answer(
+            task, lambda: self._store.analyses.renew(lease, self._times.lease), quiet=_QUIET_S
+        )
+        found = cast(Analysed, answer)  # what `analysis_worker` answers
+        if found.problem:
+            self._reject(lease, found.problem)
+            return
+        finish = self._store.analyses.finish
+        try:
+            # The store may be unavailable after the commit: a repetition finds the lease gone.
+            self._insist(lambda: finish(lease, found.policy, found.document, self._limits))
+        except AnalysisError as error:
+            self._reject(lease, str(error))
+            return
+        self._report(lease)
+
+    def _named(self, lease: AnalysisLease) -> str:
+        return f"the analysis of {lease.game_id}"
+
+    def _reject(self, lease: AnalysisLease, reason: str) -> None:
+        self._insist(lambda: self._store.analyses.reject(lease, reason))
+        self._report(lease)
+
+    def _fail(self, lease: AnalysisLease, reason: str) -> None:
+        state = self._insist(lambda: self._store.analyses.fail(lease, reason))
+        if state is AnalysisState.QUEUED:
+            self._listener.trouble(
+                f"{self._named(lease)} has no result and waits again: {one_line(reason)}"
+            )
+        elif state is not None:
+            self._report(lease)
+
+    def _report(self, lease: AnalysisLease) -> None:
+        done = self._insist(lambda: self._store.analyses.get(lease.id))
+        note = done.plan.policy if done.state is AnalysisState.DONE else done.reason
+        self._listener.analysed(done.game_id, done.state, note)
+
+
+def analyse_now(store: Store, number: int, listener: AnalystListener, stop: Stop) -> bool:
+    """Do one analysis here, whatever waits before it, or wait for the runner that does it.
+
+    Returns whether it has ended; False at a request to stop, after which it waits again. Raises
+    UserError if this machine cannot.
+    """
+    analyst = Analyst(store, eager_analyst(), stop=stop, listener=listener)
+    try:
+        with stop.on_signals():
+            analyst.take_back()
+            while not store.analyses.get(number).state.is_final:
+                if stop.wish is not StopRequest.GO_ON:
+                    return False
+                if not analyst.do(number):
+                    stop.pause(_OTHERS_S)
+            return True
+    except HandedBack:
+        return False
+    except HostCannot as trouble:
+        raise UserError(f"the game cannot be analysed here now: {trouble}") from None
+    finally:
+        analyst.close()
+
+
+def analysing(
+    store: Store,
+    make_workers: Callable[[], Workers],
+    listener: AnalystListener,
+    stop: Stop,
+    *,
+    to_end: bool,
+) -> AbstractContextManager[None]:
+    """Analyse games in a thread while the body runs.
+
+    to_end  go on after the body until nothing waits; else the present analysis is given back
+    Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
+    """
+
+    def make(own: Stop) -> Analyst:
+        return Analyst(store, make_workers(), stop=own, listener=listener)
+
+    return beside(make, stop, at_end=None if to_end else StopRequest.HAND_BACK)

@@ -1,0 +1,323 @@
+"""Work of a runner beside its games: what waits in a queue of the store, one at a time.
+
+Invariants: it is done in a worker process; whatever dies at any moment, a lease is given back, lost
+or runs out; trouble of this machine counts against nobody; the thread has ended when the body has
+been left, however it was left; an error of the store ends the run as well.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
+
+from deepsea_arena.lease_owner import is_gone, own_name
+from deepsea_arena.outcomes import outcome_of
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.tasks import HostTrouble
+from deepsea_arena.retry import insist
+from deepsea_ladder.errors import LadderError, StoreUnavailable
+from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.store import Store
+from deepsea_ladder.store.leases import LeasedRows
+from deepsea_referee.interrupts import on_signals, pause
+from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.workers import Died, Done, Failed, Sent, Workers
+
+_T = TypeVar("_T")
+_Lease = TypeVar("_Lease")
+_LONGEST_PAUSE_S: Final = 60.0
+
+
+class HandedBack(Exception):
+    """The lease is to be given back."""
+
+
+class LeaseLost(Exception):
+    """Another runner has the lease."""
+
+
+class NoResult(Exception):
+    """The attempt ended without one."""
+
+
+class HostCannot(Exception):
+    """This machine cannot do it now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Timeouts, in seconds."""
+
+    lease: float = 60.0
+    """The duration of a lease; it is renewed three times as often."""
+    idle: float
+    """The wait when nothing waits."""
+    host_pause: float = 5.0
+    """The first wait when this machine cannot; each further one is twice as long."""
+
+
+class Listener(Protocol):
+    """Callbacks; they may come in another thread."""
+
+    def trouble(self, message: str) -> None:
+        """The store or this machine cannot work now."""
+
+
+_Listener = TypeVar("_Listener", bound=Listener)
+
+
+class LeasedWork(ABC, Generic[_Lease, _Listener]):
+    """Does what waits in a queue of a ladder.
+
+    workers  a pool with one worker; it is closed in the end
+    stop     its own: nobody else may wait for it
+    """
+
+    times: ClassVar[Times]
+    cannot: ClassVar[str]
+    """The beginning of a message of trouble, such as "games cannot be analysed"."""
+    its_lease: ClassVar[str]
+    gives_back_at: ClassVar[StopRequest]
+    """The request at which what is being done is given back."""
+
+    def __init__(
+        self,
+        store: Store,
+        workers: Workers,
+        *,
+        stop: Stop,
+        listener: _Listener,
+        limits: RemoteLimits = USUAL_LIMITS,
+        times: Times | None = None,
+        owner: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._store = store
+        self._workers = workers
+        self._stop = stop
+        self._listener = listener
+        self._limits = limits
+        self._times = times or self.times
+        self._owner = owner or own_name()
+        self._clock = clock or SystemClock()
+        self._only_what_waits = False
+        self._troubles = 0  # in a row, of this machine
+
+    def take_back(self) -> None:
+        """End the leases of runners of this machine that were killed; others expire."""
+        for owner in filter(is_gone, self._insist(self._queue().owners)):
+            self._insist(partial(self._queue().lose, owner))
+
+    def run(self) -> None:
+        """Do what waits, and wait for more, until there is a request to stop."""
+        with suppress(HandedBack):
+            self.take_back()
+            while self._stop.wish is StopRequest.GO_ON:
+                try:
+                    if self.next():
+                        continue
+                    if self._only_what_waits:
+                        return
+                    seconds = self._times.idle
+                except HostCannot as trouble:
+                    self._listener.trouble(f"{self.cannot} now: {trouble}")
+                    if self._only_what_waits:
+                        return
+                    seconds = min(self._times.host_pause * 2**self._troubles, _LONGEST_PAUSE_S)
+                    self._troubles += 1
+                pause(seconds, self._stop)
+
+    def drain(self) -> None:
+        """Do what waits, until nothing does, this machine cannot, or there is a request."""
+        self._only_what_waits = True
+        self.run()
+        self._only_what_waits = False
+
+    def end_with_queue(self) -> None:
+        """Let `run` end when nothing waits any more; called in any thread."""
+        self._only_what_waits = True
+        self._stop.ring()
+
+    def close(self) -> None:
+        """End the worker, and give the lease back."""
+        self._workers.close()
+        try:
+            self._queue().hand_back(self._owner)
+        except StoreUnavailable as error:
+            self._listener.trouble(f"{error}; {self.its_lease} was not given back, and runs out")
+
+    def next(self) -> bool:
+        """Do what is next; False if there is nothing for this runner now."""
+        lease = self._claim()
+        return lease is not None and self._try(lease)
+
+    def _try(self, lease: _Lease) -> bool:
+        """Do what was leased; False if it is to be given back."""
+        try:
+            self._do(lease)
+        except HandedBack:
+            return False  # `close` gives the lease back
+        except HostCannot:
+            self._insist(lambda: self._queue().hand_back(self._owner))
+            raise
+        except LeaseLost:
+            self._listener.trouble(f"another runner has taken over {self._named(lease)}")
+        except NoResult as end:
+            self._fail(lease, str(end))
+        except LadderError:
+            raise
+        except Exception as error:  # noqa: BLE001  (one of them must not end the others)
+            self._fail(lease, f"{type(error).__name__}: {error}")
+        self._troubles = 0
+        return True
+
+    @abstractmethod
+    def _queue(self) -> LeasedRows:
+        """The queue."""
+
+    @abstractmethod
+    def _claim(self) -> _Lease | None:
+        """Lease what is next, if anything is."""
+
+    @abstractmethod
+    def _do(self, lease: _Lease) -> None:
+        """Do what was leased and store the result.
+
+        Raises HandedBack, HostCannot, LeaseLost or NoResult.
+        """
+
+    @abstractmethod
+    def _fail(self, lease: _Lease, reason: str) -> None:
+        """Store that an attempt ended without a result, and report it."""
+
+    @abstractmethod
+    def _named(self, lease: _Lease) -> str:
+        """The name of a lease in messages."""
+
+    def _answer(
+        self,
+        argument: object,
+        renew: Callable[[], bool],
+        *,
+        seconds: float = inf,
+        quiet: float = inf,
+        on_message: Callable[[object], bool] = lambda _: False,
+    ) -> object:
+        """The worker's answer to a task; the lease is renewed meanwhile.
+
+        renew       renews it; False if it is lost
+        seconds     timeout of the task
+        quiet       timeout of the wait for its next message
+        on_message  receives each message; True renews the lease at once
+        """
+        beat = self._times.lease / 3
+        task = self._workers.start(argument, self._workers.free()[0])
+        began = heard = renewed = self._now()
+        while True:
+            due = False
+            events = self._workers.wait(beat, self._stop)
+            for event in events:
+                match event:
+                    case Sent(_, message):
+                        due = on_message(message)
+                    case Done(_, answer):
+                        return answer
+                    case Failed(_, error):
+                        outcome = outcome_of(error)
+                        kind = HostCannot if isinstance(outcome, HostTrouble) else NoResult
+                        raise kind(outcome.reason)
+                    case Died(_, ending):
+                        raise NoResult(f"the worker ended ({ending})")
+            now = self._now()
+            if events:
+                heard = now
+            try:
+                if self._stop.wish >= self.gives_back_at:
+                    raise HandedBack
+                if now - began >= seconds:
+                    raise NoResult(f"no end after {seconds:g} seconds")
+                if now - heard >= quiet:
+                    raise NoResult(f"no step within {quiet:g} seconds")
+                if due or now - renewed >= beat:
+                    self._hold(renew)
+                    renewed = now
+            except BaseException:
+                self._workers.kill(task)
+                raise
+
+    def _hold(self, renew: Callable[[], bool]) -> None:
+        if not self._insist(renew):
+            raise LeaseLost
+
+    def _now(self) -> float:
+        return self._clock.now_us() / 1_000_000
+
+    def _insist(self, call: Callable[[], _T]) -> _T:
+        """Call the store, with retries while it is unavailable; every call may be repeated."""
+        try:
+            return insist(call, self._stop, self._listener.trouble)
+        except StoreUnavailable:
+            raise HandedBack from None
+
+
+@contextmanager
+def beside(
+    make: Callable[[Stop], LeasedWork[_Lease, _Listener]],
+    stop: Stop,
+    *,
+    first: bool = False,
+    at_end: StopRequest | None,
+) -> Iterator[None]:
+    """Work in a thread while the body runs; only in the main thread.
+
+    make    makes the work, which looks at this request; an exception of the body, at Ctrl-C or
+            SIGTERM too, makes it hand back
+    stop    is asked to finish if the work raises a LadderError, which is raised here in the end
+    first   do what waits before the body begins
+    at_end  what is asked of the work after the body; None: to go on until nothing waits
+    """
+    failed: list[LadderError] = []
+
+    def run() -> None:
+        try:
+            work.run()
+        except LadderError as error:
+            failed.append(error)
+            stop.ask(StopRequest.FINISH)
+
+    thread = threading.Thread(target=run)
+    with closing(Stop()) as own:
+        stop.share(own)
+        with closing(make(own)) as work:
+            if first:
+                with stop.on_signals():
+                    work.drain()
+            try:
+                # While the body has no handlers, SIGTERM would end this process at once.
+                with on_signals(_interrupt):
+                    with stop.on_signals():
+                        thread.start()
+                    yield
+            except BaseException:
+                own.ask(StopRequest.HAND_BACK)
+                raise
+            finally:
+                with stop.on_signals():
+                    if at_end is None:
+                        work.end_with_queue()
+                    else:
+                        own.ask(at_end)
+                    if thread.ident is not None:
+                        thread.join()
+            for error in failed:
+                raise error
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,108 @@
+"""Checks submissions in a worker process: reads an archive, and plays admission games.
+
+Invariants: an archive is read in a process of its own with limits, never here; nothing here knows
+the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, NamedTuple
+
+from deepsea_arena.play.admission import AdmissionRefusal, play_admission
+from deepsea_arena.play.tasks import Sender
+from deepsea_bundle.errors import BundleError
+from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.season import Season
+from deepsea_referee.bots.resolve import read_in_subprocess
+from deepsea_referee.sandbox import cleanup
+
+_ZIP: Final = b"PK"
+_NAMELESS: Final = "-"
+"""The name of a file that makes no bot's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArchive:
+    """The task to read an archive: a zip, or a Python file."""
+
+    content: bytes
+    bot: str
+    """The bot's name; "" is that of its bot.toml."""
+
+
+class ArchiveRead(NamedTuple):
+    """The bot of an archive, or why it is none."""
+
+    bundle: BotBundle | None
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlayAdmission:
+    """The task to play a bot's admission games in these seasons."""
+
+    bundle: BotBundle
+    seasons: tuple[Season, ...]
+
+
+class GamePlayed(NamedTuple):
+    """The message that another admission game was played."""
+
+    games: int
+    """So many until now."""
+
+
+class AdmissionPlayed(NamedTuple):
+    """The end of the admission games."""
+
+    refusal: AdmissionRefusal | None
+
+
+Perform = Callable[[ReadArchive | PlayAdmission], ArchiveRead | AdmissionPlayed]
+
+
+@contextmanager
+def check_worker(link: Sender) -> Iterator[Perform]:
+    """Set up a worker that checks submissions."""
+    cleanup.remove_folders()
+
+    def perform(task: ReadArchive | PlayAdmission) -> ArchiveRead | AdmissionPlayed:
+        if isinstance(task, ReadArchive):
+            return _read(task)
+        games = count(1)
+        return AdmissionPlayed(
+            play_admission(task.bundle, task.seasons, lambda: link.send(GamePlayed(next(games))))
+        )
+
+    yield perform
+
+
+def _read(task: ReadArchive) -> ArchiveRead:
+    folder = cleanup.private_folder()
+    try:
+        path = folder / f"{task.bot or _NAMELESS}{_ending(task.content)}"
+        path.write_bytes(task.content)
+        try:
+            return ArchiveRead(read_in_subprocess(path, task.bot or None), "")
+        except BundleError as error:
+            found = str(error).removeprefix(f"bot {str(path)!r}: ")
+    finally:
+        cleanup.remove_folder(folder)
+    if found.startswith("the folder's or file's name"):
+        found = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
+    return ArchiveRead(None, found)
+
+
+def _ending(content: bytes) -> str:
+    """What kind of file it is: a text that is no zip may be a Python file."""
+    if content.startswith(_ZIP) or b"\0" in content:
+        return ".zip"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return ".zip"
+    return ".py"

@@ -1,0 +1,353 @@
+"""The runner: leases jobs, gives them to workers, renews leases, and reports the outcomes.
+
+Invariants: whatever process dies at any moment, a job ends in exactly one result or in quarantine;
+while the store is unavailable results wait and are reported later (retry); trouble of this machine
+counts against no job and no bot; a runner that stops gives its leases back. Several runners may
+work on one store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from deepsea_arena.game_limit import game_seconds
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.tasks import (
+    FinishedGame,
+    HostTrouble,
+    Outcome,
+    VoidOutcome,
+    WorkerPool,
+)
+from deepsea_arena.retry import insist
+from deepsea_ladder.errors import LadderError, PairingError, SeasonClosed, StoreUnavailable
+from deepsea_ladder.model.games import Receipt, ReceiptStatus, SeatLog
+from deepsea_ladder.model.jobs import Job, Rotation
+from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.store import Store
+
+_T = TypeVar("_T")
+
+Source = Callable[[int, int], Sequence[Rotation]]
+"""Where new games come from: given the number of the season's last job and how many games are
+wanted at least, rotations of line-ups. None at all means that there is nothing to play now; a
+`PairingError` says why. The same store and number should give the same rotations."""
+
+_LONGEST_PAUSE: Final = 30.0
+
+
+def no_source(number: int, wanted: int) -> Sequence[Rotation]:
+    """For tournaments, whose jobs are all there from the start."""
+    return ()
+
+
+class RunEnd(StrEnum):
+    """The reason for the end of a run."""
+
+    GOAL = "goal"
+    """The requested games are played, or the standings are settled."""
+    NOTHING_LEFT = "nothing left"
+    """No job is open, and the source gives no new ones."""
+    IN_VAIN = "in vain"
+    """Too many games in a row gave no result; see the audit log and the jobs."""
+    CLOSED = "closed"
+    """The season was closed; the games that were being played count."""
+    HOST = "host"
+    """This machine cannot play; see `RunSummary.trouble`."""
+    STOPPED = "stopped"
+    """A request to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGoal:
+    """The goal of a run."""
+
+    games: int | None = None
+    """The number of results; None is no limit."""
+    settled: Callable[[], bool] | None = None
+    """Called after every result; True ends the run."""
+    wait_for_work: bool = False
+    """Whether to wait when there is nothing to play."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerSettings:
+    """Timeouts and limits of a run; times in seconds."""
+
+    lease: float = 60.0
+    """The duration of a lease: a runner that does not renew it in this time loses its jobs."""
+    game: float | None = None
+    """Timeout of a game: after it the game is void, and its worker is killed. None: by the season's
+    clock."""
+    idle: float = 5.0
+    """The wait when there is nothing to play."""
+    vain: int = 50
+    """The number of games in a row without a result after which the run ends."""
+    host_pause: float = 1.0
+    """The first wait when this machine cannot play; each further one is twice as long."""
+    host_troubles: int = 6
+    """The number of times in a row that it cannot, after which the run ends."""
+
+
+@dataclass(slots=True)
+class RunSummary:
+    """The report of a run."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    void: int = 0
+    handed_back: int = 0
+    disabled: list[str] = field(default_factory=list)
+    trouble: str = ""
+    """Why this machine could not play last."""
+    ended: RunEnd = RunEnd.STOPPED
+
+
+class RunListener(Protocol):
+    """Callbacks of a run."""
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """A result was stored or refused."""
+
+    def failed(self, job: Job, reason: str) -> None:
+        """A game was void."""
+
+    def trouble(self, message: str) -> None:
+        """The store or the workers are unavailable; `message` says what happens."""
+
+
+class _Nobody:
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        pass
+
+    def failed(self, job: Job, reason: str) -> None:
+        pass
+
+    def trouble(self, message: str) -> None:
+        pass
+
+
+class Runner:
+    """One run. `owner` names its leases and must be unique; `clock` counts seconds."""
+
+    def __init__(
+        self,
+        store: Store,
+        season: StoredSeason,
+        pool: WorkerPool,
+        *,
+        owner: str,
+        clock: Callable[[], float],
+        stop: Stop,
+        source: Source = no_source,
+        goal: RunGoal | None = None,
+        settings: RunnerSettings | None = None,
+        listener: RunListener | None = None,
+    ) -> None:
+        self._store = store
+        self._season = season
+        self._pool = pool
+        self._owner = owner
+        self._clock = clock
+        self._stop = stop
+        self._source = source
+        self._goal = goal or RunGoal()
+        self._settings = settings or RunnerSettings()
+        self._listener = listener or _Nobody()
+        self._playing: dict[str, tuple[Job, float]] = {}
+        """Jobs by their games' ids, and when they time out."""
+        self._renewed = clock()
+        self._settled = False
+        self._closed = False
+        self._in_vain = 0  # games in a row without a result
+        self._troubles = 0  # in a row, of this machine
+        self._paused_until = clock()
+        self._summary = RunSummary()
+
+    def run(self) -> RunSummary:
+        """Play until the goal is reached, nothing is left to play, or `stop` is requested."""
+        try:
+            self._summary.ended = self._loop()
+        finally:
+            self._pool.close()
+            try:
+                self._summary.handed_back = self._store.jobs.hand_back(self._owner)
+            except StoreUnavailable as error:
+                self._listener.trouble(f"{error}; leases were not handed back and will run out")
+        return self._summary
+
+    def _loop(self) -> RunEnd:
+        while True:
+            if self._stop.wish is StopRequest.HAND_BACK:
+                return RunEnd.STOPPED
+            if self._in_vain >= self._settings.vain:
+                return RunEnd.IN_VAIN
+            anybody = self._fill() if self._stop.wish is StopRequest.GO_ON else True
+            if self._playing:
+                self._take_in(self._pool.wait(self._until_due(), self._stop))
+                self._look_after()
+            elif self._stop.wish is not StopRequest.GO_ON:
+                return RunEnd.STOPPED
+            elif self._reached():
+                return RunEnd.GOAL
+            elif self._closed:
+                return RunEnd.CLOSED
+            elif self._gave_up():
+                return RunEnd.HOST
+            elif (pause := self._paused_until - self._clock()) > 0:
+                self._stop.pause(pause)
+            elif not anybody:  # the pool knows for how long to wait for somebody
+                self._pool.wait(self._until_due(), self._stop)
+                self._look_after()
+            elif not self._wait_for_work():
+                return RunEnd.NOTHING_LEFT
+
+    def _reached(self) -> bool:
+        return self._settled or self._wanted() == 0
+
+    def _wanted(self) -> int | None:
+        """The number of games that may still be started for the goal; None is no limit."""
+        if self._goal.games is None:
+            return None
+        return max(0, self._goal.games - self._summary.accepted - len(self._playing))
+
+    def _fill(self) -> bool:
+        """Give jobs to free workers; returns whether any was free."""
+        workers = self._pool.free()
+        ends = self._settled or self._closed or self._gave_up()
+        free = [] if ends or self._clock() < self._paused_until else workers[: self._wanted()]
+        if not free:
+            return bool(workers)
+        jobs = self._claim(free)
+        if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
+            jobs += self._claim(free[len(jobs) :])
+        for job in jobs:
+            self._pool.start(job)
+            self._playing[job.game_id] = (job, self._clock() + self._limit(job))
+        return True
+
+    def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
+        jobs, lease = self._store.jobs, self._settings.lease
+        return self._insist(lambda: jobs.claim(self._season, self._owner, lease, prefer))
+
+    def _pair(self, wanted: int) -> bool:
+        """Get more jobs from the source; returns whether to lease again."""
+        number = self._insist(lambda: self._store.queue.last_number(self._season))
+        try:
+            rotations = self._insist(lambda: self._source(number, wanted))
+        except PairingError:
+            # Games of others may go on, and somebody may submit a bot.
+            if self._playing or self._goal.wait_for_work:
+                return False
+            raise
+        try:
+            # If another runner was quicker, its jobs are there instead.
+            self._insist(lambda: self._store.jobs.add(self._season, rotations, after=number))
+        except SeasonClosed:
+            self._closed = True
+            return False
+        return bool(rotations)
+
+    def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
+        for job, outcome in outcomes:
+            match outcome:
+                case FinishedGame():
+                    self._report(job, outcome)
+                case VoidOutcome(reason, seat):
+                    self._fail(job, reason, seat)
+                case HostTrouble(reason):
+                    self._set_aside(job, reason)
+            # Only now: whatever is left here is handed back at the end.
+            self._playing.pop(job.game_id, None)
+
+    def _report(self, job: Job, played: FinishedGame) -> None:
+        receipt = self._insist(lambda: self._store.games.report(job, played.record))
+        match receipt.verdict:
+            case ReceiptStatus.ACCEPTED:
+                self._in_vain = self._troubles = 0
+                self._summary.accepted += 1
+                self._summary.disabled += receipt.disabled
+                if played.logs and receipt.seq is not None:
+                    self._keep_logs(receipt.seq, played.logs)
+                if self._goal.settled is not None:
+                    self._settled = self._insist(self._goal.settled)
+            case ReceiptStatus.DUPLICATE:
+                self._summary.duplicates += 1
+            case ReceiptStatus.REFUSED:
+                self._in_vain += 1
+                self._summary.refused += 1
+        self._listener.finished(job, receipt)
+
+    def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
+        try:
+            self._store.logs.add(seq, logs)
+        except LadderError as error:  # the result is stored, and counts for more
+            self._listener.trouble(f"{error}; the output of bots in game {seq} is not kept")
+
+    def _fail(self, job: Job, reason: str, seat: int | None = None) -> None:
+        receipt = self._insist(lambda: self._store.jobs.fail(job, reason, seat))
+        self._in_vain += 1
+        self._summary.void += 1
+        self._summary.disabled += receipt.disabled
+        self._listener.failed(job, reason)
+        for name in receipt.disabled:
+            self._listener.trouble(f"{name} is disabled")
+
+    def _set_aside(self, job: Job, reason: str) -> None:
+        """Give a job back that this machine cannot play now, and start no other for a while."""
+        self._insist(lambda: self._store.jobs.hand_back(self._owner, job, reason))
+        if (now := self._clock()) < self._paused_until:
+            return  # another worker met the same trouble
+        pause = min(self._settings.host_pause * 2**self._troubles, _LONGEST_PAUSE)
+        self._paused_until = now + pause
+        self._troubles += 1
+        if reason != self._summary.trouble:
+            seconds = f"{pause:g} second" if pause == 1 else f"{pause:g} seconds"
+            words = f"{reason}; no game counts as failed, trying again in {seconds}"
+            self._listener.trouble(words)
+        self._summary.trouble = reason
+
+    def _gave_up(self) -> bool:
+        """Whether this machine could not play for so long that the run ends."""
+        return self._troubles >= self._settings.host_troubles and not self._goal.wait_for_work
+
+    def _limit(self, job: Job) -> float:
+        limit = self._settings.game
+        return game_seconds(job.season, len(job.seats)) if limit is None else limit
+
+    def _look_after(self) -> None:
+        """Heartbeat: renew the leases when it is due, and void games that time out."""
+        now = self._clock()
+        for job, due in list(self._playing.values()):
+            if self._pool.waits(job):
+                self._playing[job.game_id] = (job, now + self._limit(job))
+            elif now >= due:
+                self._pool.abandon(job)
+                self._fail(job, f"no result after {self._limit(job):g} seconds")
+                del self._playing[job.game_id]
+        if now - self._renewed >= self._settings.lease / 3:
+            held = [job for job, _ in self._playing.values()]
+            self._insist(lambda: self._store.jobs.renew(held, self._settings.lease))
+            self._renewed = now
+
+    def _until_due(self) -> float:
+        """The time until the next heartbeat or timeout."""
+        due = [due for _, due in self._playing.values()]
+        due.append(self._renewed + self._settings.lease / 3)
+        return max(0.0, min(due) - self._clock())
+
+    def _wait_for_work(self) -> bool:
+        """Handle that nothing can be played now; returns whether that may change."""
+        others = self._insist(lambda: self._store.queue.leased(self._season))
+        if not others and not self._goal.wait_for_work:
+            return False
+        self._stop.pause(self._settings.idle)
+        return True
+
+    def _insist(self, call: Callable[[], _T]) -> _T:
+        """Call the store, with retries while it is unavailable; every call may be repeated."""
+        return insist(call, self._stop, self._listener.trouble)

@@ -1,0 +1,1 @@
+"""What a ladder shows: standings, bots, games, seasons, tournaments."""

@@ -1,0 +1,84 @@
+"""Frames with an analysis: values beside the decisions, marks, and luck as it went.
+
+Invariants: frames without an analysis are left as they are; what is added is about the finished
+game, and does not depend on the seat whose view is shown.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis
+from deepsea_arena.frame_types import Frame, FrameDecision, FrameJudgement, Frames, Mark
+from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_sdk.coach.decisions import Interval
+from deepsea_sdk.policies import STEADY_VERSION
+
+DIGITS = 3
+
+
+def with_analysis(frames: Frames, analysis: GameAnalysis, policy: str = STEADY_VERSION) -> Frames:
+    """The frames of a game with what was found of it, in roll-outs of a policy."""
+    judged = {decision.number: decision for decision in analysis.decisions}
+    decisions: list[FrameDecision] = [
+        {**row, "judged": _judgement(judged[number])} if number in judged else row
+        for number, row in enumerate(frames["decisions"])
+    ]
+    marks = [
+        _mark(frames["decisions"][decision.number]["at"], decision)
+        for decision in analysis.decisions
+        if decision.judged.mark
+    ]
+    found: Frames = {
+        **frames,
+        "policy": policy,
+        "decisions": decisions,
+        "marks": sorted([*frames["marks"], *marks], key=lambda mark: mark["at"]),
+    }
+    if analysis.chances:
+        found["luck"] = _luck(frames["frames"], analysis)
+    return found
+
+
+def _judgement(decision: AnalysedDecision) -> FrameJudgement:
+    judged = decision.judged
+    return {
+        "mark": judged.mark,
+        "best": judged.best,
+        "level": judged.is_level,
+        "regret": _rounded(judged.regret),
+        "options": [
+            {"action": option.action, "score": _rounded(option.score)} for option in judged.options
+        ],
+    }
+
+
+def _mark(at: int, decision: AnalysedDecision) -> Mark:
+    judged = decision.judged
+    letter = SEAT_LETTERS[decision.seat]
+    say = (
+        f"{letter} {judged.played} {judged.mark} loses {judged.regret.mean:.2f}, "
+        f"{judged.best} was better"
+    )
+    return {"at": at, "kind": "judged", "seat": decision.seat, "say": say, "sign": judged.mark}
+
+
+def _luck(frames: list[Frame], analysis: GameAnalysis) -> list[list[float]]:
+    """For each seat the luck so far, by frame."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for index, frame in enumerate(frames):
+        first.setdefault(frame["t"], index)
+        last[frame["t"]] = index
+    seats = len(analysis.record.seats)
+    jumps = [[0.0] * len(frames) for _ in range(seats)]
+    for event in analysis.chances:
+        # A roll is seen in the first frame of its turn, values when the turn and its dive are over.
+        at = (last if event.dice is None else first)[event.turn]
+        for seat, luck in enumerate(event.luck):
+            jumps[seat][at] += luck.mean
+    return [[round(sofar, DIGITS) + 0.0 for sofar in accumulate(seat)] for seat in jumps]
+
+
+def _rounded(interval: Interval) -> list[float]:
+    return [round(interval.mean, DIGITS) + 0.0, round(interval.error, DIGITS) + 0.0]

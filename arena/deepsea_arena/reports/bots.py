@@ -1,0 +1,191 @@
+"""What a bot's profile is made of: its lines, and how each follows from what the store has.
+
+Invariant: what only the bot's author may see is read by who calls, and handed in.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deepsea_arena.reports.standings import listed, standing_lines
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged
+from deepsea_ladder.model.bots import BotVersion, RatedVersion
+from deepsea_ladder.model.games import SeatLog, StoredGame
+from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.standings import HeadToHead, StandingLine
+from deepsea_ladder.values import Int64, Time, utc_time
+from deepsea_rules.record import GameRecord
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLine:
+    """A version that was submitted."""
+
+    version: int
+    digest: str
+    submitted_at: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoursePoint:
+    """A rating after one game."""
+
+    games: int
+    """The number of games of the season that the version had played then."""
+    seq: Int64
+    """The game's place in the order in which games are rated."""
+    rating: float
+    """mu - 3 sigma."""
+    mu: float
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpponentLine:
+    """A bot's results against another version, in the games that both played."""
+
+    bot: str
+    version: int
+    games: int
+    better: int
+    level: int
+    worse: int
+    share: float
+    """The share of games in which it was better, level counting half."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultLine:
+    """The first fault of a bot in a game."""
+
+    game_id: str
+    seat: int
+    decision: int
+    """The index of the decision in the game's record."""
+    fault: str
+    detail: str | None
+    """What the bot did instead."""
+    faults: int
+    """The number of its faults in the game."""
+    forfeit: str | None
+    """The fault that forfeited the seat."""
+    error: str | None
+    """Its faults with their tracebacks, as `ladder log` shows them, for the bot's author; None for
+    others, or if that is not kept."""
+
+
+def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
+    """Some points of a course, evenly spread over its games, with the last one.
+
+    Of a course that is thinned already, those that are nearest.
+    """
+    games = course[-1].games if course else 0
+    wanted = {max(1, games * step // points) for step in range(1, points + 1)} if games else set()
+    there = [point.games for point in course]
+    return [course[index] for index in sorted({_nearest(there, game) for game in wanted})]
+
+
+def _nearest(ascending: Sequence[int], wanted: int) -> int:
+    """The index of the number that is nearest to the one wanted, the lower of two."""
+    after = min(bisect_left(ascending, wanted), len(ascending) - 1)
+    before = max(after - 1, 0)
+    return before if wanted - ascending[before] <= ascending[after] - wanted else after
+
+
+def version_numbered(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
+    """The version of that number; raises NotOnLadder."""
+    for version in versions:
+        if version.number == wanted:
+            return version
+    raise NotOnLadder(f"{versions[0].bot} has the versions 1 to {len(versions)}, not {wanted}")
+
+
+def standing_of(
+    store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
+) -> StandingLine | None:
+    """Its row of the standings; without a rank if it is not listed there."""
+    entry = entries.get(version.id)
+    if entry is None:
+        return None
+    others = listed(store, season, list(entries.values()))
+    if entry not in others:
+        (line,) = standing_lines(store, season, [entry], version.id)
+        return replace(line, rank=None)
+    lines = standing_lines(store, season, others, version.id)
+    return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
+
+
+def version_lines(versions: Sequence[BotVersion]) -> tuple[VersionLine, ...]:
+    """The lines of these versions."""
+    return tuple(VersionLine(one.number, one.digest, utc_time(one.created_at)) for one in versions)
+
+
+def course_points(course: Iterable[tuple[int, int, Rating]]) -> tuple[CoursePoint, ...]:
+    """The points of a course: the number of a version's game, its place, the rating after it."""
+    return tuple(
+        CoursePoint(
+            games=games,
+            seq=Int64(seq),
+            rating=rating.conservative,
+            mu=rating.mu,
+            sigma=rating.sigma,
+        )
+        for games, seq, rating in course
+    )
+
+
+def seat_of(game: StoredGame, version: BotVersion) -> int:
+    """The seat of a version in a game that it played."""
+    return next(seat for seat, one in enumerate(game.seats) if one.version.id == version.id)
+
+
+def opponent_lines(
+    rivals: dict[int, HeadToHead], entries: dict[int, RatedVersion]
+) -> tuple[OpponentLine, ...]:
+    """The lines of these opponents, those that were met most often first."""
+    lines = [
+        OpponentLine(
+            bot=entries[key].version.bot,
+            version=entries[key].version.number,
+            games=rival.games,
+            better=rival.better,
+            level=rival.level,
+            worse=rival.worse,
+            share=rival.share,
+        )
+        for key, rival in rivals.items()
+    ]
+    return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
+
+
+def fault_line(
+    game: StoredGame, version: BotVersion, logs: Mapping[tuple[int, int], SeatLog]
+) -> FaultLine:
+    """The line of a game in which that version had a fault, with its log if it is among these."""
+    seat = seat_of(game, version)
+    faults = [
+        (index, decision)
+        for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
+        if decision.seat == seat and decision.fault is not None
+    ]
+    if not faults:
+        raise StoreDamaged(f"game {game.game_id}: its record has no fault of {version.label}")
+    index, first = faults[0]
+    result, log = game.seats[seat].result, logs.get((game.seq, seat))
+    return FaultLine(
+        game_id=game.game_id,
+        seat=seat,
+        decision=index,
+        fault=str(first.fault),
+        detail=first.came,
+        faults=result.faults,
+        forfeit=result.forfeit,
+        error=None if log is None else log.error,
+    )

@@ -1,0 +1,131 @@
+"""The present state of a ladder, for its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
+from deepsea_arena.documents import Json, to_json, to_object
+from deepsea_arena.reports.seasons import SeasonInfo, season_info
+from deepsea_ladder.model.bots import BotConduct, BotState
+from deepsea_ladder.model.games import StoredGame
+from deepsea_ladder.model.jobs import AttemptEnd, JobInfo, JobStatus
+from deepsea_ladder.model.people import AuditEntry
+from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.submissions import Submission
+from deepsea_ladder.store import Store
+from deepsea_ladder.values import Time, utc_time
+
+RATE_GAMES: Final = 100
+"""The number of newest games for the rate of games."""
+AUDIT_ENTRIES: Final = 10
+"""The number of entries of the audit log that are shown."""
+COLUMNS: Final = {
+    "submissions": ("id", "bot", "author", "state", "games", "of_games", "created_at"),
+    "audit": ("id", "at", "kind", "subject", "note"),
+}
+"""What the JSON of a status has of a submission, and of an entry of the audit log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeasonStatus:
+    """A season's queue."""
+
+    season: SeasonInfo
+    waiting: int
+    leased: int
+    expired: int
+    """Expired leases that no run has taken over yet."""
+    done: int
+    cancelled: int
+    oldest_wait_seconds: float
+    games_per_second: float | None
+    """Over the newest games; None if there are too few."""
+    last_game_at: Time | None
+    lost: dict[AttemptEnd, int]
+    """Attempts at games that ended without a result, by how they ended."""
+    strikes: tuple[BotConduct, ...]
+    leases: tuple[JobInfo, ...]
+    quarantined: tuple[JobInfo, ...]
+    """Quarantined games: they failed too often and wait for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOutBot:
+    """A bot that gets no games."""
+
+    bot: str
+    state: BotState
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderStatus:
+    """A ladder at this moment."""
+
+    store: str
+    bots: int
+    taken_out: tuple[TakenOutBot, ...]
+    seasons: tuple[SeasonStatus, ...]
+    submissions: tuple[Submission, ...]
+    """What is being checked, and what waits, in the order in which it is checked."""
+    analyses: tuple[LadderAnalysis, ...]
+    """Those that run, and those that wait, in the order in which they are done."""
+    audit: tuple[AuditEntry, ...]
+    """The newest entries, newest first."""
+
+
+def status_document(status: LadderStatus) -> dict[str, Json]:
+    """The status as JSON, with what an operator looks at of submissions and entries."""
+    rows: dict[str, Sequence[object]]
+    rows = {"submissions": status.submissions, "audit": status.audit}
+    return to_object(status) | {
+        name: [{key: to_json(getattr(row, key)) for key in COLUMNS[name]} for row in rows[name]]
+        for name in rows
+    }
+
+
+def ladder_status(store: Store) -> LadderStatus:
+    """The queues, leases and problems of a ladder."""
+    bots = store.bots.all()
+    return LadderStatus(
+        store=str(store.database),
+        bots=len(bots),
+        taken_out=tuple(
+            TakenOutBot(bot.name, bot.state, bot.reason)
+            for bot in bots
+            if bot.state is not BotState.ACTIVE
+        ),
+        seasons=tuple(_season(store, season) for season in store.seasons.all()),
+        submissions=tuple(store.submissions.queue()),
+        analyses=tuple(map(shown, store.analyses.queue())),
+        audit=tuple(store.audit.latest(AUDIT_ENTRIES)),
+    )
+
+
+def games_per_second(newest: Sequence[StoredGame]) -> float | None:
+    """The rate of these games, the newest first; None if they took no time."""
+    span = newest[0].played_at - newest[-1].played_at if newest else 0
+    return (len(newest) - 1) * 1000 / span if span > 0 else None
+
+
+def _season(store: Store, season: StoredSeason) -> SeasonStatus:
+    counts = store.queue.counts(season)
+    newest = store.history.latest(RATE_GAMES, season)
+    return SeasonStatus(
+        season=season_info(season),
+        waiting=counts.todo,
+        leased=counts.leased,
+        expired=counts.expired,
+        done=counts.done,
+        cancelled=counts.cancelled,
+        oldest_wait_seconds=counts.oldest_wait_ms / 1000,
+        games_per_second=games_per_second(newest),
+        last_game_at=utc_time(newest[0].played_at) if newest else None,
+        lost=store.queue.lost_counts(season),
+        strikes=tuple(store.strikes.standing(season)),
+        leases=tuple(store.queue.listed(season, JobStatus.LEASED)),
+        quarantined=tuple(store.queue.listed(season, JobStatus.QUARANTINED)),
+    )

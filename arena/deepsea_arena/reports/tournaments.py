@@ -1,0 +1,221 @@
+"""Tournaments as people look at them: the list, and one with its scores and its rounds.
+
+Invariants: scores are those that the tournament itself goes by; a round is over when every table
+has all its games, or no more to play since a bot was withdrawn or disabled; of one under embargo
+there is what was announced alone: its bots, and the time when results are shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from deepsea_arena.reports.seasons import SeasonInfo, season_info
+from deepsea_arena.reports.standings import taken_out
+from deepsea_arena.tournament_scores import Kind, ScoreLine, score_line, table_results
+from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.jobs import JobStatus
+from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.scheduling.tournament import Elimination, scores
+from deepsea_ladder.values import Time, utc_time
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
+    from deepsea_ladder.store.history import GameOutcomes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TournamentLine:
+    """A tournament in the list."""
+
+    name: str
+    kind: Kind
+    seats: int
+    bots: int
+    opened_at: Time
+    closed_at: Time | None
+    """None also under embargo."""
+    embargo_until: Time | None
+    """When its results are shown; None once they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TournamentList:
+    """Every tournament, the newest first."""
+
+    tournaments: tuple[TournamentLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLine:
+    """One bot at a table of a round."""
+
+    bot: str
+    version: int
+    games: int
+    placement_score: float | None
+    """None before its first game."""
+    advances: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TournamentTable:
+    """A table of a round."""
+
+    lines: tuple[TableLine, ...]
+    """The best first."""
+    games: tuple[str, ...]
+    """The ids of its games."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TournamentReport:
+    """A tournament."""
+
+    tournament: TournamentLine
+    entrants: tuple[tuple[str, int], ...]
+    """Names and versions, in the order of the seeds."""
+    commitment: str
+    """SHA-256 of its season's seed, in hex."""
+    season: SeasonInfo | None
+    """None under embargo, as what follows is empty then."""
+    seed: str | None
+    scores: tuple[ScoreLine, ...]
+    """The best first, the champion before all."""
+    champion: str | None
+    rounds: tuple[tuple[TournamentTable, ...], ...]
+    """Of an elimination."""
+
+
+def tournaments(store: Store) -> TournamentList:
+    """The list of tournaments."""
+    hidden = {season.id for season in store.seasons.embargoed()}
+    found = {season.id: season for season in [*store.seasons.embargoed(), *store.seasons.all()]}
+    return TournamentList(
+        tuple(
+            _line(season, hidden=number in hidden)
+            for number, season in sorted(found.items(), reverse=True)
+            if season.tournament is not None
+        )
+    )
+
+
+def tournament_report(store: Store, name: str) -> TournamentReport:
+    """One tournament. Raises NotOnLadder if there is none of that name."""
+    hidden = {season.name: season for season in store.seasons.embargoed()}
+    season = hidden.get(name) or store.seasons.get(name)
+    if season.tournament is None:
+        raise NotOnLadder(f"season {name!r} is no tournament's")
+    plan = json.loads(season.tournament)
+    versions = {version.id: version for version in store.bots.versions_of(plan["bots"])}
+    line = _line(season, hidden=name in hidden)
+    if name in hidden:
+        games: list[GameOutcomes] = []
+    else:
+        games = store.history.outcomes(season)
+    champion: int | None = None
+    rounds: list[tuple[TournamentTable, ...]] = []
+    if line.kind == "elimination" and name not in hidden:
+        gone = taken_out(store, season)
+        out = {number for number, version in versions.items() if version.bot in gone}
+        playing = {frozenset(job.lineup) for job in store.queue.listed(season, JobStatus.LEASED)}
+        champion, rounds = _rounds(
+            plan, versions, games, out, playing, closed=season.closed_at is not None
+        )
+    table = sorted(scores([game.seats for game in games]), key=lambda score: score.bot != champion)
+    return TournamentReport(
+        tournament=line,
+        entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan["bots"]),
+        commitment=season.commitment,
+        season=None if name in hidden else season_info(season),
+        seed=None if name in hidden else store.seasons.revealed_seed(season),
+        scores=tuple(
+            score_line(rank, score, versions[score.bot]) for rank, score in enumerate(table, 1)
+        ),
+        champion=None if champion is None else versions[champion].bot,
+        rounds=tuple(rounds),
+    )
+
+
+def _line(season: StoredSeason, *, hidden: bool) -> TournamentLine:
+    plan = json.loads(season.tournament or "")
+    closed, until = season.closed_at, season.embargo_until
+    return TournamentLine(
+        name=season.name,
+        kind=plan["kind"],
+        seats=plan["seats"],
+        bots=len(plan["bots"]),
+        opened_at=utc_time(season.created_at),
+        closed_at=None if closed is None or hidden else utc_time(closed),
+        embargo_until=utc_time(until) if until is not None and hidden else None,
+    )
+
+
+def _rounds(
+    plan: dict[str, object],
+    versions: dict[int, BotVersion],
+    games: Sequence[GameOutcomes],
+    out: Collection[int],
+    playing: Collection[frozenset[str]],
+    *,
+    closed: bool,
+) -> tuple[int | None, list[tuple[TournamentTable, ...]]]:
+    """The champion, if there is one yet, and the rounds until now.
+
+    out      bots that were withdrawn or disabled
+    playing  line-ups of the games that are being played, by the versions' labels
+    """
+    bots, seats, meetings = plan["bots"], plan["seats"], plan["meetings"]
+    assert isinstance(bots, list)
+    assert isinstance(seats, int)
+    assert isinstance(meetings, int)
+    # No two rounds have the same table.
+    played: dict[frozenset[int], list[GameOutcomes]] = {}
+    for game in games:
+        played.setdefault(frozenset(seat.version_id for seat in game.seats), []).append(game)
+    bracket = Elimination(tuple(bots), seats)
+    rounds: list[tuple[TournamentTable, ...]] = []
+    while bracket.champion is None:
+        tables = [table.bots for table in bracket.tables()]
+        own = [played.get(frozenset(table), []) for table in tables]
+        over = closed or all(
+            len(games) == len(table) * meetings
+            or not (
+                frozenset(table).isdisjoint(out)
+                or frozenset(versions[bot].label for bot in table) in playing
+            )
+            for table, games in zip(tables, own, strict=True)
+        )
+        seat_results: list[tuple[SeatResult, ...]] = [g.seats for games in own for g in games]
+        found = {score.bot: score for score in scores(seat_results)}
+        results = [table_results(table, meetings, found, out) for table in tables]
+        after = bracket.after(chain.from_iterable(results)) if over else bracket
+        rounds.append(
+            tuple(
+                TournamentTable(
+                    lines=tuple(
+                        TableLine(
+                            bot=versions[bot].bot,
+                            version=versions[bot].number,
+                            games=found[bot].games if bot in found else 0,
+                            placement_score=found[bot].share if bot in found else None,
+                            advances=over and bot in after.entrants,
+                        )
+                        for bot in sorted(
+                            table, key=lambda bot: -found[bot].share if bot in found else 1.0
+                        )
+                    ),
+                    games=tuple(game.game_id for game in games),
+                )
+                for table, games in zip(tables, own, strict=True)
+            )
+        )
+        if not over:
+            return None, rounds
+        bracket = after
+    return bracket.champion, rounds

@@ -1,0 +1,212 @@
+"""The check of a season's standings: all its games rated at once, in no order.
+
+Invariants: it changes nothing, and ranks stay those of the standings; it lists whom they list, in
+their order; a rank differs if the batch, with its joint uncertainty, rules it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+from deepsea_arena.reports.seasons import find_season
+from deepsea_arena.reports.standings import Standings, row_of
+from deepsea_ladder.model.bots import RatedVersion
+from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.rating.batch import BatchRatings, batch_ratings
+from deepsea_ladder.rating.convergence import CONFIDENCE
+from deepsea_ladder.rating.forecast import odds
+from deepsea_ladder.rating.joint import Joint
+from deepsea_ladder.rating.rank_ranges import Variances
+from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
+from deepsea_ladder.rating.totals import outcome_of
+from deepsea_ladder.standings import StandingLine, StandingRow, standings
+from deepsea_ladder.store import Store
+
+Verdict = Literal["same", "within", "differs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckLine:
+    """One bot version of the standings, as all games at once rate it. What needs games is None
+    before the first."""
+
+    bot: str
+    version: int
+    rank: int | None
+    """That of the standings."""
+    verdict: Verdict | None
+    """Whether the batch gives it the same rank, one that its joint uncertainty leaves open
+    (`within`), or rules out the rank of the standings (`differs`)."""
+    batch_rank: int | None
+    best_rank: int | None
+    """Ranks that the batch leaves open: who is ahead or behind with less than the confidence may be
+    either."""
+    worst_rank: int | None
+    rating: float | None
+    """mu - 3 sigma of the batch."""
+    mu: float | None
+    low: float | None
+    """mu - 2 sigma."""
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnforetoldPair:
+    """Two bot versions whose results are not those that their ratings foretell."""
+
+    bot: str
+    version: int
+    other: str
+    other_version: int
+    games: int
+    """At one table."""
+    share: float
+    """The share in which the first was placed before the other, level counting half."""
+    foretold: float
+    standard_errors: float
+    """The distance of both, by the luck in the games; below 0 if it did worse than foretold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeasonCheck:
+    """The batch rating of a season beside its standings."""
+
+    games: int
+    sweeps: int
+    settled: bool
+    """Whether more sweeps would change nothing."""
+    confidence: float
+    """Of one bot being ahead of another."""
+    lines: tuple[CheckLine, ...]
+    """In the order of the standings."""
+    stronger: tuple[tuple[float | None, ...], ...]
+    """By line and column, in the same order: the probability that the line's bot is more skilled
+    than the column's; None of a bot itself, and before the first game."""
+    pairs: int
+    """Listed pairs that were at one table."""
+    by_chance: float
+    """How many of them would not be foretold if all ratings were right."""
+    unforetold: tuple[UnforetoldPair, ...]
+    """The most surprising first."""
+
+
+def check_season(store: Store, page: Standings) -> SeasonCheck:
+    """Rate all games of a season at once, for the lines of its standings.
+
+    It reads every game; a game takes 0.1 to 0.3 ms.
+    """
+    season = find_season(store, page.season.name)
+    known = {
+        (entry.version.bot, entry.version.number): entry for entry in store.ratings.entries(season)
+    }
+    entries = [known[line.bot, line.version] for line in page.standings]
+    # Read after the entries, so that whoever has games there has some here.
+    games = enumerate(store.history.outcomes(season), 1)
+    outcomes = [outcome_of(number, game.seats) for number, game in games]
+    batch = batch_ratings(season.season.rating, outcomes)
+    means = {version: rating.mu for version, rating in batch.ratings.items()}
+    joint = Joint(means, batch.ties, season.season.rating.sigma)
+    ranked = _ranked(entries, batch, joint)
+    played = [entry for entry in entries if entry.tally.games]
+    pairs, unforetold = _unforetold(store, season, played, means)
+    return SeasonCheck(
+        games=len(outcomes),
+        sweeps=batch.sweeps,
+        settled=batch.settled,
+        confidence=CONFIDENCE,
+        lines=tuple(
+            _line(line.bot, line.version, line.rank, ranked.get((line.bot, line.version)))
+            for line in page.standings
+        ),
+        stronger=tuple(tuple(_stronger(joint, one, other) for other in entries) for one in entries),
+        pairs=pairs,
+        by_chance=pairs * BY_CHANCE,
+        unforetold=unforetold,
+    )
+
+
+def _ranked(
+    entries: Sequence[RatedVersion], batch: BatchRatings, joint: Joint
+) -> dict[tuple[str, int], StandingLine]:
+    """The standings of those who played, by the batch's ratings."""
+    ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
+
+    def together(rows: Sequence[StandingRow]) -> Variances:
+        versions = [ids[row.bot, row.version] for row in rows]
+        return lambda place: joint.variances(versions[place], versions)
+
+    lines = standings(
+        (
+            row_of(entry, replace(entry.tally, rating=batch.ratings[entry.version.id]))
+            for entry in entries
+            if entry.tally.games
+        ),
+        together,
+    )
+    return {(line.bot, line.version): line for line in lines}
+
+
+def _line(bot: str, version: int, rank: int | None, found: StandingLine | None) -> CheckLine:
+    return CheckLine(
+        bot=bot,
+        version=version,
+        rank=rank,
+        verdict=_verdict(rank, found),
+        batch_rank=found and found.rank,
+        best_rank=found and found.best_rank,
+        worst_rank=found and found.worst_rank,
+        rating=found and found.rating,
+        mu=found and found.mu,
+        low=found and found.low,
+        high=found and found.high,
+    )
+
+
+def _verdict(rank: int | None, found: StandingLine | None) -> Verdict | None:
+    if rank is None or found is None or found.best_rank is None or found.worst_rank is None:
+        return None
+    if rank == found.rank:
+        return "same"
+    return "within" if found.best_rank <= rank <= found.worst_rank else "differs"
+
+
+def _stronger(joint: Joint, one: RatedVersion, other: RatedVersion) -> float | None:
+    if one is other or not one.tally.games or not other.tally.games:
+        return None
+    return joint.stronger(one.version.id, other.version.id)
+
+
+def _unforetold(
+    store: Store, season: StoredSeason, played: Sequence[RatedVersion], means: dict[int, float]
+) -> tuple[int, tuple[UnforetoldPair, ...]]:
+    """How many pairs met, and those with surprising results."""
+    meetings = store.sums.pairs(season).meetings
+    pairs, found = 0, []
+    for upper, lower in combinations(played, 2):
+        one, other = upper.version, lower.version
+        meeting = meetings.get((min(one.id, other.id), max(one.id, other.id)))
+        if meeting is None:
+            continue
+        if one.id > other.id:
+            meeting = meeting.turned
+        pairs += 1
+        chances = odds(season.season.rating, means[one.id] - means[other.id])
+        foretold, errors = surprise(chances, meeting.games, meeting.share)
+        if abs(errors) >= SURPRISING:
+            found.append(
+                UnforetoldPair(
+                    bot=one.bot,
+                    version=one.number,
+                    other=other.bot,
+                    other_version=other.number,
+                    games=meeting.games,
+                    share=meeting.share,
+                    foretold=foretold,
+                    standard_errors=errors,
+                )
+            )
+    found.sort(key=lambda pair: (-abs(pair.standard_errors), pair.bot, pair.other))
+    return pairs, tuple(found)

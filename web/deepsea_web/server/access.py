@@ -1,0 +1,188 @@
+"""Who may ask, and under which address the site is known.
+
+Invariants: without TLS of its own, nobody beyond this machine is answered but the proxies that the
+operator trusts; what clients say of themselves (X-Forwarded-*) is believed of these proxies alone;
+the site answers to the names of its public address and of this machine, and to no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from deepsea_ladder.accounts import is_loopback
+from deepsea_referee.errors import UserError
+from deepsea_web.http import LOOPBACK, host_name
+
+Address = IPv4Address | IPv6Address
+_NOBODY: Final = IPv4Address(0)
+_USUAL_PORTS: Final = {"http": ":80", "https": ":443"}
+_UNRESERVED: Final = "-._~!$'()*,;:@/"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the site is, and whom it answers."""
+
+    origin: str
+    """Scheme, host and port of its addresses, such as `https://example.org`."""
+    prefix: str = ""
+    """The path that all of its addresses begin with, such as `/ladder`; none ends with a slash."""
+    hosts: frozenset[str] = frozenset(LOOPBACK)
+    """The names that requests may call it by."""
+    proxies: frozenset[Address] = frozenset()
+    everybody: bool = False
+    """Whether clients beyond this machine need no proxy."""
+
+    def keeps_secrets(self, client: str) -> bool:
+        """Whether nobody but the server reads what a client at this address sends."""
+        return self.origin.startswith("https:") or is_loopback(client)
+
+    def is_shared(self, peer: str) -> bool:
+        """Whether a peer may be everybody: this machine, or a trusted proxy."""
+        return is_loopback(peer) or _address(peer) in self.proxies
+
+    def url(self, path: str, **query: object) -> str:
+        """A link within the site; what is None, False or empty is left out."""
+        words = {
+            name: "1" if value is True else str(value)
+            for name, value in query.items()
+            if value is not None and value is not False and value != ""
+        }
+        return (
+            f"{self.prefix}{quote(path, safe=_UNRESERVED)}{f'?{urlencode(words)}' if words else ''}"
+        )
+
+    def canonical(self, path: str, **query: object) -> str:
+        """The same with the origin, for other sites."""
+        return self.origin + self.url(path, **query)
+
+    def client(self, peer: str, forwarded: Sequence[str]) -> str | None:
+        """The address of who asks; None if it is nobody that is answered.
+
+        forwarded  the X-Forwarded-For headers
+        """
+        address = _address(peer)
+        if address in self.proxies:
+            # The last one is the proxy's word; those before are the client's.
+            known = [address, *(map(_address, ",".join(forwarded).split(",")) if forwarded else ())]
+            if known[-1] is None:
+                # Nonsense never makes a client one of this machine, who is not counted.
+                known = [_NOBODY, *(one for one in known if one and not one.is_loopback)]
+            return str(known[-1])
+        if self.everybody or address is None or address.is_loopback:
+            return peer
+        return None
+
+
+def access(
+    host: str,
+    port: int,
+    *,
+    public_url: str | None = None,
+    proxies: Sequence[str] = (),
+    tls: bool = False,
+) -> Access:
+    """How a site at this address is reached. Raises UserError for what would not be safe."""
+    trusted = frozenset(map(_proxy, proxies))
+    if not is_loopback(host):
+        if not (tls or trusted):
+            raise UserError(
+                f"--host {host} is reached from other machines: give --tls-cert and --tls-key, or "
+                "--trusted-proxy with the address of the proxy in front of it"
+            )
+        if public_url is None:
+            raise UserError(
+                f"--host {host} is reached from other machines: give --public-url, the address "
+                "that they use"
+            )
+    if public_url is None:
+        name = f"[{host}]" if ":" in host else host
+        return Access(f"{'https' if tls else 'http'}://{name}:{port}", proxies=trusted)
+    origin, name, prefix = _public(public_url)
+    return Access(origin, prefix, frozenset({*LOOPBACK, name}), trusted, everybody=tls)
+
+
+class Gate:
+    """An application for those whom the access lets in; `client` in its scope is who asks."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            peer, port = scope.get("client") or ("", 0)
+            client = self._access.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
+            if client is None:
+                refused = PlainTextResponse("this server answers its proxy alone\n", 403)
+                await refused(scope, receive, send)
+                return
+            scope = {**scope, "client": (client, port)}
+        await self._app(scope, receive, send)
+
+
+def _public(url: str) -> tuple[str, str, str]:
+    """Origin, host and prefix of a public address."""
+    parts = urlsplit(url)
+    try:
+        said = parts.port is not None or not parts.netloc.endswith(":")
+    except ValueError:
+        said = False
+    path = parts.path.rstrip("/")
+    plain = path == quote(path, safe=_UNRESERVED) and "//" not in path and ".." not in path
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or not (said and plain)
+        or parts.query
+        or parts.fragment
+        or "@" in parts.netloc
+        or not url.isascii()
+    ):
+        raise UserError(
+            f"--public-url {url!r} is no address such as https://host or https://host/prefix"
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}", host_name(parts.netloc), path
+
+
+def _proxy(text: str) -> Address:
+    address = _address(text)
+    if address is None:
+        raise UserError(f"--trusted-proxy {text!r} is no IP address")
+    return address
+
+
+def _address(text: str) -> Address | None:
+    try:
+        address = ip_address(text.strip())
+    except ValueError:
+        return None
+    # A socket for both families names IPv4 clients so.
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def is_foreign(request: Request, access: Access) -> bool:
+    """Whether a browser says that a page of another site sends this."""
+    fetched = request.headers.getlist("sec-fetch-site")
+    origins = request.headers.getlist("origin")
+    return fetched not in ([], ["same-origin"]) or origins not in ([], [_origin(request, access)])
+
+
+def _origin(request: Request, access: Access) -> str:
+    """The origin of the site as the browser knows it."""
+    scheme, _, host = access.origin.partition("://")
+    called = request.headers.get("host", "").lower()
+    if host_name(host) in LOOPBACK and host_name(called) in LOOPBACK:
+        # This machine has several names, and its port may be another one through a tunnel.
+        host = called
+    # Browsers leave the usual port out.
+    return f"{scheme}://{host.removesuffix(_USUAL_PORTS[scheme])}"

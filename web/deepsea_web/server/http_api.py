@@ -1,0 +1,324 @@
+"""The HTTP API below /api/v1/: the declared methods as verbs and paths, in JSON.
+
+Invariants: every declared method is served alike, and nothing else; the caller is looked up when
+the request is there as a whole; a token comes in the header `authorization`, so that no page of
+another site can use one, and no such page can make its reader's browser call anything but a read;
+no answer is kept by anybody; a refusal has a status, a word and a sentence, in whatever form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, get_origin
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
+from deepsea_arena.api.errors import STATUS, ApiError, Kind
+from deepsea_arena.api.ladder_api import KEY, METHODS, SHA256
+from deepsea_arena.api.openapi import openapi
+from deepsea_arena.documents import DIGITS, DocumentError, convert, json_text
+from deepsea_referee.timing.clock import time_limit
+from deepsea_rules.printable import one_line, quoted
+from deepsea_web.remote.uploads import Part, Parts
+from deepsea_web.server.access import Access, is_foreign
+from deepsea_web.server.gateway import Batch, Gateway, refused
+
+MOST_BODY: Final = 64 * 1024
+"""Bytes of a request that is no upload."""
+BODY_US: Final = 10_000_000
+"""How long it may take to come."""
+PATIENCE_US: Final = 30_000_000
+"""How long a reader may take for one part of a stream."""
+BEAT_US: Final = 15_000_000
+"""After so long without news a stream has a comment, so that no proxy ends it."""
+_HEADERS: Final = {"Cache-Control": "no-store"}
+_IN_ADDRESS: Final = ("GET", "DELETE")
+DESCRIPTION: Final = "/openapi.json"
+FOREIGN: Final = "pages of other sites may read here, and nothing else"
+NO_ROUTE: Final = "there is no such address below /api/v1/; see docs/api.md"
+
+
+def http_api(gateway: Gateway, access: Access) -> ASGIApp:
+    """The application; paths are below ROOT, and `client` in its scope is who asks."""
+    routes = [
+        Route(method.path, _endpoint(gateway, access, method), methods=[method.verb])
+        for method in METHODS.values()
+    ]
+    routes.append(Route(DESCRIPTION, _describe))
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route})
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _describe(request: Request) -> Response:
+    """The OpenAPI document, for everybody, on a private ladder too."""
+    return Response(json_text(openapi()), 200, media_type=MEDIA_TYPES[Flow.ONE])
+
+
+def _endpoint(
+    gateway: Gateway, access: Access, method: Method
+) -> Callable[[Request], Awaitable[ASGIApp]]:
+    async def respond(request: Request) -> ASGIApp:
+        try:
+            if method.changes and is_foreign(request, access):
+                raise ApiError(Kind.DENIED, FOREIGN)
+            body = await _body(gateway, request) if method.verb == "POST" else b""
+            address = request.client.host if request.client else ""
+            caller = await gateway.caller(
+                request.headers.getlist("authorization"),
+                address,
+                secret=access.keeps_secrets(address),
+            )
+            if method.verb == "PUT":
+                answers = gateway.upload(caller, _parts(request))
+                return await AnswerStream.begun(gateway, answers, method.flow)
+            gateway.service.check(caller, method)
+            fields = _fields(method, request, body)
+            if method.flow is Flow.ONE:
+                answer = await gateway.one(caller, method, fields)
+                return Response(json_text(answer), 200, _HEADERS, MEDIA_TYPES[Flow.ONE])
+            answers = gateway.stream(caller, method, fields)
+            return await AnswerStream.begun(gateway, answers, method.flow)
+        except Exception as error:  # noqa: BLE001  (every error has its status)
+            return refuse(error)
+
+    return respond
+
+
+# --------------------------------------------------------------------------------------- requests
+
+
+def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
+    """The arguments of a call: of the path, and of the query or the body."""
+    given: dict[str, Any] = dict(request.path_params)
+    if method.verb in _IN_ADDRESS:
+        for name, value in request.query_params.multi_items():
+            if name in method.parameters and _is_list(method, name):
+                given.setdefault(name, []).append(value)
+            elif name in given:
+                raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
+            else:
+                given[name] = value
+        if method.is_endless and (seen := request.headers.get("last-event-id")):
+            given["after"] = seen  # a browser that comes back
+    else:
+        if request.url.query:
+            raise ApiError(Kind.INVALID, "parameters stand in the body, not in the address")
+        for name, value in _document(body).items():
+            if name in given:
+                raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
+            given[name] = value
+    return {name: _value(method, name, value, request) for name, value in given.items()}
+
+
+def _value(method: Method, name: str, value: object, request: Request) -> object:
+    parameter = method.parameters.get(name)
+    if parameter is None:
+        raise ApiError(Kind.INVALID, f"there is no parameter {quoted(name, 40)}")
+    in_address = name in request.path_params or method.verb in _IN_ADDRESS
+    is_number = in_address and isinstance(value, str) and parameter.annotation is not str
+    if is_number and len(str(value)) > DIGITS:
+        raise ApiError(Kind.INVALID, f"{name}: {quoted(value, 40)} is too long")
+    try:
+        return convert(parameter.annotation, value, strict=not in_address)
+    except DocumentError as error:
+        raise ApiError(Kind.INVALID, f"{name}: {error}") from None
+
+
+def _is_list(method: Method, name: str) -> bool:
+    return get_origin(method.parameters[name].annotation) is Sequence
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError):
+        raise ApiError(Kind.INVALID, "the body is no JSON") from None
+    if not isinstance(found, dict):
+        raise ApiError(Kind.INVALID, "the body is no JSON object")
+    return found
+
+
+async def _body(gateway: Gateway, request: Request) -> bytes:
+    body = b""
+    try:
+        async with time_limit(gateway.clock, BODY_US):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BODY:
+                    raise ApiError(Kind.INVALID, f"the body has more than {MOST_BODY} bytes")
+    except (TimeoutError, ClientDisconnect):
+        raise ApiError(Kind.INVALID, "the body did not come in time") from None
+    return body
+
+
+def _parts(request: Request) -> Parts:
+    """An upload: its header from the request's headers, then the body as it comes."""
+    chunks = request.stream()
+    given = False
+
+    async def read() -> Part | None:
+        nonlocal given
+        if not given:
+            given = True
+            return _header(request)
+        try:
+            async for chunk in chunks:
+                if chunk:
+                    return chunk
+        except ClientDisconnect:
+            raise ApiError(Kind.INVALID, "the upload broke off") from None
+        return None
+
+    return read
+
+
+def _header(request: Request) -> dict[str, Any]:
+    if request.url.query:
+        raise ApiError(Kind.INVALID, "an upload has its bot's name in the path, and no parameters")
+    size = request.headers.get("content-length", "")
+    if not (size.isascii() and size.isdecimal() and len(size) < 16):
+        raise ApiError(Kind.INVALID, "an upload has the header content-length")
+    return {
+        **request.path_params,
+        "size": int(size),
+        "sha256": request.headers.get(SHA256, ""),
+        "key": request.headers.get(KEY, ""),
+    }
+
+
+# -------------------------------------------------------------------------------------- responses
+
+
+def event(answer: Any) -> str:
+    """An answer as a server-sent event; a game has its number, to resume after it."""
+    number = f"id: {int(answer.game.seq)}\n" if hasattr(answer, "game") else ""
+    return f"{number}data: {json_text(answer)}\n"
+
+
+_WRITERS: Final[Mapping[Flow, Callable[[Any], str | bytes]]] = {
+    Flow.EVENTS: event,
+    Flow.LINES: json_text,
+    Flow.FILE: bytes,
+}
+
+
+class AnswerStream:
+    """A stream of answers as the body of a response, until it ends or the reader has left."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        answers: AsyncGenerator[Batch],
+        first: Batch | None,
+        flow: Flow,
+        write: Callable[[Any], str | bytes],
+    ) -> None:
+        self._gateway = gateway
+        self._answers = answers
+        self._first = first
+        self._flow = flow
+        self._write = write
+        self._headers = {**_HEADERS, "Content-Type": MEDIA_TYPES[flow]}
+        self._sent_us = gateway.clock.now_us()
+
+    def with_headers(self, more: Mapping[str, str]) -> AnswerStream:
+        """The same with more headers."""
+        self._headers.update(more)
+        return self
+
+    @classmethod
+    async def begun(
+        cls,
+        gateway: Gateway,
+        answers: AsyncGenerator[Batch],
+        flow: Flow = Flow.EVENTS,
+        write: Callable[[Any], str | bytes] | None = None,
+    ) -> AnswerStream:
+        """A response with the first answers there, so that a refusal still has a status."""
+        return cls(gateway, answers, await anext(answers, None), flow, write or _WRITERS[flow])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw = [(name.lower().encode(), value.encode()) for name, value in self._headers.items()]
+        left = asyncio.create_task(_left(receive))
+        try:
+            async with aclosing(self._answers):
+                await send({"type": "http.response.start", "status": 200, "headers": raw})
+                await self._send_all(send, left)
+        finally:
+            left.cancel()
+
+    async def _send_all(self, send: Send, left: asyncio.Task[None]) -> None:
+        batch = self._first
+        try:
+            while batch is not None:
+                await self._part(send, b"".join(map(self._body, batch.answers)))
+                step = asyncio.ensure_future(anext(self._answers, None))
+                await asyncio.wait({step, left}, return_when=asyncio.FIRST_COMPLETED)
+                if not step.done():
+                    step.cancel()
+                    await asyncio.wait({step})
+                    return
+                batch = step.result()
+        except TimeoutError:
+            return  # it is not being read
+        except Exception as error:  # noqa: BLE001  (every error has its line)
+            found = refused(error)
+            if self._flow is Flow.FILE:
+                return  # the server hangs up, so that nobody takes a part for the whole
+            name = b"event: error\ndata: " if self._flow is Flow.EVENTS else b""
+            await self._part(send, name + _refusal(found) + b"\n")
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _part(self, send: Send, body: bytes) -> None:
+        now = self._gateway.clock.now_us()
+        if not body and self._flow is Flow.EVENTS and now - self._sent_us >= BEAT_US:
+            body = b": still here\n\n"
+        if body:
+            self._sent_us = now
+            async with time_limit(self._gateway.clock, PATIENCE_US):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    def _body(self, answer: Any) -> bytes:
+        written = self._write(answer)
+        return written if isinstance(written, bytes) else written.encode()
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _refusal(found: ApiError) -> bytes:
+    error: dict[str, Any] = {"code": found.kind, "message": str(found)}
+    if found.retry_after is not None:
+        error["retry_after"] = found.retry_after
+    return json.dumps({"error": error}).encode() + b"\n"
+
+
+def refuse(error: Exception, status: int | None = None) -> Response:
+    """The response for what was refused."""
+    found = refused(error)
+    headers = dict(_HEADERS)
+    if found.retry_after is not None:
+        headers["Retry-After"] = str(found.retry_after)
+    if found.kind is Kind.UNAUTHENTICATED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(_refusal(found), status or STATUS[found.kind], headers, MEDIA_TYPES[Flow.ONE])
+
+
+async def _no_such_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = "this address does not take that verb" if error.status_code == 405 else NO_ROUTE
+    answer = refuse(ApiError(Kind.NO_METHOD, sentence), error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer

@@ -1,0 +1,225 @@
+"""Answers requests for pages of somebody's own, and for their forms.
+
+Invariants: a form is read only after its origin was checked, and acts only with the token that was
+made for the same cookie; its sender is looked up when the whole form is there; a page says why its
+form was refused, and has what was typed, but for secrets; every answer is `no-store`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.uploads import Upload
+from deepsea_referee.errors import UserError
+from deepsea_web.site.accounts.desk import UNSEEN, Seen, SessionAuth
+from deepsea_web.site.accounts.ending import WhileValid
+from deepsea_web.site.accounts.own_page import (
+    Action,
+    Entered,
+    Left,
+    Outcome,
+    OwnPage,
+    Shown,
+    Then,
+)
+from deepsea_web.site.accounts.upload import UploadForm
+from deepsea_web.site.errors import Refusal, refusal
+from deepsea_web.site.forms import Form, check_form_token, check_origin, read_form
+from deepsea_web.site.page import Query, parameters_of
+from deepsea_web.site.visit import Visit
+
+_PLAIN: Final = "What you send here can be read by others: use the https address of this ladder."
+_IN_PATH: Final = re.compile(r"\{(\w+)\}")
+OwnEndpoint = Callable[["SessionAuth", "Seen", Request], Awaitable[ASGIApp]]
+"""Answers a request of who looks by itself: a file, a stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Members:
+    """What a site has for people with an account."""
+
+    pages: Sequence[OwnPage]
+    actions: Sequence[Action]
+    endpoints: Mapping[str, OwnEndpoint]
+    """By path."""
+
+
+class Answers:
+    """The addresses of people with an account."""
+
+    def __init__(self, sessions: SessionAuth, members: Members) -> None:
+        self._sessions = sessions
+        self._members = members
+        self._host = sessions.host
+
+    def routes(self) -> list[BaseRoute]:
+        """The addresses of pages, forms and what answers by itself."""
+        pages = self._members.pages
+        routes: list[BaseRoute] = [
+            self._route(page.path, partial(self._page, page)) for page in pages
+        ]
+        for action in self._members.actions:
+            routes.append(self._route(action.path, partial(self._action, action), "POST"))
+            if action.path not in [page.path for page in pages]:
+                # Somebody reloads what a form has shown, or follows a link to it.
+                routes.append(self._route(action.path, partial(self._to_page, action)))
+        for path, endpoint in self._members.endpoints.items():
+            routes.append(self._route(path, partial(self._own, endpoint)))
+        return routes
+
+    def open_paths(self) -> frozenset[str]:
+        """The addresses that visitors of a private ladder may ask for."""
+        return frozenset(page.path for page in self._members.pages if page.open)
+
+    def _route(
+        self, path: str, answer: Callable[[Request], Awaitable[Any]], method: str = "GET"
+    ) -> Route:
+        async def answered(request: Request) -> Any:
+            client = request.client.host if request.client else ""
+            if not self._host.access.keeps_secrets(client):
+                raise HTTPException(403, _PLAIN)
+            return await answer(request)
+
+        return Route(path, self._host.asked(answered), methods=[method])
+
+    async def _page(self, page: OwnPage, request: Request) -> Response:
+        seen, headers = await self._with_key(page, await self._sessions.seen(request))
+        given = parameters_of(request, (*page.parameters, "done"))
+        query = Query(dict(request.path_params), given)
+        try:
+            text = await self._sessions.in_thread(partial(self._made, page, seen.visit, query))
+        except ApiError as error:
+            if error.kind is Kind.UNAUTHENTICATED:
+                return self._sessions.to_login(request)
+            raise
+        return self._sessions.html(text, headers=headers)
+
+    async def _with_key(self, page: OwnPage, seen: Seen) -> tuple[Seen, Mapping[str, str]]:
+        """A visitor with a cookie for the forms of a page that visitors may send."""
+        if seen.key is not None or not page.open:
+            return seen, {}
+        raw = await self._sessions.in_thread(self._sessions.service.entropy)
+        key = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+        visit = self._sessions.visit(seen.visit.caller, key)
+        return Seen(visit, None, key), {"Set-Cookie": self._sessions.visitor.give(key)}
+
+    def _made(
+        self,
+        page: OwnPage,
+        visit: Visit,
+        query: Query,
+        problem: Refusal | None = None,
+        typed: Mapping[str, Sequence[str]] | None = None,
+    ) -> str:
+        values = page.read(visit, query)
+        return self._host.look.own(
+            page.template,
+            page.title(values),
+            visit,
+            {
+                **values,
+                "query": query,
+                "done": page.done.get(query.given.get("done", "")),
+                "problem": problem,
+                "typed": typed or {},
+            },
+        )
+
+    # Forms
+
+    async def _action(self, action: Action, request: Request) -> Response:
+        check_origin(request, self._host.access)
+        if action.begin is not None:
+            return await self._upload(action, action.begin, request)
+        form = await read_form(request, action.fields, self._host.gateway.clock)
+        return await self._act(action, request, form)
+
+    async def _upload(
+        self, action: Action, begin: Callable[[Visit], Upload], request: Request
+    ) -> Response:
+        """A form with a file, which is checked before its bytes are taken."""
+        seen = await self._sessions.seen(request)
+        check = partial(check_form_token, key=seen.key)
+        try:
+            upload = await self._sessions.in_thread(partial(begin, seen.visit))
+        except UserError as error:
+            return await self._again(action, seen.visit, Form(), error)
+        with upload:
+            sent = UploadForm(action.fields, upload, self._sessions.in_thread, check)
+            try:
+                form = await sent.read(request, self._host.gateway.clock)
+            except UserError as error:
+                return await self._again(action, seen.visit, sent.form, error)
+            return await self._act(action, request, form)
+
+    async def _act(self, action: Action, request: Request, form: Form) -> Response:
+        seen = await self._sessions.seen(request)
+        check_form_token(form, seen.key)
+        try:
+            outcome = await self._sessions.in_thread(partial(action.act, seen.visit, form))
+        except UserError as error:
+            return await self._again(action, seen.visit, form, error)
+        return await self._done(outcome, seen.visit)
+
+    async def _again(self, action: Action, visit: Visit, form: Form, error: UserError) -> Response:
+        """The page of a form that was refused, with the reason and what was typed."""
+        problem = refusal(error)
+        if problem.status >= 500:
+            raise error
+        path = {name: form.text(name) for name in _IN_PATH.findall(action.page.path)}
+        try:
+            text = await self._sessions.in_thread(
+                partial(self._made, action.page, visit, Query(path), problem, action.typed(form))
+            )
+        except UserError:
+            raise error from None
+        return self._sessions.html(text, problem.status, problem.headers)
+
+    async def _done(self, outcome: Outcome, visit: Visit) -> Response:
+        match outcome:
+            case Then():
+                # A word of a page's own, and no text of anybody's.
+                url = self._host.access.url(outcome.path, done=outcome.done)
+                return RedirectResponse(url, 303, UNSEEN)
+            case Shown():
+                own = self._host.look.own
+                return self._sessions.html(
+                    await self._sessions.in_thread(
+                        partial(own, outcome.template, outcome.title, visit, outcome.values)
+                    )
+                )
+            case Entered():
+                # A new login has a new session; the browser's former one ends.
+                await self._sessions.in_thread(partial(visit.service.log_out, visit.caller))
+                now = self._sessions.visit(outcome.caller, outcome.secret)
+                answer = await self._done(outcome.then, now)
+                answer.headers.append(
+                    "Set-Cookie", self._sessions.session.give(outcome.secret, outcome.seconds)
+                )
+                answer.headers.append("Set-Cookie", self._sessions.visitor.take())
+                return answer
+            case Left():
+                answer = await self._done(outcome.then, visit)
+                answer.headers.append("Set-Cookie", self._sessions.session.take())
+                return answer
+
+    async def _to_page(self, action: Action, request: Request) -> Response:
+        url = self._host.access.url(action.page.path.partition("/{")[0])
+        return RedirectResponse(url, 303, UNSEEN)
+
+    async def _own(self, endpoint: OwnEndpoint, request: Request) -> ASGIApp:
+        seen = await self._sessions.seen(request)
+        answer = await endpoint(self._sessions, seen, request)
+        return WhileValid(answer, partial(self._sessions.holds, seen), self._host.gateway.clock)

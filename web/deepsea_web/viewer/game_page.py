@@ -1,0 +1,138 @@
+"""The self-contained page: one file with games and the viewer, which opens without a network.
+
+Invariants: the page loads nothing and its own policy forbids it; texts of bots are in data blocks,
+escaped, or pass through the template's escaping; without JavaScript it has the games as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from deepsea_arena.coach.analysis import GameAnalysis
+from deepsea_arena.frame_types import Frames, Viewer
+from deepsea_arena.reports.analysis_frames import with_analysis
+from deepsea_arena.reports.frames import frames_of
+from deepsea_rules.narration import is_turn
+from deepsea_rules.printable import one_line
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_web.template import render
+from deepsea_web.viewer.assets import script, styles
+from deepsea_web.views import fold, pack
+
+START: Final = "start();\n"
+
+
+@dataclass(frozen=True, slots=True)
+class PageGame:
+    """A game of a page."""
+
+    frames: Frames
+    views: dict[str, Any]
+    """What a watcher and each seat saw, packed."""
+    record: str
+    """The record's text."""
+    file: str
+    """The name under which the record is downloaded."""
+
+    @classmethod
+    def of(
+        cls,
+        record: GameRecord,
+        file: str,
+        *,
+        packed: bool = True,
+        analysis: GameAnalysis | None = None,
+    ) -> PageGame:
+        """Raises InvalidRecord if the re-run of the record differs.
+
+        packed    whether the views come with it; a server sends them when they are asked for
+        analysis  what was found of the game
+        """
+        game = verify(record)
+        everything = frames_of(record, game)
+        viewers: list[Viewer] = ["watcher", *range(len(record.seats))] if packed else []
+        seen = [frames_of(record, game, viewer) for viewer in viewers]
+        views = {view["viewer"]: pack(everything, view) for view in seen}
+        if analysis is not None:
+            everything = with_analysis(everything, analysis)
+        return cls(everything, views, record.to_json(), one_line(file, 120))
+
+    @property
+    def verify(self) -> str:
+        """The command that checks the downloaded record."""
+        return shlex.join(("deepsea-referee", "verify", self.file))
+
+    @property
+    def title(self) -> str:
+        """Which game it is."""
+        return f"game {self.frames['id']}, {self.frames['rules']} rules"
+
+    @property
+    def result(self) -> str:
+        """Who won, and everybody's points."""
+        placements = self.frames["result"]["placements"]
+        ranked = sorted(range(len(placements)), key=placements.__getitem__)
+        return ", ".join(
+            f"{placements[seat]}. {self.frames['seats'][seat]['name']} "
+            f"({SEAT_LETTERS[seat]}) {self.frames['result']['scores'][seat]}"
+            for seat in ranked
+        )
+
+    @property
+    def story(self) -> list[str]:
+        """The game in words, as the terminal prints it."""
+        return [
+            f"{frame['t']:4} {text}" if is_turn(text) else text
+            for frame in self.frames["frames"]
+            for text in frame["say"]
+        ]
+
+    def data(self) -> dict[str, Any]:
+        """What the viewer mounts."""
+        return {
+            "frames": fold(self.frames),
+            "views": self.views,
+            "record": self.record,
+            "file": self.file,
+            "verify": self.verify,
+        }
+
+
+def game_page(games: Sequence[PageGame], note: str = "") -> Iterable[str]:
+    """The page, in pieces.
+
+    note  a sentence on games that are left out
+    """
+    program, look = script() + START, styles()
+    policy = (
+        f"default-src 'none'; script-src {_hash(program)}; style-src {_hash(look)}; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+    return render(
+        "game_page.html",
+        games=games,
+        note=note,
+        policy=policy,
+        script=program,
+        styles=look,
+        data=data_block,
+    )
+
+
+def data_block(game: PageGame) -> str:
+    """A game as JSON that can stand in a script element."""
+    # In ASCII: neither line separators nor half surrogates need a thought.
+    text = json.dumps(game.data(), separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
