@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from deepsea_ladder.rating.forecast import Odds
+from deepsea_ladder.rating.convergence import Odds
 from deepsea_ladder.rating.trueskill_fold import (
     LOWEST_DRAW_PROBABILITY,
     Fold,

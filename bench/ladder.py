@@ -22,8 +22,7 @@ from functools import partial
 from itertools import combinations, islice
 
 import machine
-from deepsea_arena.running_bots import KEPT
-from deepsea_ladder.pairing_settings import PairingSettings
+from deepsea_arena.play.rated_games import KEPT
 from deepsea_ladder.rating.batch import batch_ratings
 from deepsea_ladder.rating.convergence import CONFIDENCE, TOLERANCE, level_difference
 from deepsea_ladder.rating.convergence import order as order_of
@@ -35,9 +34,9 @@ from deepsea_ladder.rating.trueskill_fold import (
     RatingParameters,
     rate_by_package,
 )
-from deepsea_ladder.scheduling.matchmaker import LATELY
-from deepsea_ladder.scheduling.pairing import Candidate, LineUp, choose
+from deepsea_ladder.scheduling.pairing import LATELY, Candidate, LineUp, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.season import PairingSettings
 from variants import TEN, game
 
 PARAMETERS = RatingParameters()

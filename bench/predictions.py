@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import Final
 
-from deepsea_ladder.rating import forecast
-from deepsea_ladder.rating.forecast import Odds
+from deepsea_ladder.rating import convergence
+from deepsea_ladder.rating.convergence import Odds
 from deepsea_ladder.rating.gaussian import cdf, pdf
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 
@@ -23,7 +23,7 @@ def odds(parameters: RatingParameters, one: Rating, other: Rating) -> Odds:
     """The probabilities that `one` is placed before, level with and behind `other`."""
     variance = one.sigma * one.sigma + other.sigma * other.sigma
     drift = 2.0 * parameters.tau * parameters.tau
-    return forecast.odds(parameters, one.mu - other.mu, variance + drift)
+    return convergence.odds(parameters, one.mu - other.mu, variance + drift)
 
 
 _STEP: Final = 0.25

@@ -19,14 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import machine
+from deepsea_arena.play.runner import RunRequest, local_workers, run
 from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.runs import RunRequest, local_workers, run
-from deepsea_arena.settled import OrderReport
+from deepsea_arena.reports.standings import OrderReport
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.model.analyses import AnalysisState
-from deepsea_ladder.model.games import Receipt
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.submissions import SubmissionState
+from deepsea_ladder.model.bots import SubmissionState
+from deepsea_ladder.model.games import AnalysisState, Job, Receipt
 from deepsea_ladder.season import Isolation, Season
 from deepsea_ladder.store import Store
 

@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import web_store
-from deepsea_ladder.model.people import AuditKind
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import now

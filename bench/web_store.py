@@ -16,13 +16,12 @@ from sqlalchemy import Connection, insert, update
 
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.jobs import AttemptEnd, JobStatus
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, JobStatus, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.store.totals import write_tallies
+from deepsea_ladder.store.history import write_tallies
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model.seasons import StoredSeason
+    from deepsea_ladder.model.games import StoredSeason
     from deepsea_ladder.store import Store
 
 
@@ -36,7 +36,7 @@ def take_back(store: Store, season: StoredSeason) -> int:
 
     Without this they would wait until their leases expire.
     """
-    from deepsea_ladder.model.jobs import JobStatus
+    from deepsea_ladder.model.games import JobStatus
 
     leased = store.queue.listed(season, JobStatus.LEASED)
     gone = {job.owner for job in leased if job.owner and is_gone(job.owner)}

@@ -12,14 +12,11 @@ from itertools import combinations
 from typing import Literal
 
 from deepsea_arena.reports.seasons import find_season
-from deepsea_arena.reports.standings import Standings, row_of
+from deepsea_arena.reports.standings import Standings, listed, row_of, show_standings
 from deepsea_ladder.model.bots import RatedVersion
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.rating.batch import BatchRatings, batch_ratings
-from deepsea_ladder.rating.convergence import CONFIDENCE
-from deepsea_ladder.rating.forecast import odds
-from deepsea_ladder.rating.joint import Joint
-from deepsea_ladder.rating.rank_ranges import Variances
+from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.rating.batch import BatchRatings, Joint, batch_ratings
+from deepsea_ladder.rating.convergence import CONFIDENCE, Variances, certainty, odds
 from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
 from deepsea_ladder.rating.totals import outcome_of
 from deepsea_ladder.standings import StandingLine, StandingRow, standings
@@ -210,3 +207,34 @@ def _unforetold(
             )
     found.sort(key=lambda pair: (-abs(pair.standard_errors), pair.bot, pair.other))
     return pairs, tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalTable:
+    """A season's standings, and its winner."""
+
+    standings: Standings
+    winner: StandingLine | None
+    """The first; None if nobody has played, or two have the same rating."""
+    second: StandingLine | None
+    certainty: float | None
+    """The probability that the winner is more skilled than the second; None without one."""
+    check: SeasonCheck
+
+
+def final_table(store: Store, season_name: str) -> FinalTable:
+    """The table of a season as it stands now."""
+    season = find_season(store, season_name)
+    page = show_standings(store, season_name)
+    check = check_season(store, page)
+    ranked = [line for line in page.standings if line.rank is not None]
+    if not ranked or [line.rank for line in ranked[:2]] == [1, 1]:
+        return FinalTable(page, None, None, None, check)
+    if len(ranked) == 1:
+        return FinalTable(page, ranked[0], None, None, check)
+    ratings = {
+        (entry.version.bot, entry.version.number): entry.tally.rating
+        for entry in listed(store, season, store.ratings.entries(season))
+    }
+    first, second = (ratings[line.bot, line.version] for line in ranked[:2])
+    return FinalTable(page, ranked[0], ranked[1], certainty(first, second), check)

@@ -14,19 +14,26 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Protocol
 
-from deepsea_arena.play.runner import RunEnd, RunGoal, no_source
+from deepsea_arena.play.runner import (
+    MakePool,
+    RunEnd,
+    RunGoal,
+    RunReport,
+    RunStopped,
+    RunWatcher,
+    no_source,
+    play,
+    run_report,
+)
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.reports.seasons import FreshSeed, find_season
 from deepsea_arena.reports.standings import best_of_authors, taken_out
-from deepsea_arena.runs import MakePool, RunReport, RunStopped, RunWatcher, play, run_report
-from deepsea_arena.tournament_scores import Kind, ScoreLine, score_line, table_results
+from deepsea_arena.reports.tournaments import Kind, ScoreLine, score_line, table_results
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import StoredGame
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.rating.batch import batch_ratings
-from deepsea_ladder.rating.joint import Joint
-from deepsea_ladder.rating.rank_ranges import rank_ranges
+from deepsea_ladder.model.games import StoredGame, StoredSeason
+from deepsea_ladder.rating.batch import Joint, batch_ratings
+from deepsea_ladder.rating.convergence import rank_ranges
 from deepsea_ladder.rating.totals import SeatResult, outcome_of
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.pairing import LineUp

@@ -81,7 +81,7 @@ def command(
     if given and rollouts is not None:
         raise click.UsageError("--precision and --rollouts exclude each other")
     if html is not None:
-        from deepsea_cli.new_file import refuse_unwritable
+        from deepsea_cli.options import refuse_unwritable
 
         refuse_unwritable("--html", html)
     settings = AnalysisSettings(
@@ -95,7 +95,7 @@ def command(
     with Progress(analysis.steps, "steps", printed=True) as counter:
         analyses = analysis.run(workers=workers, on_steps=counter.advance)
     if html is not None:
-        from deepsea_cli.game_pages import write_analyses
+        from deepsea_cli.pages import write_analyses
 
         write_analyses(html, analyses)
     if as_json:

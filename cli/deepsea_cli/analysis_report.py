@@ -10,10 +10,19 @@ from typing import Final
 
 import click
 
-from deepsea_arena.analysis_sums import KINDS, BotSums, Lost, SeatSums, by_bot, by_seat, mean
-from deepsea_arena.coach.analysis import AnalysedDecision, AnalysisSettings, GameAnalysis
-from deepsea_cli.output import echo
-from deepsea_cli.text_table import Column, grid
+from deepsea_arena.coach.analysis import (
+    KINDS,
+    AnalysedDecision,
+    AnalysisSettings,
+    BotSums,
+    GameAnalysis,
+    Lost,
+    SeatSums,
+    by_bot,
+    by_seat,
+    mean,
+)
+from deepsea_cli.output import Column, echo, grid
 from deepsea_rules import narration
 from deepsea_rules.printable import printable
 from deepsea_rules.record import RecordSeat

@@ -200,7 +200,7 @@ def command(
                 return None
 
             if cluster is not None:
-                from deepsea_arena import cluster_match
+                from deepsea_arena.play import workers as cluster_match
 
                 result = cluster_match.run_match(
                     settings, bots, cluster, on_game, on_void, report=partial(click.echo, err=True)

@@ -12,8 +12,7 @@ from typing import Final
 
 import click
 
-from deepsea_cli.output import echo, echo_lines
-from deepsea_cli.text_table import Column, grid
+from deepsea_cli.output import Column, echo, echo_lines, grid
 from deepsea_referee.bots.output import log_name
 from deepsea_referee.results.summary import (
     EXPLAINED,

@@ -7,6 +7,7 @@ names it.
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,6 +61,7 @@ SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)
 rules_option = click.option(
     "--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP
 )
+
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -80,6 +82,7 @@ clock_option = click.option(
     show_default=True,
     help="Time for each decision, and a bank for each game for longer ones.",
 )
+
 isolation_option = click.option(
     "--isolation",
     type=click.Choice(["auto", "sandbox", "process"]),
@@ -107,12 +110,14 @@ bot_uids_option = click.option(
     help="Where this runs as root: users of this machine, one for each bot in a sandbox.  "
     f"[default: {BOT_USERS[0]}-{BOT_USERS[1]}]",
 )
+
 freeze_option = click.option(
     "--freeze/--no-freeze",
     default=True,
     show_default=True,
     help="Stop bots in a sandbox outside of their turns: none computes on others' time.",
 )
+
 in_process_option = click.option(
     "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
 )
@@ -173,3 +178,15 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not a text file") from None
+
+
+def refuse_unwritable(option: str, path: Path) -> None:
+    """Raise UserError if the option's file exists, or cannot be written."""
+    if path.exists() or path.is_symlink():
+        raise UserError(f"{option} {str(path)!r} exists: name another file, or remove it first")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{option}: cannot write to {str(path.parent)!r}: {reason}") from None

@@ -39,7 +39,7 @@ def refuse_plot(path: Path) -> None:
     """Raise UserError for a file that cannot be written."""
     if path.suffix.lower() not in _SUFFIXES:
         raise UserError(f"--plot {str(path)!r}: the name has to end in .svg or .html")
-    from deepsea_cli.new_file import refuse_unwritable
+    from deepsea_cli.options import refuse_unwritable
 
     refuse_unwritable("--plot", path)
 

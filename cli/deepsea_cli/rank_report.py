@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from deepsea_cli.match_report import explain_faults
-from deepsea_cli.output import echo
-from deepsea_cli.text_table import Column, grid, span
+from deepsea_cli.output import Column, echo, grid, span
 from deepsea_referee.workbench.ranking import Ranking, RankSettings
 from deepsea_rules.printable import printable
 

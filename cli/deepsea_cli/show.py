@@ -146,7 +146,7 @@ def _of_ladder(store_text: str, game_id: str) -> GameRecord:
 def _refuse_unwritable(*files: tuple[str, Path | None]) -> None:
     for option, path in files:
         if path is not None:
-            from deepsea_cli.new_file import refuse_unwritable
+            from deepsea_cli.options import refuse_unwritable
 
             refuse_unwritable(option, path)
 
@@ -158,7 +158,7 @@ def _show_page(
     *,
     browser: bool,
 ) -> None:
-    from deepsea_cli.game_pages import show_page
+    from deepsea_cli.pages import show_page
 
     show_page(paths, load, html, browser=browser)
 
@@ -194,7 +194,7 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
     moments = [moment for moment in narration.moments(game) if moment.turn == turn]
     moment = moments[-1]  # after its search
     if svg is not None:
-        from deepsea_cli.game_pages import write_picture
+        from deepsea_cli.pages import write_picture
 
         write_picture(svg, record, moment)
         return

@@ -9,17 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import click
 
 from deepsea_cli.errors import BAD_INPUT, DONE, NEGATIVE
+from deepsea_cli.ladder.tables import count
 from deepsea_cli.options import load_record
 from deepsea_cli.output import echo, print_json
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord, verify
+
+if TYPE_CHECKING:
+    from deepsea_ladder.chain import Link
 
 _HEAD_BYTES: Final = 4096
 
@@ -57,8 +61,6 @@ def command(
     if (chain is None) == (not records) or (chain and as_json):
         raise click.UsageError("name records, or with --chain an export and a head")
     if chain is not None:
-        from deepsea_cli.verify_chain import verify_chain
-
         ctx.exit(verify_chain(Path(chain[0]), chain[1]))
     verdicts = []
     for path in _files(records):
@@ -135,3 +137,34 @@ def _line(verdict: RecordCheck) -> str:
         return f"passed over {verdict.path}: a summary proves nothing, records do"
     reason = f": {verdict.difference}" if verdict.difference else ""
     return f"{verdict.verdict} {verdict.path}{reason}"
+
+
+def verify_chain(export: Path, head: str) -> int:
+    """Print whether the export is whole and has the head; returns the exit status."""
+    from deepsea_ladder.chain import follow
+    from deepsea_ladder.errors import ChainBroken, NotAChain
+
+    last: dict[str, Link] = {}
+    games: dict[str, int] = {}
+    found: Link | None = None
+    try:
+        with export.open(encoding="utf-8") as lines:
+            for link in follow(lines):
+                last[link.season] = link
+                games[link.season] = games.get(link.season, 0) + link.is_game
+                if link.head == head.lower():
+                    found = link
+    except ChainBroken as broken:
+        echo(f"altered {export}: {broken}")
+        return NEGATIVE
+    except (NotAChain, UnicodeDecodeError) as error:
+        raise UserError(f"{export}: {error}") from None
+    for season, link in last.items():
+        lost = count(link.place - games[season], "attempt")
+        echo(f"season {season}: {count(games[season], 'game')}, {lost} without a result")
+    if found is None:
+        echo(f"altered {export}: the head {head} is not in it")
+        return NEGATIVE
+    end = last[found.season].place
+    echo(f"ok {export}: the head is that of place {found.place} of {end} in season {found.season}")
+    return DONE

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from deepsea_ladder.errors import ChainBroken, NotAChain, StoreDamaged
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import StoredGame
-from deepsea_ladder.model.jobs import LostAttempt
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import LostAttempt, StoredGame, StoredSeason
+from deepsea_ladder.rating.totals import SeatResult, seat_results
+from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
+from deepsea_rules.record import GameRecord, verify
 
 Line = dict[str, Any]
+
 """What is public of one place of a season: JSON without fractions."""
 
 BESIDE: Final = ("authors", "head", "ratings")
+
 """Keys of an exported line that are not hashed."""
 
 
@@ -184,3 +187,45 @@ class _Follower:
             number = int(line["game_id"].removeprefix(f"{line['season']}-"))
             if record["seed"] != game_seed(self._seed, number, line["attempt"]).hex():
                 raise ChainBroken(f"{where}: its seed does not follow from the season's")
+
+
+class RecordedGame(NamedTuple):
+    """A stored game with what its record must agree with."""
+
+    game_id: str
+    record: str
+    """JSON."""
+    seed: bytes
+    """The seed that follows from the season's."""
+    lineup: tuple[int, ...]
+    """Version ids by seat."""
+    results: tuple[SeatResult, ...]
+    """The stored results by seat."""
+
+
+Prove: TypeAlias = Callable[[Iterable[RecordedGame]], Iterator[str]]
+
+"""Gives the differences of games, each a line, in the order of the games."""
+
+
+def difference(game: RecordedGame) -> str | None:
+    """What is wrong with a game, found by a re-run of its record; None if nothing is."""
+    try:
+        record = GameRecord.from_json(game.record)
+        verify(record)
+    except InvalidRecord as error:
+        return f"game {game.game_id}: the record is wrong: {error}"
+    if record.game_id != game.game_id:
+        return f"game {game.game_id}: the record is another game's"
+    if record.seed != game.seed:
+        return f"game {game.game_id}: its seed does not follow from the season's"
+    if len(game.lineup) != len(record.seats) or game.results != tuple(
+        seat_results(record, game.lineup)
+    ):
+        return f"game {game.game_id}: the stored results are not those of its record"
+    return None
+
+
+def prove(games: Iterable[RecordedGame]) -> Iterator[str]:
+    """Look at one game after another in this process."""
+    return filter(None, map(difference, games))

@@ -13,9 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from deepsea_ladder.chain import Line, game_line, lost_line, opening
-from deepsea_ladder.model.games import StoredGame
-from deepsea_ladder.model.jobs import LostAttempt
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import LostAttempt, StoredGame, StoredSeason
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store

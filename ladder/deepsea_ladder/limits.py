@@ -5,11 +5,11 @@ Invariants: pure; a refusal that waiting helps against says for how many seconds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Final, NamedTuple
 
 from deepsea_ladder.errors import LimitReached
-from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_ladder.submission_limits import DAY_MS, SOON_S
 
 
 def check_author(limits: RemoteLimits, times: Sequence[int], at: int) -> None:
@@ -32,3 +32,188 @@ def check_queue(limits: RemoteLimits, waiting: int) -> None:
     """Raise `LimitReached` if so many analyses wait that no more are taken."""
     if waiting >= limits.analysis_queue:
         raise LimitReached(f"{waiting} analyses wait already; no more are taken", SOON_S)
+
+
+KIB: Final = 1 << 10
+
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One line of the table."""
+
+    name: str
+    value: int
+    unit: str
+    """What is counted."""
+    about: str
+
+
+def _limit(value: int, unit: str, about: str) -> int:
+    made: int = field(default=value, metadata={"unit": unit, "about": about})
+    return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLimits:
+    """The limits; tests take others."""
+
+    archive_bytes: int = _limit(16 * MIB, "bytes", "A bot's archive.")
+    chunk_bytes: int = _limit(32 * KIB, "bytes", "A part of a download.")
+    upload_seconds: int = _limit(120, "seconds", "An upload.")
+    upload_bytes_per_second: int = _limit(
+        8 * KIB, "bytes a second", "The least speed of an upload."
+    )
+    open_submissions: int = _limit(
+        3, "submissions", "Of an author: one that is being checked, and two that wait."
+    )
+    submissions_per_hour: int = _limit(10, "submissions", "Of an author in an hour.")
+    submissions_per_day: int = _limit(40, "submissions", "Of an author in a day.")
+    check_seconds_per_hour: int = _limit(
+        600, "seconds", "The checks of an author's bots in an hour."
+    )
+    queue: int = _limit(100, "submissions", "That wait to be checked, of all authors.")
+    bots: int = _limit(5, "bots", "Of an author.")
+    author_bytes: int = _limit(200 * MIB, "bytes", "The archives of an author together.")
+
+    analyses_per_day: int = _limit(20, "analyses", "Of games, that an author asks for in a day.")
+    analysis_queue: int = _limit(100, "analyses", "That wait, of all authors.")
+    analysis_bytes: int = _limit(MIB, "bytes", "What an analysis found, as JSON.")
+
+    failures_per_hour: int = _limit(
+        20, "failures", "Wrong codes and logins from an address in an hour; the wait grows before."
+    )
+    tokens: int = _limit(50, "tokens", "Of an author, that are valid.")
+    sessions: int = _limit(50, "sessions", "Of an author in the pages.")
+    codes: int = _limit(500, "codes", "That are made at once.")
+    token_days: int = _limit(365, "days", "How long a token is valid.")
+    session_days: int = _limit(14, "days", "How long a login to the pages is valid.")
+    code_days: int = _limit(365, "days", "How long a code is valid; 14 unless said otherwise.")
+
+    calls_per_minute: int = _limit(
+        120, "requests a minute", "Calls of an author, with all tokens together."
+    )
+    pages_per_minute: int = _limit(
+        300, "requests a minute", "Pages, and calls without a known token, from an address."
+    )
+    connections_of_address: int = _limit(
+        500, "connections", "Open ones of an address, unless it is a trusted proxy."
+    )
+    answer_seconds: int = _limit(60, "seconds", "For a reader to take a part of an answer.")
+    heavy: int = _limit(2, "requests", "Exports and downloads at once, of an author or an address.")
+    streams_of_address: int = _limit(200, "streams", "Open event streams from an address.")
+    streams: int = _limit(2000, "streams", "Open event streams of all.")
+
+    def table(self) -> tuple[Limit, ...]:
+        """Every limit, in the order of this file."""
+        return tuple(
+            Limit(one.name, getattr(self, one.name), one.metadata["unit"], one.metadata["about"])
+            for one in fields(self)
+        )
+
+
+USUAL_LIMITS: Final = RemoteLimits()
+
+
+HOUR_MS: Final = 3_600_000
+
+DAY_MS: Final = 24 * HOUR_MS
+
+SOON_S: Final = 30
+
+"""When to come back if something has to be checked first."""
+
+
+class Usage(NamedTuple):
+    """What an author and everybody have submitted; times in milliseconds since 1970."""
+
+    open: int
+    """The author's submissions that wait or are being checked."""
+    times: Sequence[int]
+    """When the author's submissions of the last day came, in order."""
+    archives: int
+    """Bytes of the author's archives."""
+    waiting: int
+    """Submissions of everybody that wait."""
+    checks: Sequence[tuple[int, int]]
+    """The ends of the author's checks of the last hour, in order, and how long they took in
+    milliseconds."""
+
+
+def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
+    """Raise `LimitReached` if an author may not submit another archive of `size` bytes now."""
+    if size > limits.archive_bytes:
+        raise LimitReached(
+            f"the archive has {size} bytes; at most {limits.archive_bytes} are taken"
+        )
+    if used.open >= limits.open_submissions:
+        raise LimitReached(
+            f"{used.open} submissions of yours wait or are being checked; no more at a time", SOON_S
+        )
+    hourly, daily = limits.submissions_per_hour, limits.submissions_per_day
+    for name, most, period in (("an hour", hourly, HOUR_MS), ("a day", daily, DAY_MS)):
+        lately = [time for time in used.times if time > at - period]
+        if len(lately) >= most:
+            raise LimitReached(
+                f"you have submitted {len(lately)} times within {name}; {most} are the most",
+                _seconds(lately[-most] + period - at),
+            )
+    if used.archives + size > limits.author_bytes:
+        raise LimitReached(
+            f"with this archive yours take {(used.archives + size) / MIB:.1f} MiB; an author has "
+            f"{limits.author_bytes // MIB} MiB"
+        )
+    _check_time(limits, used.checks, at)
+    if used.waiting >= limits.queue:
+        raise LimitReached(f"{used.waiting} submissions wait already; no more are taken", SOON_S)
+
+
+def check_bots(limits: RemoteLimits, bots: int) -> None:
+    """Raise `LimitReached` if an author who has so many bots may not have another."""
+    if bots >= limits.bots:
+        raise LimitReached(
+            f"you have {bots} bots, and an author has at most {limits.bots}; withdraw one, or "
+            "submit a new version"
+        )
+
+
+def _check_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
+    lately = [(time, ms) for time, ms in checks if time > at - HOUR_MS]
+    over = sum(ms for _, ms in lately) - limits.check_seconds_per_hour * 1000
+    if over < 0:
+        return
+    back = at
+    for time, ms in lately:  # the oldest leave the hour first
+        over -= ms
+        back = time + HOUR_MS
+        if over < 0:
+            break
+    raise LimitReached(
+        f"the checks of your bots have taken {limits.check_seconds_per_hour} s within an hour",
+        _seconds(back - at),
+    )
+
+
+def _seconds(ms: int) -> int:
+    return max(1, -(-ms // 1000))
+
+
+def check_order(
+    waiting: Iterable[tuple[int, int]], begun: Mapping[int, int], busy: Collection[int]
+) -> list[int]:
+    """The order in which submissions are checked, by their ids.
+
+    waiting  ids and authors, the oldest first
+    begun    for each author, when the last check of one of theirs began; missing before the first
+    busy     authors of whom one is being checked: theirs come after those of the others' first ones
+    """
+    queues: dict[int, list[int]] = {}
+    for number, author in waiting:
+        queues.setdefault(author, []).append(number)
+    rank = {author: (author in busy, begun.get(author, -1), queues[author][0]) for author in queues}
+    authors = sorted(queues, key=lambda author: rank[author])
+    longest = max(map(len, queues.values()), default=0)
+    return [
+        queues[one][turn] for turn in range(longest) for one in authors if turn < len(queues[one])
+    ]

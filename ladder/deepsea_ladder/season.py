@@ -1,22 +1,4 @@
-"""A season: all settings of its games and ratings.
-
-Invariants: frozen, since games played under different settings are not compared; a round
-trip through JSON loses nothing; an invalid setting is refused in one line that names the key.
-
-    name = "summer"
-    rules = "manual"            # a preset, or a table [rules] with name, base and [rules.options]
-    seats = [4]                 # how many bots sit at a table; [2, 3, 4] mixes them
-    clock = "100ms+2s"
-    isolation = "sandbox"       # or "process", where all authors are trusted
-    packages = ["numpy==2.1.0"] # what bots may count on beside the SDK, installed by the keeper
-    best_of_author = true       # the standings have the best bot of each author
-
-    [limits]                    # memory_mib, processes, require_cgroups
-    [uploads]                   # versions, mib: of one author
-    [rating]                    # mu, sigma, beta, tau, draw_probability
-    [pairing]                   # same_author, former_versions, exploration, patience,
-                                # provisional_games
-"""
+"""What a season's bots may take of the machine that plays them."""
 
 from __future__ import annotations
 
@@ -28,18 +10,84 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, NoReturn, TypeVar, get_args
 
-from deepsea_ladder.bot_limits import BotLimits
-from deepsea_ladder.errors import LadderError, SeasonError
-from deepsea_ladder.pairing_settings import PairingSettings
+from deepsea_ladder.errors import LadderError, PairingError, SeasonError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.upload_limits import UploadLimits
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet, preset
 
+
+@dataclass(frozen=True, slots=True)
+class BotLimits:
+    """Limits of one bot, with all the processes that it makes."""
+
+    memory_mib: int = 512
+    """Memory of all its processes together."""
+    processes: int = 64
+    """Processes and threads together."""
+    require_cgroups: bool = False
+    """Refuse to play where no control groups enforce this and count CPU time."""
+
+    def __post_init__(self) -> None:
+        if not 16 <= self.memory_mib <= 1_048_576:
+            raise SeasonError(
+                f"limits.memory_mib must lie between 16 and 1048576, not {self.memory_mib}"
+            )
+        if not 1 <= self.processes <= 10_000:
+            raise SeasonError(
+                f"limits.processes must lie between 1 and 10000, not {self.processes}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class UploadLimits:
+    """Limits of one author, over all of the author's bots, from the opening of the season."""
+
+    versions: int = 200
+    """Versions that are submitted."""
+    mib: int = 512
+    """The files of these versions as the ladder keeps them: packed, equal ones once."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("versions", self.versions), ("mib", self.mib)):
+            if not 1 <= value <= 1_000_000:
+                raise SeasonError(f"uploads.{name} must lie between 1 and 1000000, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class PairingSettings:
+    """A season's settings for the choice of opponents."""
+
+    same_author: bool = False
+    """Whether bots of one author may meet."""
+    former_versions: bool = False
+    """Whether the former versions of bots go on playing."""
+    exploration: float = 0.1
+    """The share of opponents that are drawn from all bots, whatever their strength."""
+    patience: float = 4.0
+    """The longest wait of a bot, in fair intervals, plus one round of all bots."""
+    provisional_games: int = 12
+    """A bot with fewer games is provisional: it is always due, and leaves the order open."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.exploration <= 1.0:
+            raise PairingError(
+                f"pairing.exploration must lie between 0 and 1, not {self.exploration}"
+            )
+        if not 1.0 <= self.patience <= 1000.0:
+            raise PairingError(f"pairing.patience must lie between 1 and 1000, not {self.patience}")
+        if not 0 <= self.provisional_games <= 10_000:
+            raise PairingError(
+                "pairing.provisional_games must lie between 0 and 10000, "
+                f"not {self.provisional_games}"
+            )
+
+
 Isolation = Literal["sandbox", "process"]
+
 """How bots are kept apart. There is no "auto": all games of a season are played alike."""
 
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+
 _CLOCK: Final = re.compile(r"[0-9a-z.+]{1,40}")
 
 

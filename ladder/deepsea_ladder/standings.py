@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.rating.rank_ranges import Variances, apart, rank_ranges
+from deepsea_ladder.rating.convergence import Variances, apart, rank_ranges
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.values import Time, utc_time
 

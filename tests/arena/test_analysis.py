@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.analysis_reading import read_analysis
-from deepsea_arena.analysis_sums import by_bot, by_seat, mean
 from deepsea_arena.coach.analysis import (
     Analysis,
     AnalysisSettings,
     ChanceEvent,
     GameAnalysis,
+    by_bot,
+    by_seat,
     finding,
+    mean,
     steps_of,
 )
-from deepsea_arena.coach.document import FORMAT, document
+from deepsea_arena.coach.document import FORMAT, document, read_analysis
 from deepsea_arena.documents import DocumentError
 from deepsea_arena.reports.analysis_frames import with_analysis
 from deepsea_arena.reports.frames import frames

@@ -18,8 +18,8 @@ from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, StepDone, 
 from deepsea_arena.play.analyst import Analyst, analysing, local_analyst
 from deepsea_arena.play.background_work import Times
 from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState, StoredAnalysis
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
+from deepsea_ladder.model.games import AnalysisLease, AnalysisState, StoredAnalysis
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task

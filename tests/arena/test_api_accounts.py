@@ -20,7 +20,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_ladder import accounts
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 

@@ -18,8 +18,8 @@ from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.model.analyses import AnalysisState
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
+from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.policies import STEADY_VERSION as VERSION

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena import pairs
 from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import FAILED, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
+from deepsea_arena.reports import standings as pairs
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import (
     NotOnLadder,

@@ -25,9 +25,8 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.accounts import Role, Scope
-from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.bots import BotState, SubmissionRefusal
 from deepsea_ladder.model.games import SeatLog
-from deepsea_ladder.model.submissions import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from helpers import ladder

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from deepsea_arena.bot_profiles import NEWEST, bot_profile
 from deepsea_arena.documents import to_json
+from deepsea_arena.reports.bots import NEWEST, bot_profile
 from deepsea_arena.reports.standings import show_standings
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.games import SeatLog

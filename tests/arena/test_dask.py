@@ -19,8 +19,8 @@ from typing import Any
 import distributed
 import pytest
 
-from deepsea_arena import cluster_match
 from deepsea_arena.play import dask as dask_module
+from deepsea_arena.play import workers as cluster_match
 from deepsea_arena.play.dask import DaskTimes, DaskWorkers
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError

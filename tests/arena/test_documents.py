@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_arena.bot_profiles import BotProfile, bot_profile
 from deepsea_arena.documents import (
     LARGEST_EXACT,
     DocumentError,
@@ -22,6 +21,7 @@ from deepsea_arena.documents import (
     to_json,
     to_object,
 )
+from deepsea_arena.reports.bots import BotProfile, bot_profile
 from deepsea_arena.reports.games import GamesPage, newest_games
 from deepsea_arena.reports.standings import Standings, show_standings
 from deepsea_ladder.model.bots import BotState

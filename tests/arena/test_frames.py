@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_arena.frame_types import Frames, Viewer
-from deepsea_arena.reports.frames import frames, frames_of
+from deepsea_arena.reports.frames import Frames, Viewer, frames, frames_of
 from deepsea_referee.workbench.replay import Replay
 from deepsea_rules import narration
 from deepsea_rules.actions import LEVEL_OF

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from deepsea_arena.game_limit import MOST_DECISIONS, game_seconds
+from deepsea_arena.play.tasks import MOST_DECISIONS, game_seconds
 from deepsea_rules import Game
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.ruleset import PRESETS

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from deepsea_arena.documents import to_json
-from deepsea_arena.game_reports import game_report, games_since
-from deepsea_arena.pairs import pair_table
+from deepsea_arena.reports.games import game_report, games_since
+from deepsea_arena.reports.standings import pair_table
 from deepsea_arena.reports.tournaments import tournament_report, tournaments
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store

@@ -19,11 +19,9 @@ from deepsea_arena.play.tasks import (
     Outcome,
     VoidOutcome,
 )
-from deepsea_arena.workers.jobs import JobWorkers
+from deepsea_arena.play.workers import JobWorkers
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.model.games import Receipt
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import Job, Receipt, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import LocalWorkers
 from helpers import deeds, ladder

@@ -6,7 +6,7 @@ import pytest
 
 from deepsea_arena import lease_owner
 from deepsea_arena.reports.seasons import ClosedSeason, close_season
-from deepsea_ladder.model.jobs import JobStatus
+from deepsea_ladder.model.games import JobStatus
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder

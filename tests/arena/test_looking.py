@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.bot_profiles import bot_profile
 from deepsea_arena.documents import to_json
 from deepsea_arena.refold import check_ratings, rewrite_ratings, what_if
-from deepsea_arena.reports.bots import CoursePoint, spread
+from deepsea_arena.reports.bots import CoursePoint, bot_profile, spread
 from deepsea_arena.reports.games import newest_games
 from deepsea_arena.reports.standings import show_standings
 from deepsea_arena.reports.status import ladder_status
 from deepsea_ladder.errors import RatingError, StoreError
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import GameFilter
-from deepsea_ladder.model.jobs import AttemptEnd
+from deepsea_ladder.model.games import AttemptEnd, GameFilter
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import Int64
 from deepsea_referee.errors import UserError

@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from deepsea_arena.outcomes import outcome_of
-from deepsea_arena.play.tasks import HostTrouble, Outcome, VoidOutcome
+from deepsea_arena.play.tasks import HostTrouble, Outcome, VoidOutcome, outcome_of
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.proving import prove_with
-from deepsea_arena.refold import check_ratings
-from deepsea_ladder.proof import RecordedGame
+from deepsea_arena.refold import check_ratings, prove_with
+from deepsea_ladder.chain import RecordedGame
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.ratings import recorded_games
 from helpers import ladder

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from deepsea_arena.game_limit import game_seconds
 from deepsea_arena.play.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import (
@@ -14,12 +13,11 @@ from deepsea_arena.play.tasks import (
     HostTrouble,
     Outcome,
     VoidOutcome,
+    game_seconds,
 )
 from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
-from deepsea_ladder.model.games import Receipt, SeatLog
-from deepsea_ladder.model.jobs import AttemptEnd, Job, JobStatus
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, Receipt, SeatLog, StoredSeason
+from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 from helpers.inline import InlineWorker

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from deepsea_arena.running_bots import RunningBots, StartPool
+from deepsea_arena.play.rated_games import RunningBots, StartPool
 from deepsea_referee.bots.pool import BotPool
 
 

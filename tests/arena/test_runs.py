@@ -11,20 +11,15 @@ import pytest
 
 from deepsea_arena import lease_owner
 from deepsea_arena.documents import to_json
-from deepsea_arena.play.runner import RunEnd
+from deepsea_arena.play.runner import MakePool, RunEnd, RunReport, RunRequest, RunStopped, run
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
-from deepsea_arena.reports.standings import show_standings
+from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
 from deepsea_arena.reports.tournaments import tournament_report
-from deepsea_arena.runs import MakePool, RunReport, RunRequest, RunStopped, run
-from deepsea_arena.settled import OrderReport, order_report
 from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
-from deepsea_ladder.model.analyses import AnalysisState
-from deepsea_ladder.model.games import Receipt
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.model.submissions import SubmissionState
+from deepsea_ladder.model.bots import SubmissionState
+from deepsea_ladder.model.games import AnalysisState, Job, Receipt, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError

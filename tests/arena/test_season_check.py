@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 
 from deepsea_arena.documents import to_json
-from deepsea_arena.final_table import final_table
 from deepsea_arena.reports.seasons import close_season
 from deepsea_arena.reports.standings import show_standings
-from deepsea_arena.season_close import check_season
+from deepsea_arena.season_close import check_season, final_table
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 

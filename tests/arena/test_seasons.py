@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from deepsea_arena.bot_profiles import bot_profile
+from deepsea_arena.reports.bots import bot_profile
 from deepsea_arena.reports.seasons import (
     SeasonOptions,
     Unfinished,
@@ -21,15 +21,12 @@ from deepsea_arena.reports.seasons import (
     seat_a_begins,
     without_cgroups,
 )
-from deepsea_arena.reports.standings import show_standings
-from deepsea_arena.settled import order_report
+from deepsea_arena.reports.standings import order_report, show_standings
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.scheduling.matchmaker import Matchmaker
-from deepsea_ladder.season import Season
+from deepsea_ladder.scheduling.pairing import Matchmaker
+from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import cgroup

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.play import rated_games
+from deepsea_arena.play.admission import admission_games, submit
 from deepsea_arena.play.rated_games import hosting
-from deepsea_arena.submit import admission_games, submit
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import BotLimits, Season, UploadLimits
 from deepsea_ladder.store import Store
-from deepsea_ladder.upload_limits import UploadLimits
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.uploads import PART, Upload, Uploads
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 from helpers.manual_clock import ManualClock
 
 DATA = bytes(range(256)) * 8

@@ -23,7 +23,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
 from deepsea_bundle.unzip import collect_zip
 from deepsea_ladder.errors import LimitReached, StoreUnavailable
-from deepsea_ladder.model.submissions import Submission, SubmissionState
+from deepsea_ladder.model.bots import Submission, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import web_store
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.damage import damages
+from deepsea_ladder.store.database import damages
 
 
 def test_a_made_ladder_adds_up(tmp_path: Path) -> None:

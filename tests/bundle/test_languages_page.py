@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from deepsea_bundle.archive import LIMITS
-from deepsea_ladder.bot_limits import BotLimits
+from deepsea_ladder.season import BotLimits
 from helpers.bundles import bundle_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "languages.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from deepsea_cli.ladder import options
 from deepsea_ladder.accounts import MACHINE, Scope
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.store.account_rows import NewToken
+from deepsea_ladder.store.accounts import NewToken
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
 from helpers import ladder, submissions

@@ -15,12 +15,10 @@ from deepsea_arena.reports.seasons import seat_a_begins
 from deepsea_arena.season_close import CheckLine, SeasonCheck
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
-from deepsea_cli.ladder.check_tables import print_matrix
-from deepsea_cli.text_table import Column, table
-from deepsea_ladder.bot_limits import BotLimits
-from deepsea_ladder.pairing_settings import PairingSettings
+from deepsea_cli.ladder.tables import print_matrix
+from deepsea_cli.output import Column, table
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import sample_bots
 from deepsea_rules.randomness import commitment
@@ -465,7 +463,7 @@ def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
     document = json.loads(run("ladder", "bot", "ben", "--json").out)
     assert [fault["game_id"] for fault in document["faults"]] == ["s1-4", "s1-2"]
     assert run("ladder", "bot", "anna").out.endswith("no faults\n")
-    monkeypatch.setattr("deepsea_cli.ladder.bot.FAULTY", 1)
+    monkeypatch.setattr("deepsea_cli.ladder.standings.FAULTY", 1)
     out = run("ladder", "bot", "ben").out
     assert "faults in 2 games, the newest 1 of them;" in out
     assert "s1-2 seat" not in out

@@ -10,9 +10,9 @@ import pytest
 
 from deepsea_cli.ladder import options
 from deepsea_ladder.accounts import code_digest, token_digest
-from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.account_rows import NewToken
+from deepsea_ladder.store.accounts import NewToken
 from helpers import ladder
 from helpers.commands import Run
 

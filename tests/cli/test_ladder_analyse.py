@@ -18,8 +18,8 @@ from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
-from deepsea_ladder.model.analyses import AnalysisState
-from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_sdk.coach.decisions import Effort

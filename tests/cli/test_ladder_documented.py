@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_arena.bot_profiles import BotProfile
+from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.games import GameLine, GameSeat, GamesPage
 from deepsea_arena.reports.standings import Standings
 from deepsea_arena.reports.status import LadderStatus

@@ -21,15 +21,15 @@ import pytest
 from sqlalchemy import Engine, event
 
 from deepsea_arena.play.rated_games import RatedGamePlayer, worker
+from deepsea_arena.play.runner import local_workers
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, HostTrouble, VoidOutcome
-from deepsea_arena.runs import local_workers
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
-from deepsea_cli.ladder.run_output import RunOutput
+from deepsea_cli.ladder.run import RunOutput
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.jobs import Job, JobStatus
+from deepsea_ladder.model.games import Job, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import bundle_for_ladder

@@ -11,7 +11,7 @@ import pytest
 from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
-from deepsea_ladder.model.submissions import Submission, SubmissionState
+from deepsea_ladder.model.bots import Submission, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.probe import sandbox_trouble

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.api import certificates
-from deepsea_web.remote.certificate import Certificate
+from deepsea_web.server.connections import Certificate
 from helpers.commands import Run
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")

@@ -30,10 +30,9 @@ from deepsea_arena.api.uploads import Uploads
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
-from deepsea_ladder.model.analyses import AnalysisPlan
-from deepsea_ladder.model.games import SeatLog
-from deepsea_ladder.model.submissions import SubmissionRefusal
-from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.model.bots import SubmissionRefusal
+from deepsea_ladder.model.games import AnalysisPlan, SeatLog
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_referee.timing.clock import SystemClock

@@ -17,7 +17,7 @@ import pytest
 
 from deepsea_arena.api.certificates import context, fingerprint, same_fingerprint
 from deepsea_cli.remote.address import read_address
-from deepsea_cli.remote.credentials import CredentialsFile, Login, Logins, config_folder
+from deepsea_cli.remote.logins import CredentialsFile, Login, Logins, config_folder
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import certificates

@@ -21,7 +21,7 @@ from deepsea_cli.errors import Interrupted
 from deepsea_cli.ladder.submit_remote import RETRIES, Package, followed, submit_bot
 from deepsea_cli.remote.address import read_address
 from deepsea_cli.remote.logins import Target
-from deepsea_ladder.model.submissions import Submission
+from deepsea_ladder.model.bots import Submission
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from helpers.answering import (
     Answering,

@@ -31,19 +31,13 @@ from deepsea_ladder.accounts import (
     session_digest,
     token_digest,
 )
-from deepsea_ladder.bot_limits import BotLimits
-from deepsea_ladder.model.analyses import AnalysisPlan
-from deepsea_ladder.model.games import SeatLog
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.model.submissions import NewSubmission, SubmissionLease, SubmissionRefusal
-from deepsea_ladder.pairing_settings import PairingSettings
+from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.model.bots import NewSubmission, SubmissionLease, SubmissionRefusal
+from deepsea_ladder.model.games import AnalysisPlan, Job, SeatLog, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.remote_limits import USUAL_LIMITS
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import BotLimits, PairingSettings, Season, UploadLimits
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.account_rows import NewToken
-from deepsea_ladder.upload_limits import UploadLimits
+from deepsea_ladder.store.accounts import NewToken
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import RuleSet
 

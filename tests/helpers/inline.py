@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import Outcome, VoidOutcome
-from deepsea_ladder.model.jobs import Job
+from deepsea_ladder.model.games import Job
 from deepsea_rules.printable import one_line
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.accounts import AuditEntry, AuditKind
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.people import AuditEntry, AuditKind
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import Job, StoredSeason
 from deepsea_ladder.season import Season
 from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules import Fault, Game, GameRecord

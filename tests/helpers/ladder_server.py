@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 
 from .manual_clock import ManualClock
@@ -55,7 +55,7 @@ def application(store: Store, public: Store, clock: ManualClock, how: Serving) -
     """The HTTP API of a ladder, as `ladder serve` makes it."""
     from deepsea_arena.api.service import LadderService
     from deepsea_arena.api.uploads import Uploads
-    from deepsea_web.application import WithApi
+    from deepsea_web.serve import WithApi
     from deepsea_web.server.access import access
     from deepsea_web.server.gateway import Gateway
     from deepsea_web.server.http_api import http_api

@@ -23,9 +23,9 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.accounts import MACHINE as MACHINE_ACTOR
 from deepsea_ladder.accounts import Scope, new_token, token_digest
-from deepsea_ladder.store.account_rows import NewToken
+from deepsea_ladder.store.accounts import NewToken
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_web.application import WithApi
+from deepsea_web.serve import WithApi
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api

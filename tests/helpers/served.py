@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPMessage
 from typing import Any, NamedTuple
 
 from deepsea_rules.record import GameRecord
-from deepsea_web.live.serve import serve
+from deepsea_web.live.server import serve
 
 from .manual_clock import ManualClock
 

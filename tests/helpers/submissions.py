@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import select
 
 from deepsea_bundle.archive import pack
-from deepsea_ladder.model.submissions import NewSubmission, Submission
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
+from deepsea_ladder.model.bots import NewSubmission, Submission
 from deepsea_ladder.store import Store, schema
 
 from . import ladder

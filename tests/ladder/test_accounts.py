@@ -18,7 +18,7 @@ from deepsea_ladder.accounts import (
     source,
     token_digest,
 )
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 
 SECRETS = [bytes(32), bytes([255]) * 32, hashlib.sha256(b"deepsea-test").digest()]
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
-from deepsea_ladder.model.jobs import PairingQueue
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.rating.forecast import LEARNT
+from deepsea_ladder.model.games import PairingQueue, StoredSeason
+from deepsea_ladder.rating.convergence import LEARNT
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.season import Season
 from deepsea_rules.randomness import Stream, seed_from_text
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.rating.batch import BatchRatings, batch_ratings
-from deepsea_ladder.rating.joint import Joint, Ties, add_ties
+from deepsea_ladder.rating.batch import BatchRatings, Joint, Ties, add_ties, batch_ratings
 from deepsea_ladder.rating.trueskill_fold import (
     Fold,
     GameOutcome,

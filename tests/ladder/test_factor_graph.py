@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.rating import gaussian
-from deepsea_ladder.rating.factor_graph import updated
+from deepsea_ladder.rating.trueskill_fold import updated
 
 skills = st.tuples(st.floats(0.0, 50.0), st.floats(0.3, 9.0))
 betas = st.floats(2.0, 25.0)

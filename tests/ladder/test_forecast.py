@@ -2,7 +2,7 @@
 
 import pytest
 
-from deepsea_ladder.rating.forecast import certainty
+from deepsea_ladder.rating.convergence import certainty
 from deepsea_ladder.rating.trueskill_fold import Rating
 
 

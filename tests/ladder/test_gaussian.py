@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_ladder.rating import batch, factor_graph, forecast, gaussian, joint, trueskill_fold
+from deepsea_ladder.rating import batch, convergence, gaussian, trueskill_fold
 from deepsea_ladder.rating.gaussian import above, cdf, exp, pdf, quantile, within
 
 # Computed with 60 digits: x, shift, variance left.
@@ -79,7 +79,7 @@ def test_above_has_no_steps_where_the_formula_changes(edge: float) -> None:
     assert one == pytest.approx(other, rel=1e-7)
 
 
-@pytest.mark.parametrize("module", [gaussian, factor_graph, trueskill_fold, forecast, batch, joint])
+@pytest.mark.parametrize("module", [gaussian, trueskill_fold, convergence, batch])
 def test_ratings_use_nothing_that_differs_between_systems(module: object) -> None:
     """No function of the C library but the exact ones, no powers, no sums of floats."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import Store
 from helpers import ladder
 

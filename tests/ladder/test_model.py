@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.jobs import Job
+from deepsea_ladder.model.games import Job
 from helpers import ladder
 
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.pairing import (
     Candidate,
@@ -18,6 +17,7 @@ from deepsea_ladder.scheduling.pairing import (
     choose,
 )
 from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.season import PairingSettings
 
 PARAMETERS = RatingParameters()
 SETTINGS = PairingSettings()

@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import SeasonError
-from deepsea_ladder.pairing_settings import PairingSettings
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import Season
-from deepsea_ladder.upload_limits import UploadLimits
+from deepsea_ladder.season import BotLimits, PairingSettings, Season, UploadLimits
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import rule_sets
 

@@ -5,8 +5,7 @@ from dataclasses import asdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_ladder.rating.forecast import certainty
-from deepsea_ladder.rating.rank_ranges import apart, rank_ranges
+from deepsea_ladder.rating.convergence import apart, certainty, rank_ranges
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import StandingRow, standings

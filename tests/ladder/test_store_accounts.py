@@ -13,11 +13,19 @@ from sqlalchemy import update
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder import backup
-from deepsea_ladder.accounts import MACHINE, NOBODY, Actor, AuthorState, Role, Scope
+from deepsea_ladder.accounts import (
+    MACHINE,
+    NOBODY,
+    Actor,
+    AuditKind,
+    AuthorState,
+    Credential,
+    Role,
+    Scope,
+)
 from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder
-from deepsea_ladder.model.people import AuditKind, Credential
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.store.account_rows import KEPT_MS, NewToken
+from deepsea_ladder.store.accounts import KEPT_MS, NewToken
 from deepsea_rules.randomness import seed_from_text
 from helpers import ladder
 

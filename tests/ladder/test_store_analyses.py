@@ -9,10 +9,9 @@ import pytest
 from sqlalchemy import func, select, update
 
 from deepsea_ladder.errors import AnalysisError, LimitReached, NotOnLadder, StoreDamaged
-from deepsea_ladder.model.analyses import AnalysisLease, AnalysisPlan, AnalysisState
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import DAY_MS, RemoteLimits
+from deepsea_ladder.model.games import AnalysisLease, AnalysisPlan, AnalysisState
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.submission_limits import DAY_MS
 from helpers import ladder
 from helpers.killing import EVERYWHERE, NEVER, killed_at
 from helpers.submissions import an_author

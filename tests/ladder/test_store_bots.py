@@ -9,14 +9,12 @@ import pytest
 from sqlalchemy import select, update
 
 from deepsea_bundle.errors import BundleError
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged, StoreError, SubmissionError
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import ReceiptStatus
-from deepsea_ladder.model.jobs import JobStatus
-from deepsea_ladder.model.people import AuditKind
-from deepsea_ladder.season import Season
+from deepsea_ladder.model.games import JobStatus, ReceiptStatus
+from deepsea_ladder.season import Season, UploadLimits
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.upload_limits import UploadLimits
 from deepsea_rules.randomness import commitment, game_seed
 from helpers import ladder
 

@@ -16,9 +16,7 @@ from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.model.games import Receipt, ReceiptStatus
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder

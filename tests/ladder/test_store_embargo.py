@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import GameFilter
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
 

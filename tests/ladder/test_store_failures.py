@@ -13,9 +13,7 @@ import pytest
 from sqlalchemy import event, text
 
 from deepsea_ladder.errors import StoreError, StoreUnavailable
-from deepsea_ladder.model.games import Receipt, ReceiptStatus
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import Database, Store
 from helpers import ladder
 from helpers.killing import context

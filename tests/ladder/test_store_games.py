@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import Receipt, ReceiptStatus
-from deepsea_ladder.model.jobs import Job
-from deepsea_ladder.model.people import AuditKind
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 

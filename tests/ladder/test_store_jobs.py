@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import ReceiptStatus
-from deepsea_ladder.model.jobs import AttemptEnd, Job, JobStatus
-from deepsea_ladder.model.people import AuditKind
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import game_seed
 from helpers import ladder

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import Table, select
 
-from deepsea_ladder.model.analyses import AnalysisPlan
+from deepsea_ladder.model.games import AnalysisPlan
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.submissions import LIMITS, add, an_author

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import SeatLog
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.store import RetryPolicy, Store, logs
+from deepsea_ladder.model.games import SeatLog, StoredSeason
+from deepsea_ladder.store import RetryPolicy, Store
+from deepsea_ladder.store import games as logs
 from helpers import ladder
 
 

@@ -12,9 +12,8 @@ import pytest
 from sqlalchemy import event, update
 
 from deepsea_arena.lease_owner import take_back
-from deepsea_ladder.model.jobs import Job, JobStatus
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.scheduling.matchmaker import Matchmaker
+from deepsea_ladder.model.games import Job, JobStatus, StoredSeason
+from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 

@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import GameFilter
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store

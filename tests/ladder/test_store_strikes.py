@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import Receipt
-from deepsea_ladder.model.jobs import JobStatus, VoidReceipt
+from deepsea_ladder.model.games import JobStatus, Receipt, VoidReceipt
 from deepsea_ladder.store import Store
 from helpers import ladder
 

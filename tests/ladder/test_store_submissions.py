@@ -16,11 +16,10 @@ from deepsea_ladder.errors import (
     StoreError,
     SubmissionError,
 )
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.submissions import SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.limits import HOUR_MS
+from deepsea_ladder.model.bots import BotState, SubmissionLease, SubmissionRefusal, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.submission_limits import HOUR_MS
 from deepsea_ladder.values import milliseconds
 from helpers import ladder
 from helpers.killing import EVERYWHERE, NEVER, killed_at

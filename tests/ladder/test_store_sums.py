@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import Store
 from helpers import ladder

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import LimitReached
-from deepsea_ladder.limits import check_author
-from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_ladder.submission_limits import (
+from deepsea_ladder.limits import (
     DAY_MS,
     HOUR_MS,
+    RemoteLimits,
     Usage,
+    check_author,
     check_bots,
     check_limits,
     check_order,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.rating.batch import batch_ratings
-from deepsea_ladder.rating.forecast import odds
+from deepsea_ladder.rating.convergence import odds
 from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
 from deepsea_ladder.rating.trueskill_fold import GameOutcome, RatingParameters
 

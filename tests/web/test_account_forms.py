@@ -14,7 +14,7 @@ from sqlalchemy import text as sql
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.server.access import Access
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.sessions import Cookie

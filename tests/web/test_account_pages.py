@@ -11,7 +11,7 @@ from sqlalchemy import text as sql
 
 from deepsea_web.http import HEADERS
 from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
-from deepsea_web.site.pages.login import HOME, local
+from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder
 from helpers.members import Person, forms_of, multipart
 from helpers.world import ANNA, BEN, Stock, World, opened, stock_of

@@ -33,7 +33,7 @@ import click
 import pytest
 
 from deepsea_cli import main as program
-from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_sdk import __version__
 from helpers.commands import called
 from helpers.full_ladder import (

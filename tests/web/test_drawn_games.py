@@ -17,17 +17,15 @@ from xml.etree.ElementTree import Element
 import pytest
 from playwright.sync_api import Browser, Page
 
-from deepsea_arena.frame_types import Frames, Viewer
-from deepsea_arena.reports.frames import frames_of
+from deepsea_arena.reports.frames import Frames, Viewer, frames_of
 from deepsea_rules.narration import is_turn, moments
 from deepsea_rules.notation import read_position
 from deepsea_rules.position import position_text
 from deepsea_rules.record import verify
 from deepsea_rules.ruleset import ABOARD, HOME, PRESETS, SEAT_LETTERS, RuleSet
-from deepsea_web.layout import LAYOUT
-from deepsea_web.scene import scene
-from deepsea_web.viewer.assets import script
-from deepsea_web.views import fold, pack
+from deepsea_web.viewer.assets import LAYOUT, script
+from deepsea_web.viewer.game_page import fold, pack
+from deepsea_web.viewer.picture import scene
 from helpers.chromium import visited
 from helpers.commands import played, record_of
 

@@ -26,8 +26,8 @@ from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
 from deepsea_ladder.accounts import Role
-from deepsea_ladder.remote_limits import RemoteLimits
-from deepsea_web.application import WithApi
+from deepsea_ladder.limits import RemoteLimits
+from deepsea_web.serve import WithApi
 from deepsea_web.server.gateway import RECHECK_US, Gateway
 from deepsea_web.server.http_api import http_api
 from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS

@@ -17,8 +17,8 @@ from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_arena.reports.analysis_frames import with_analysis
 from deepsea_arena.reports.frames import frames
-from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState
-from deepsea_ladder.remote_limits import USUAL_LIMITS
+from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.model.games import AnalysisPlan, AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort

@@ -13,7 +13,7 @@ from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.play.analyst import analysing, eager_analyst
 from deepsea_arena.play.shutdown import Stop
-from deepsea_ladder.model.analyses import AnalysisState
+from deepsea_ladder.model.games import AnalysisState
 from deepsea_sdk.coach.decisions import Effort
 from helpers.chromium import fits, visited, without_violations
 from helpers.site_server import serving

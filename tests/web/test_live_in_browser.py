@@ -15,7 +15,7 @@ from deepsea_arena.reports.plot_data import PlotData, PlotSums
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of
-from deepsea_web.live.serve import GRACE_US
+from deepsea_web.live.server import GRACE_US
 from helpers import chromium as browsers
 from helpers.chromium import WIDTHS, Scheme, fits, runs_nothing, without_violations
 from helpers.commands import faulty, played, record_of

@@ -13,7 +13,7 @@ from openapi_spec_validator import validate
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.openapi import openapi
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from helpers.members import a_service
 from helpers.remote import Server, served

@@ -23,7 +23,7 @@ from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.types import SeasonNames
 from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import Role, new_token
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_sdk.entropy import fresh_seed

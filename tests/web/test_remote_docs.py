@@ -17,7 +17,7 @@ import pytest
 from deepsea_arena.api.errors import STATUS
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
-from deepsea_ladder.model.submissions import SubmissionRefusal
+from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed

@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.api.service import LadderService
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.application import WithApi
-from deepsea_web.remote.certificate import Certificate
-from deepsea_web.remote.rates import MINUTE_US, Rate, Slots
+from deepsea_web.serve import WithApi
 from deepsea_web.server.access import Access
+from deepsea_web.server.connections import Certificate
+from deepsea_web.server.gateway import MINUTE_US, Rate, Slots
 from deepsea_web.server.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line

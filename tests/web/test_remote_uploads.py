@@ -20,12 +20,12 @@ import pytest
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Upload, Uploads
-from deepsea_ladder.model.submissions import SubmissionLease
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
+from deepsea_ladder.model.bots import SubmissionLease
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.remote.uploads import Beginning
+from deepsea_web.server.gateway import Beginning
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.remote import OK, Remote, a_token, served, served_by

@@ -17,7 +17,7 @@ from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
-from deepsea_web.site.static import static_files, static_names
+from deepsea_web.site.rendering import static_files, static_names
 from helpers.ladder import a_cup, ids, play_all, rotations, stocked, submit
 from helpers.site import Answer, a_site, ask, get
 

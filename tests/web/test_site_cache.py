@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepsea_web.site.cache import Cache, Rendered
+from deepsea_web.site.rendering import Cache, Rendered
 
 
 def test_what_was_used_longest_ago_goes_when_there_is_no_room() -> None:

@@ -18,7 +18,7 @@ from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 from deepsea_web.http import EMBED_HEADERS, HEADERS
 from deepsea_web.site.app import Site
-from deepsea_web.site.static import static_files, static_names
+from deepsea_web.site.rendering import static_files, static_names
 from helpers import ladder
 from helpers.pages import HOSTILE
 from helpers.site import Answer, a_site, get

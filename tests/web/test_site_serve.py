@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_web.http import HEADERS

@@ -11,7 +11,7 @@ from sqlalchemy import QueuePool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_arena.api.service import LadderService
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import BATCH, THREADS, Gateway

@@ -7,9 +7,11 @@ lengths, which a proxy and this server may cut differently (request smuggling).
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Collection, Mapping, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -20,6 +22,7 @@ CSP: Final = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
 )
+
 HEADERS: Final = {
     "Content-Security-Policy": CSP,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -29,17 +32,22 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
 _PORT: Final = re.compile(r":[0-9]*\Z")
+
 _IN_FRAMES: Final = {
     "Content-Security-Policy": CSP.replace("frame-ancestors 'none'", "frame-ancestors *"),
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
+
 EMBED_HEADERS: Final = {
     name: _IN_FRAMES.get(name, value)
     for name, value in HEADERS.items()
     if name != "X-Frame-Options"
 }
+
 """Those of pages that others may show within their own."""
 
 
@@ -88,3 +96,75 @@ def _add_headers(message: MutableMapping[str, Any], added: Mapping[str, str]) ->
     headers = MutableHeaders(scope=message)
     for name, value in added.items():
         headers[name] = value
+
+
+MOST_DIGITS: Final = 20
+
+LARGEST: Final = 2**53 - 1
+
+"""What every JSON reader has exactly."""
+
+
+def whole_number(text: str, least: int = 0, most: int = LARGEST) -> int | None:
+    """The number of these decimal digits; None for any other text, and beyond the bounds."""
+    if len(text) > MOST_DIGITS or not (text.isascii() and text.isdecimal()):
+        return None
+    number = int(text)
+    return number if least <= number <= most else None
+
+
+T = TypeVar("T")
+
+
+class Source(Protocol[T]):
+    """What streams tell; `T` says what a reader has."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether there will be nothing new any more; then every reader is woken."""
+
+    def watching(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
+        """Count a reader, who is woken when something is new."""
+
+    def since(self, has: T) -> tuple[T, str]:
+        """What a reader has after this, and the events that bring it there: "" for none."""
+
+
+class EventStream(Generic[T]):
+    """The response to a reader who has something already.
+
+    Starlette's streaming response notices that a reader has left at the next event only, and the
+    server has to know when the last one has.
+    """
+
+    def __init__(
+        self, source: Source[T], has: T, place: AbstractContextManager[object] | None = None
+    ) -> None:
+        """`place` is held until the stream ends."""
+        self._source = source
+        self._has = has
+        self._place = place or nullcontext()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        woken = asyncio.Event()
+        with self._place, self._source.watching(woken.set):
+            left = asyncio.create_task(_left(receive))
+            left.add_done_callback(lambda _: woken.set())
+            try:
+                while not (self._source.closed or left.done()):
+                    woken.clear()
+                    self._has, events = self._source.since(self._has)
+                    if events:
+                        body = events.encode()
+                        await send({"type": "http.response.body", "body": body, "more_body": True})
+                    await woken.wait()
+            finally:
+                left.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

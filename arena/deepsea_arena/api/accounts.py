@@ -25,6 +25,8 @@ from deepsea_arena.api.types import (
 from deepsea_ladder.accounts import (
     SHOWN,
     USUAL_SCOPES,
+    AuditLine,
+    Credential,
     Scope,
     address_prefix,
     code_digest,
@@ -32,8 +34,7 @@ from deepsea_ladder.accounts import (
     token_digest,
 )
 from deepsea_ladder.errors import CodeRefused
-from deepsea_ladder.model.people import AuditLine, Credential
-from deepsea_ladder.store.account_rows import NewToken
+from deepsea_ladder.store.accounts import NewToken
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted

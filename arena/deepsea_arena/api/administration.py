@@ -23,10 +23,9 @@ from deepsea_arena.api.types import (
     Quarantine,
     QuarantinedJob,
 )
-from deepsea_ladder.accounts import code_digest, new_code
+from deepsea_ladder.accounts import StoredAuthor, code_digest, new_code
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.jobs import JobStatus
-from deepsea_ladder.model.people import StoredAuthor
+from deepsea_ladder.model.games import JobStatus
 from deepsea_ladder.values import utc_time
 from deepsea_referee.errors import UserError
 

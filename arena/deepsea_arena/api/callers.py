@@ -9,8 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from deepsea_ladder.accounts import Actor, Role, Scope, address_prefix
-from deepsea_ladder.model.people import Credential
+from deepsea_ladder.accounts import Actor, Credential, Role, Scope, address_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,13 +40,11 @@ from deepsea_arena.api.types import (
     WhoIs,
     Withdrawn,
 )
-from deepsea_arena.bot_profiles import BotProfile
 from deepsea_arena.coach.ladder_analyses import AnalysisFound
-from deepsea_arena.game_reports import GameReport
-from deepsea_arena.pairs import PairTable
-from deepsea_arena.reports.games import GamesPage
+from deepsea_arena.reports.bots import BotProfile
+from deepsea_arena.reports.games import GameReport, GamesPage
 from deepsea_arena.reports.seasons import SeasonInfo
-from deepsea_arena.reports.standings import Standings
+from deepsea_arena.reports.standings import PairTable, Standings
 from deepsea_arena.reports.tournaments import TournamentList, TournamentReport
 from deepsea_ladder.accounts import Role, Scope
 

@@ -11,14 +11,22 @@ from typing import Final
 
 from deepsea_arena.api.service import LadderPart
 from deepsea_arena.api.types import ExportLine, FeedGame, FramesText, GameText, SeasonNames, Server
-from deepsea_arena.bot_profiles import BotProfile, bot_profile
-from deepsea_arena.coach.ladder_analyses import analysed_frames, document_of
+from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.documents import json_text
-from deepsea_arena.game_reports import GameReport, game_report, games_since
-from deepsea_arena.pairs import PairTable, pair_table
-from deepsea_arena.reports.games import GAMES, MOST_GAMES, GamesPage, json_lines, newest_games
+from deepsea_arena.reports.analysis_frames import analysed_frames
+from deepsea_arena.reports.bots import BotProfile, bot_profile
+from deepsea_arena.reports.games import (
+    GAMES,
+    MOST_GAMES,
+    GameReport,
+    GamesPage,
+    game_report,
+    games_since,
+    json_lines,
+    newest_games,
+)
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, open_seasons, season_info
-from deepsea_arena.reports.standings import Standings, show_standings
+from deepsea_arena.reports.standings import PairTable, Standings, pair_table, show_standings
 from deepsea_arena.reports.tournaments import (
     TournamentList,
     TournamentReport,

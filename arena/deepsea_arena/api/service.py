@@ -22,6 +22,7 @@ from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_
 from deepsea_arena.api.uploads import Uploads
 from deepsea_bundle import names
 from deepsea_ladder.accounts import (
+    Credential,
     Role,
     Scope,
     address_prefix,
@@ -31,8 +32,7 @@ from deepsea_ladder.accounts import (
     source,
     token_digest,
 )
-from deepsea_ladder.model.people import Credential
-from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock

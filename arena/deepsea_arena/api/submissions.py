@@ -33,8 +33,7 @@ from deepsea_arena.coach.ladder_analyses import (
 from deepsea_arena.coach.ladder_analyses import shown as analysis_view
 from deepsea_arena.reports.games import BotLogLine, game_logs
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.bots import BotState, LadderBot
-from deepsea_ladder.model.submissions import NewSubmission, Submission
+from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submission
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 

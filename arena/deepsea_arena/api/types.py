@@ -12,10 +12,9 @@ from typing import Protocol
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import BotLogLine, GameLine
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.people import AuditLine, CodeLine, SessionLine, TokenLine
-from deepsea_ladder.model.submissions import Submission
-from deepsea_ladder.remote_limits import Limit
+from deepsea_ladder.accounts import AuditLine, CodeLine, SessionLine, TokenLine
+from deepsea_ladder.limits import Limit
+from deepsea_ladder.model.bots import BotState, Submission
 from deepsea_ladder.values import Int64, Time
 
 

@@ -20,7 +20,7 @@ from typing import Final
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_referee.timing.clock import Clock
 
 PART: Final = 256 * 1024

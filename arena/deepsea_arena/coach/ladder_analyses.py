@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from deepsea_arena.documents import DocumentError, read_json
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.analyses import AnalysisPlan, AnalysisState, StoredAnalysis
+from deepsea_ladder.model.games import AnalysisPlan, AnalysisState, StoredAnalysis
 from deepsea_ladder.values import Int64, Time
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import AnalysisSettings, GameAnalysis
-    from deepsea_arena.frame_types import Frames, Viewer
     from deepsea_ladder.store import Store
-    from deepsea_rules.record import GameRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,7 @@ def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
 
 def settings_from(text: str) -> AnalysisSettings:
     """The settings of a plan. Raises DocumentError if they make no sense."""
-    from deepsea_arena.analysis_reading import SettingsDocument
+    from deepsea_arena.coach.document import SettingsDocument
 
     try:
         return read_json(SettingsDocument, text).settings
@@ -137,23 +135,6 @@ def document_of(store: Store, game_id: str) -> str:
         return store.analyses.document(game_id)
     except NotOnLadder:
         return ""
-
-
-def analysed_frames(record: GameRecord, viewer: Viewer, text: str) -> Frames:
-    """The frames of a game, with what was found of it.
-
-    text  the document; "" is none
-    Raises DocumentError for what is no document of this game.
-    """
-    from deepsea_arena.analysis_reading import read_analysis
-    from deepsea_arena.reports.analysis_frames import with_analysis
-    from deepsea_arena.reports.frames import frames
-
-    seen = frames(record, viewer)
-    if not text:
-        return seen
-    found = read_analysis(text)
-    return with_analysis(seen, found.analysis(record), found.policy)
 
 
 def _compact(data: Mapping[str, Any]) -> str:

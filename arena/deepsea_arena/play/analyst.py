@@ -26,7 +26,7 @@ from deepsea_arena.play.background_work import (
 )
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.errors import AnalysisError
-from deepsea_ladder.model.analyses import AnalysisLease, AnalysisState
+from deepsea_ladder.model.games import AnalysisLease, AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_referee.errors import UserError

@@ -17,12 +17,10 @@ from math import inf
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from deepsea_arena.lease_owner import is_gone, own_name
-from deepsea_arena.outcomes import outcome_of
-from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.tasks import HostTrouble
-from deepsea_arena.retry import insist
+from deepsea_arena.play.shutdown import Stop, StopRequest, insist
+from deepsea_arena.play.tasks import HostTrouble, outcome_of
 from deepsea_ladder.errors import LadderError, StoreUnavailable
-from deepsea_ladder.remote_limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.leases import LeasedRows
 from deepsea_referee.interrupts import on_signals, pause

@@ -5,13 +5,22 @@ Invariants: everything here can be pickled and loads no SQLAlchemy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from deepsea_arena.play.shutdown import Stop
-from deepsea_ladder.model.games import SeatLog
-from deepsea_ladder.model.jobs import Job
+from deepsea_ladder.errors import StoreUnavailable
+from deepsea_ladder.model.games import Job, SeatLog
+from deepsea_ladder.season import Season
+from deepsea_referee.errors import HostTooBusy, RefereeError
+from deepsea_referee.sandbox.interface import SandboxUnavailable
+from deepsea_referee.timing.host_load import longest_wait_us
+from deepsea_rules.faults import FAULTS_TO_FORFEIT
+from deepsea_rules.printable import one_line
+from deepsea_rules.ruleset import DIVES
+from deepsea_rules.time_control import TimeControl
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +79,70 @@ class WorkerPool(Protocol):
 
     def close(self) -> None:
         """Stop every worker, whatever it plays."""
+
+
+_SHORT: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EROFS,
+    }
+)
+
+"""What a machine is short of, not a game."""
+
+
+def outcome_of(error: BaseException) -> VoidOutcome | HostTrouble:
+    """The outcome of a game that raised an error."""
+    known = isinstance(error, RefereeError | SandboxUnavailable)
+    words = one_line(str(error) if known else f"{type(error).__name__}: {error}")
+    if isinstance(error, HostTooBusy):
+        # Without a seat it was the host before any bot was asked.
+        return HostTrouble(words) if error.seat is None else VoidOutcome(words, error.seat)
+    return HostTrouble(words) if any(map(_is_hosts, _causes(error))) else VoidOutcome(words)
+
+
+def _is_hosts(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _SHORT
+    return isinstance(error, MemoryError | SandboxUnavailable | StoreUnavailable)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those that it follows from."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for part in error.exceptions:
+                yield from _causes(part)
+        error = error.__cause__ or error.__context__
+
+
+MOST_DECISIONS: Final = 60
+
+"""More decisions of a seat in a dive than there are."""
+
+BUSY: Final = 2
+
+"""How many times as long decisions take on a busy host."""
+
+SLACK_S: Final = 120.0
+
+"""For what the clock does not count: unpacking bots, starting and restarting them."""
+
+
+def game_seconds(season: Season, seats: int) -> float:
+    """The timeout of a game in seconds, by the season's clock.
+
+    Every decision may take its whole time, on a busy host, and those of a bot that forfeits as long
+    as the referee waits at all.
+    """
+    clock = TimeControl.parse(season.clock)
+    playing_us = DIVES * seats * MOST_DECISIONS * clock.budget_us + seats * clock.bank_us
+    waiting_us = FAULTS_TO_FORFEIT * longest_wait_us(clock.budget_us + clock.bank_us)
+    return SLACK_S + (BUSY * playing_us + waiting_us) / 1_000_000

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, cast
 
-from deepsea_arena.game_limit import game_seconds
-from deepsea_arena.play.admission import games_of
+from deepsea_arena.play.admission import check_packages, games_of, seasons_to_fit
 from deepsea_arena.play.background_work import LeasedWork, Listener, Times, beside
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
@@ -23,11 +22,11 @@ from deepsea_arena.play.check_worker import (
     check_worker,
 )
 from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.submit import check_packages, seasons_to_fit
+from deepsea_arena.play.tasks import game_seconds
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model.submissions import SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.submissions import Submissions

@@ -7,36 +7,64 @@ game, and does not depend on the seat whose view is shown.
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis
-from deepsea_arena.frame_types import Frame, FrameDecision, FrameJudgement, Frames, Mark
+from deepsea_arena.reports.frames import (
+    Frame,
+    FrameDecision,
+    FrameJudgement,
+    Frames,
+    Mark,
+    Viewer,
+    frames,
+)
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_sdk.coach.decisions import Interval
 from deepsea_sdk.policies import STEADY_VERSION
+
+if TYPE_CHECKING:
+    from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis
+    from deepsea_sdk.coach.decisions import Interval
 
 DIGITS = 3
 
 
-def with_analysis(frames: Frames, analysis: GameAnalysis, policy: str = STEADY_VERSION) -> Frames:
+def analysed_frames(record: GameRecord, viewer: Viewer, text: str) -> Frames:
+    """The frames of a game, with what was found of it.
+
+    text  the analysis as a document; "" is none
+    Raises DocumentError for what is no document of this game.
+    """
+    seen = frames(record, viewer)
+    if not text:
+        return seen
+    # Only a game that was analysed needs the coach.
+    from deepsea_arena.coach.document import read_analysis
+
+    found = read_analysis(text)
+    return with_analysis(seen, found.analysis(record), found.policy)
+
+
+def with_analysis(seen: Frames, analysis: GameAnalysis, policy: str = STEADY_VERSION) -> Frames:
     """The frames of a game with what was found of it, in roll-outs of a policy."""
     judged = {decision.number: decision for decision in analysis.decisions}
     decisions: list[FrameDecision] = [
         {**row, "judged": _judgement(judged[number])} if number in judged else row
-        for number, row in enumerate(frames["decisions"])
+        for number, row in enumerate(seen["decisions"])
     ]
     marks = [
-        _mark(frames["decisions"][decision.number]["at"], decision)
+        _mark(seen["decisions"][decision.number]["at"], decision)
         for decision in analysis.decisions
         if decision.judged.mark
     ]
     found: Frames = {
-        **frames,
+        **seen,
         "policy": policy,
         "decisions": decisions,
-        "marks": sorted([*frames["marks"], *marks], key=lambda mark: mark["at"]),
+        "marks": sorted([*seen["marks"], *marks], key=lambda mark: mark["at"]),
     }
     if analysis.chances:
-        found["luck"] = _luck(frames["frames"], analysis)
+        found["luck"] = _luck(seen["frames"], analysis)
     return found
 
 

@@ -1,34 +1,155 @@
-"""Frames of a recorded game: everything that a viewer draws, so that it needs no rules.
-
-Invariants: frames come from a verified record alone; for a seat or a watcher every position is
-built by `view_for` at that moment, so that two games which differ only in what the viewer does not
-know have equal frames until it learns of it; words are those of the terminal; untrusted texts are
-printable and short. docs/viewer.md describes each key.
-"""
+"""What frames consist of, as JSON; docs/viewer.md describes each key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, NotRequired, TypedDict
 
-from deepsea_arena.frame_marks import course_marks, decision_marks, dive_end
-from deepsea_arena.frame_types import Frame, FrameDecision, Frames, Viewer
 from deepsea_referee.workbench.replay import control_of
 from deepsea_rules import narration
 from deepsea_rules.actions import LEVELS, values_of_level
-from deepsea_rules.events import TurnPlayed
+from deepsea_rules.events import CleanedUp, EndReason, TurnPlayed, chip_text
 from deepsea_rules.game import Game, Question
 from deepsea_rules.narration import NarratedPosition
 from deepsea_rules.position import position_text
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord, verify
-from deepsea_rules.ruleset import FULL_AIR, SEAT_LETTERS
+from deepsea_rules.ruleset import ABOARD, FULL_AIR, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
+from deepsea_rules.time_control import duration_text
 from deepsea_rules.view import view_for
 from deepsea_sdk.refereed_game import RefereedGame
 
+Viewer = int | Literal["watcher"] | None
+
+"""Who looks: a seat, a watcher who knows what all know, or None, who knows everything."""
+
+MarkKind = Literal["back", "home", "drowned", "fault", "lead", "slowest", "judged"]
+
+
+class FrameSeat(TypedDict):
+    name: str
+    version: str
+    """The beginning of the digest of the bot's files."""
+
+
+class Frame(TypedDict):
+    t: int
+    """How many turns have been begun."""
+    p: str
+    """The position in notation, with the values that the viewer knows at this moment."""
+    dice: list[int] | None
+    say: list[str]
+    """What just happened, as the terminal says it; nothing while a turn goes on."""
+    d: int
+    """How many decisions have been made."""
+
+
+class FrameOption(TypedDict):
+    action: str
+    score: list[float]
+    """The placement score that it leads to, and its error of 95 %."""
+
+
+class FrameJudgement(TypedDict):
+    """What an analysis says of a decision."""
+
+    mark: str
+    """"?!", "?", "??" or nothing."""
+    best: str
+    level: bool
+    """Another option seems better, but that is not sure."""
+    regret: list[float]
+    """How far the action is behind the best one, and the error of that."""
+    options: list[FrameOption]
+
+
+class FrameDecision(TypedDict):
+    seat: int
+    kind: str
+    action: str
+    us: int | None
+    """The time in microseconds; None is what the viewer does not learn."""
+    fault: str | None
+    at: int
+    """The index of the frame that the bot saw when it was asked."""
+    bank: NotRequired[int]
+    """What was left of the bank of time after it, in microseconds."""
+    asked: NotRequired[list[str]]
+    """With a fault: the legal actions."""
+    came: NotRequired[str]
+    """With a fault: what the bot did instead."""
+    judged: NotRequired[FrameJudgement]
+    """With an analysis."""
+
+
+class DiveSeat(TypedDict):
+    seat: int
+    home: int | None
+    """1 for who came home first in the dive."""
+    space: int | None
+    """Where a diver that is not home ended; 0 is the submarine."""
+    chips: list[str]
+    """What it brought home, or lost."""
+    say: str
+
+
+class Dive(TypedDict):
+    dive: int
+    at: int
+    """The index of the frame in which it ended, before the clean-up."""
+    reason: EndReason
+    say: str
+    seats: list[DiveSeat]
+
+
+class Mark(TypedDict):
+    at: int
+    """The index of the frame in which it is seen."""
+    kind: MarkKind
+    seat: int
+    say: str
+    sign: NotRequired[str]
+    """Of kind "judged": "?!", "?" or "??"."""
+
+
+class FrameResult(TypedDict):
+    scores: list[int]
+    placements: list[int]
+    forfeits: list[dict[str, object]]
+
+
+class Frames(TypedDict):
+    v: int
+    id: str
+    viewer: str
+    """"all", "watcher" or a seat's letter."""
+    rules: str
+    clock: str
+    budget: int | None
+    bank: int | None
+    """Budget and bank of the clock in microseconds."""
+    air: int
+    """What the tank holds."""
+    values: list[list[int]]
+    """What the chips of each level are worth."""
+    seats: list[FrameSeat]
+    frames: list[Frame]
+    decisions: list[FrameDecision]
+    dives: list[Dive]
+    marks: list[Mark]
+    result: FrameResult
+    seed: str
+    policy: NotRequired[str]
+    """With an analysis: what all seats play by in its roll-outs."""
+    luck: NotRequired[list[list[float]]]
+    """With an analysis: for each seat its luck so far, by frame, in placement score."""
+
+
 VERSION: Final = 1
+
 LONGEST_NAME: Final = 80
+
 LONGEST_TEXT: Final = 400
 
 
@@ -202,3 +323,82 @@ def _faults_in_words(game: Game, viewer: Viewer) -> list[str]:
         if decision.fault is not None and decision.seat == viewer
     ]
     return own + narration.tell_forfeits(game)
+
+
+def dive_end(index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:
+    """How a dive ended: for the viewer of these positions, and at this frame."""
+    state = moment.state
+    return {
+        "dive": ended.dive,
+        "at": index,
+        "reason": ended.reason,
+        "say": f"dive {ended.dive} ends: {narration.REASONS[ended.reason]}",
+        "seats": [_dive_of(seat, state, ended, moment.known) for seat in range(state.players)],
+    }
+
+
+def _dive_of(seat: int, state: GameState, ended: CleanedUp, known: Mapping[int, int]) -> DiveSeat:
+    place = state.place[seat]
+    if place == HOME:
+        brought = ended.banked[seat]
+        home = state.home_order.index(seat) + 1
+        chips = [chip_text(chip, known) for chip in brought]
+        say = f"came home with {_count(len(chips))}" if chips else "came home with nothing"
+        if chips and all(chip in known for chip in brought):
+            say += f", {_count(sum(known[chip] for chip in brought), 'point')}"
+        return {"seat": seat, "home": home, "space": None, "chips": chips, "say": say}
+    units = state.cargo[seat]
+    lost = sum(map(len, units))
+    if place == ABOARD:
+        say = "never left the submarine"
+    elif lost:
+        say = f"drowned at space {place}, {_count(lost)} lost"
+    else:
+        say = f"was still out at space {place}, with nothing to lose"
+    names = [unit.name for unit in units]
+    return {"seat": seat, "home": None, "space": place, "chips": names, "say": say}
+
+
+def _count(number: int, noun: str = "chip") -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+# What to look at
+
+
+def course_marks(course: Sequence[NarratedPosition]) -> Iterator[Mark]:
+    """Who turned back, came home, drowned, and took the lead."""
+    leader: int | None = None
+    for index, moment in enumerate(course):
+        before = course[index - 1].state if index else moment.state
+        state = moment.state
+        for seat, letter in enumerate(SEAT_LETTERS[: state.players]):
+            if state.homeward[seat] and not before.homeward[seat] and state.place[seat] != HOME:
+                yield _mark(index, "back", seat, f"{letter} turned back")
+            if state.place[seat] == HOME != before.place[seat]:
+                yield _mark(index, "home", seat, f"{letter} came home")
+            if moment.ended and state.cargo[seat]:
+                yield _mark(index, "drowned", seat, f"{letter} drowned")
+        points = [sum(moment.known.get(chip, 0) for chip in bank) for bank in state.bank]
+        best = [seat for seat, score in enumerate(points) if score == max(points)]
+        if len(best) == 1 and best[0] != leader:
+            if leader is not None:
+                yield _mark(index, "lead", best[0], f"{SEAT_LETTERS[best[0]]} takes the lead")
+            leader = best[0]
+
+
+def decision_marks(decisions: Sequence[FrameDecision]) -> Iterator[Mark]:
+    """Faults, and the slowest decision."""
+    for row in decisions:
+        if row["fault"] is not None:
+            letter = SEAT_LETTERS[row["seat"]]
+            yield _mark(row["at"], "fault", row["seat"], f"{letter} at fault: {row['fault']}")
+    timed = [(row["us"], row) for row in decisions if row["us"]]
+    if timed:
+        us, slowest = max(timed, key=lambda entry: entry[0])
+        say = f"slowest decision: {SEAT_LETTERS[slowest['seat']]}, {duration_text(us)}"
+        yield _mark(slowest["at"], "slowest", slowest["seat"], say)
+
+
+def _mark(at: int, kind: MarkKind, seat: int, say: str) -> Mark:
+    return {"at": at, "kind": kind, "seat": seat, "say": say}

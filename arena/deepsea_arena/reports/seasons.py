@@ -12,12 +12,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from deepsea_arena.lease_owner import take_back
-from deepsea_ladder.bot_limits import BotLimits
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.pairing_settings import PairingSettings
+from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import Isolation, Season
+from deepsea_ladder.season import BotLimits, Isolation, PairingSettings, Season
 from deepsea_ladder.values import Time, milliseconds, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet

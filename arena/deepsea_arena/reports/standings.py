@@ -6,15 +6,26 @@ all that have played, or the best of each author.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
+from weakref import WeakKeyDictionary
 
 from deepsea_arena.documents import Json, to_object
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.model.bots import BotState, RatedVersion
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.standings import RECENT_GAMES, StandingLine, StandingRow, place, standings
+from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.rating.convergence import CONFIDENCE, order
+from deepsea_ladder.standings import (
+    RECENT_GAMES,
+    HeadToHead,
+    StandingLine,
+    StandingRow,
+    place,
+    standings,
+)
+from deepsea_ladder.store import Store
 
 if TYPE_CHECKING:
     from deepsea_ladder.rating.totals import RatingTotals
@@ -36,6 +47,7 @@ class Standings:
 
 
 CSV_COLUMNS: Final = tuple(field.name for field in fields(StandingLine) if field.name != "recent")
+
 """The columns of the standings as a table: what is one value."""
 
 
@@ -162,3 +174,184 @@ def standing_lines(
         )
         for entry in entries
     )
+
+
+LOOKS: Final = 4
+
+"""During a run the order is computed after so many games of a table each; on a large ladder it
+takes too long to do it after every game."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighbourLine:
+    """Two adjacent bots of the standings."""
+
+    upper: str
+    lower: str
+    verdict: Literal["apart", "level", "open"]
+    certainty: float
+    """The probability of the verdict; of an open one, that the upper is the more skilled."""
+    games_left: int | None
+    """Estimate of the games that each still needs; None if no number is enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderReport:
+    """The verdicts on the order of a season's standings."""
+
+    settled: bool
+    confidence: float
+    """The confidence for each two neighbours."""
+    certainty: float
+    """A lower bound of the probability that all verdicts are right at once."""
+    neighbours: tuple[NeighbourLine, ...]
+    open_pairs: int
+    """Neighbours whose order is open."""
+    provisional: tuple[str, ...]
+    """Bots that have played too few games; as long as there are any, nothing is settled."""
+    least_games: int
+    """About how many more games it takes if neighbours prove to be further apart than it seems now,
+    by a standard deviation, and only those play that need games."""
+    most_games: int | None
+    """About how many if they are as far apart as it seems now, newcomers being level, and all play
+    alike; None if no number is enough for two of them."""
+
+
+def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
+    """Judge the present order of the active bots."""
+    entries = [entry for entry in store.ratings.entries(season) if entry.gets_games(season.season)]
+    several = season.season.pairing.former_versions
+    names = {
+        entry.version.id: entry.version.label if several else entry.version.bot for entry in entries
+    }
+    ratings = {entry.version.id: entry.tally.rating for entry in entries}
+    found = order(season.season.rating, ratings, confidence)
+    provisional = tuple(
+        names[entry.version.id] for entry in entries if is_provisional(season, entry)
+    )
+    # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
+    asked = season.season.pairing.provisional_games
+    fewest = {entry.version.id: max(0, asked - entry.tally.games) for entry in entries}
+    most = max(fewest.values(), default=0)
+    for pair in found.neighbours:
+        most = max(most, pair.games_left or 0)
+        for bot in (pair.upper, pair.lower):
+            fewest[bot] = max(fewest[bot], pair.least_left)
+    endless = any(pair.games_left is None for pair in found.neighbours)
+    return OrderReport(
+        settled=found.settled and not provisional,
+        confidence=confidence,
+        certainty=found.certainty,
+        neighbours=tuple(
+            NeighbourLine(
+                upper=names[pair.upper],
+                lower=names[pair.lower],
+                verdict=pair.verdict,
+                certainty=pair.certainty,
+                games_left=pair.games_left,
+            )
+            for pair in found.neighbours
+        ),
+        open_pairs=sum(pair.verdict == "open" for pair in found.neighbours),
+        provisional=provisional,
+        least_games=-(-sum(fewest.values()) // max(season.season.seats)),
+        most_games=None if endless else -(-most * len(entries) // min(season.season.seats)),
+    )
+
+
+class UntilSettled:
+    """The goal of a run: called after every game, judges the order at intervals."""
+
+    def __init__(self, store: Store, season: StoredSeason, confidence: float) -> None:
+        self._store = store
+        self._season = season
+        self._confidence = confidence
+        self._asked = 0
+        self._every = 1
+
+    def __call__(self) -> bool:
+        self._asked += 1
+        if self._asked % self._every:
+            return False
+        report = self.report()
+        self._every = max(1, len(report.neighbours) // LOOKS)
+        return report.settled
+
+    def report(self) -> OrderReport:
+        """The order now."""
+        return order_report(self._store, self._season, self._confidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCell:
+    """The games at one table of the row's bot and the column's."""
+
+    games: int
+    share: float
+    """The share in which the row's bot was placed before the column's, level counting half."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTable:
+    """Some bots of a season against each other, in the order of the standings."""
+
+    season: SeasonInfo
+    bots: tuple[StandingLine, ...]
+    cells: tuple[tuple[PairCell | None, ...], ...]
+    """By row and column; None where two were never at one table."""
+    start: int
+    """How many of the standings come before the first."""
+    total: int
+    """How many stand in the standings."""
+
+
+class _PairSums:
+    """The sums of every season of a store that was asked for; threads share it."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, int] = {}
+        self._sums: dict[int, dict[tuple[int, int], HeadToHead]] = {}
+
+    def of(self, store: Store, season: StoredSeason) -> dict[tuple[int, int], HeadToHead]:
+        """The sums of a season up to its last game, by the ids of two versions."""
+        with _lock:
+            known, sums = self._last.get(season.id, 0), dict(self._sums.get(season.id, {}))
+        last, more = store.sums.pairs(season, known)
+        for (one, other), meeting in more.items():
+            for key, seen in (((one, other), meeting), ((other, one), meeting.turned)):
+                sums[key] = sums.get(key, HeadToHead()).plus(seen)
+        with _lock:
+            if self._last.get(season.id, 0) <= last:
+                self._last[season.id], self._sums[season.id] = last, sums
+        return sums
+
+
+_lock: Final = threading.Lock()
+
+_kept: Final[WeakKeyDictionary[Store, _PairSums]] = WeakKeyDictionary()
+
+
+def pair_table(store: Store, season_name: str | None, *, start: int, size: int) -> PairTable:
+    """The table of `size` bots of the standings that follow on the first `start`."""
+    season = find_season(store, season_name)
+    entries = listed(store, season, store.ratings.entries(season))
+    ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
+    lines = standing_lines(store, season, entries)
+    bots = tuple(lines[start : start + size])
+    with _lock:
+        sums = _kept.setdefault(store, _PairSums())
+    found = sums.of(store, season)
+    versions = [ids[line.bot, line.version] for line in bots]
+    return PairTable(
+        season=season_info(season),
+        bots=bots,
+        cells=tuple(
+            tuple(_cell(found.get((row, column))) for column in versions) for row in versions
+        ),
+        start=start,
+        total=len(lines),
+    )
+
+
+def _cell(meeting: HeadToHead | None) -> PairCell | None:
+    return None if meeting is None else PairCell(games=meeting.games, share=meeting.share)

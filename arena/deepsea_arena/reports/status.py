@@ -9,12 +9,9 @@ from typing import Final
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
-from deepsea_ladder.model.bots import BotConduct, BotState
-from deepsea_ladder.model.games import StoredGame
-from deepsea_ladder.model.jobs import AttemptEnd, JobInfo, JobStatus
-from deepsea_ladder.model.people import AuditEntry
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.model.submissions import Submission
+from deepsea_ladder.accounts import AuditEntry
+from deepsea_ladder.model.bots import BotConduct, BotState, Submission
+from deepsea_ladder.model.games import AttemptEnd, JobInfo, JobStatus, StoredGame, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import Time, utc_time
 

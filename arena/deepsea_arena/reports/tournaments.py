@@ -8,20 +8,18 @@ there is what was announced alone: its bots, and the time when results are shown
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_arena.reports.standings import taken_out
-from deepsea_arena.tournament_scores import Kind, ScoreLine, score_line, table_results
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.jobs import JobStatus
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import JobStatus, StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.scheduling.tournament import Elimination, scores
+from deepsea_ladder.scheduling.tournament import Elimination, Score, scores
 from deepsea_ladder.values import Time, utc_time
 
 if TYPE_CHECKING:
@@ -219,3 +217,63 @@ def _rounds(
             return None, rounds
         bracket = after
     return bracket.champion, rounds
+
+
+Kind = Literal["round-robin", "gauntlet", "elimination"]
+
+_OUT: Final = -1.0
+
+"""Less than any share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreLine:
+    """A bot's results in a tournament."""
+
+    rank: int
+    bot: str
+    version: int
+    games: int
+    placement_score: float
+    """The mean share of the others at its tables that it was ahead of; level counts half."""
+    wins: int
+    """First places, shared ones too."""
+    mean_points: float
+    best_rank: int | None = None
+    """Ranks by skill that the tournament's games leave open, from their batch rating; None where
+    they were not asked for."""
+    worst_rank: int | None = None
+
+
+def score_line(
+    rank: int, score: Score, version: BotVersion, ranks: tuple[int, int] | None = None
+) -> ScoreLine:
+    """A score as people read it; `ranks` are the best and the worst one that are left open."""
+    best, worst = ranks or (None, None)
+    return ScoreLine(
+        best_rank=best,
+        worst_rank=worst,
+        rank=rank,
+        bot=version.bot,
+        version=version.number,
+        games=score.games,
+        placement_score=score.share,
+        wins=score.wins,
+        mean_points=score.mean_points,
+    )
+
+
+def table_results(
+    table: Sequence[int], meetings: int, scores: Mapping[int, Score], out: Collection[int]
+) -> list[Score]:
+    """The scores by which bots of a table of an elimination advance.
+
+    A bot in `out`, withdrawn or disabled, is behind the others unless all games were played.
+    """
+    results = []
+    for bot in table:
+        score = scores.get(bot, Score(bot, 1, 0.0, 0, 0.0))
+        if bot in out and (bot not in scores or score.games < len(table) * meetings):
+            score = Score(bot, 1, _OUT, 0, 0.0)
+        results.append(score)
+    return results

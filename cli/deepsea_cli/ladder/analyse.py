@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import NEGATIVE, Interrupted
-from deepsea_cli.ladder.options import open_store
-from deepsea_cli.ladder.place import Place, place_option
+from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.options import needs_linux
 from deepsea_cli.output import echo, print_error, print_json
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.ladder_analyses import AnalysisFound, LadderAnalysis
-    from deepsea_ladder.model.analyses import AnalysisState
+    from deepsea_ladder.model.games import AnalysisState
     from deepsea_ladder.store import Store
 
 
@@ -51,7 +50,7 @@ def analyse(
 
 def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
     from deepsea_arena.coach.ladder_analyses import found_of, plan
-    from deepsea_ladder.remote_limits import USUAL_LIMITS
+    from deepsea_ladder.limits import USUAL_LIMITS
 
     asked = store.analyses.request(game_id, None, plan(), USUAL_LIMITS)
     if wait and not asked.state.is_final:
@@ -101,7 +100,7 @@ def _print_json(found: AnalysisFound) -> None:
 
 def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
     if found.document:
-        from deepsea_arena.analysis_reading import read_analysis
+        from deepsea_arena.coach.document import read_analysis
         from deepsea_arena.documents import DocumentError
         from deepsea_cli.analysis_report import report_game
         from deepsea_referee.errors import UserError

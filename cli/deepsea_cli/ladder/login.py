@@ -62,7 +62,7 @@ def login(
         raise UserError("--author and --label belong to --code")
     from deepsea_arena.api.remote import RemoteLadder
     from deepsea_cli.remote.address import read_address
-    from deepsea_cli.remote.credentials import CredentialsFile, Login, checked_token
+    from deepsea_cli.remote.logins import CredentialsFile, Login, checked_token
 
     file = CredentialsFile()
     logins = file.read()
@@ -101,8 +101,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     from deepsea_arena.api.errors import ApiError, Kind, RemoteError
     from deepsea_arena.api.remote import RemoteLadder
     from deepsea_cli.errors import NEGATIVE
-    from deepsea_cli.remote.credentials import CredentialsFile
-    from deepsea_cli.remote.logins import default_target, find_target
+    from deepsea_cli.remote.logins import CredentialsFile, default_target, find_target
 
     target = default_target() if url is None else find_target(url)
     if target is None or target.login is None:
@@ -195,7 +194,7 @@ def _secret(what: str) -> str:
 
 
 def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tuple[str, Account]:
-    from deepsea_cli.remote.credentials import checked_token
+    from deepsea_cli.remote.logins import checked_token
 
     used_for = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
     found = ladder.redeem(code=code, author=author, label=used_for)

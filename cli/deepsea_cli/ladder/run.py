@@ -1,4 +1,4 @@
-"""`ladder run`: plays the ladder's games."""
+"""Progress, messages and summary of the commands that play the ladder's games."""
 
 from __future__ import annotations
 
@@ -7,15 +7,134 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import make_workers, season_option, store_option
-from deepsea_cli.ladder.run_output import RunOutput, TalkingStop, print_report
-from deepsea_cli.ladder.tables import count
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
+from deepsea_cli.ladder.options import make_workers, read_time, season_option, store_option
+from deepsea_cli.ladder.tables import count, number, percent
 from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, workers_option
-from deepsea_cli.output import echo
+from deepsea_cli.output import Column, echo, grid, print_error, print_json, span
+from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.settled import OrderReport
+    from datetime import datetime
+
+    from deepsea_arena.play.runner import RunReport
+    from deepsea_arena.reports.standings import OrderReport
+    from deepsea_arena.reports.tournaments import Kind
+    from deepsea_arena.tournaments import TournamentResult
+    from deepsea_ladder.model.bots import SubmissionState
+    from deepsea_ladder.model.games import AnalysisState, Job, Receipt
+
+
+class RunOutput:
+    """Prints a run's progress (on a terminal) and problems (always) to stderr."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._void = 0
+
+    def begins(self, season: str, games: int | None) -> None:
+        """Start the progress of a run."""
+        self.close()
+        self._progress = Progress(games)
+
+    def expects(self, order: OrderReport) -> None:
+        """Say about how many games a run until the order is settled will take."""
+        if order.most_games is None:
+            games = f"at least {order.least_games:,} games, and some bots may be too close to tell"
+        elif order.most_games > order.least_games:
+            games = f"{order.least_games:,} to {order.most_games:,} games, fewer if bots differ"
+        else:
+            games = count(order.least_games, "game")
+        print_error(f"until the order is settled: about {games} (by the ratings' uncertainty)")
+
+    def taken_back(self, games: int) -> None:
+        """Report leases of a killed run that are free again."""
+        print_error(f"{count(games, 'game')} of a run that was killed will be played again")
+
+    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
+        """Report the verdict on a submission."""
+        print_error(f"submission of {author}, {bot or 'a bot'}: {state}, {note}")
+
+    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+        """Report an analysis that is done or has failed."""
+        print_error(f"analysis of game {game_id}: {state}, {note}")
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """Report a result that was stored or refused."""
+        from deepsea_ladder.model.games import ReceiptStatus
+
+        if receipt.verdict is ReceiptStatus.REFUSED:
+            print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")
+        for name in receipt.disabled:
+            print_error(f"{name} is disabled")
+        if self._progress is not None:
+            note = f"{self._void} void" if self._void else ""
+            self._progress.advance(receipt.verdict is ReceiptStatus.ACCEPTED, note)
+
+    def failed(self, job: Job, reason: str) -> None:
+        """Report a void game."""
+        self._void += 1
+        print_error(f"game {job.game_id} is void: {reason}")
+
+    def trouble(self, message: str) -> None:
+        """Report that the store or the workers are unavailable."""
+        print_error(message)
+
+    def close(self) -> None:
+        """Clear the progress line."""
+        if self._progress is not None:
+            self._progress.close()
+
+
+class TalkingStop(Stop):
+    """Confirms a signal on stderr: not in the signal's handler, where nothing may be written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = StopRequest.GO_ON
+
+    def clear(self) -> None:
+        super().clear()
+        if self.wish is StopRequest.FINISH and self._said is StopRequest.GO_ON:
+            print_error("finishing the games that are being played; Ctrl-C hands them back")
+        self._said = self.wish
+
+
+def print_report(report: RunReport) -> int:
+    """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
+    from deepsea_arena.play.runner import RunEnd
+
+    extra = [
+        f"{number} {words}"
+        for number, words in (
+            (report.void, "void"),
+            (report.refused, "refused"),
+            (report.duplicates, "played by others too"),
+        )
+        if number
+    ]
+    played = f"{count(report.accepted, 'game')} of season {report.season}"
+    if report.ended is RunEnd.STOPPED:
+        back = f", {report.handed_back} handed back" if report.handed_back else ""
+        raise Interrupted(f"after {played}{back}; nothing is lost")
+    echo(", ".join([f"{played} played", *extra]))
+    for name in report.disabled:
+        echo(f"{name} was disabled: see `ladder bot {name}` for the reason")
+    match report.ended:
+        case RunEnd.IN_VAIN:
+            echo("too many games in a row failed: see `ladder status` for the reasons")
+            return NEGATIVE
+        case RunEnd.HOST:
+            echo(f"this machine cannot play now: {report.trouble}")
+            return NEGATIVE
+        case RunEnd.CLOSED:
+            echo(f"season {report.season} was closed")
+        case RunEnd.NOTHING_LEFT if not report.accepted:
+            echo("there was nothing to play")
+            return NEGATIVE
+    return DONE
 
 
 @click.command("run")
@@ -64,18 +183,18 @@ def run(
     needs_linux("ladder run")
     if (games is not None) + until_settled + forever > 1:
         raise UserError("--games, --until-settled and --forever exclude each other")
-    from deepsea_arena import runs
+    from deepsea_arena.play import runner
 
-    request = runs.RunRequest(
+    request = runner.RunRequest(
         season=season_name, games=games, forever=forever, confidence=confidence
     )
     with (
         closing(TalkingStop()) as stop,
         closing(RunOutput()) as output,
-        runs.open_ladder(store_text, output, stop) as store,
+        runner.open_ladder(store_text, output, stop) as store,
     ):
         make_pool = make_workers(store, workers, cluster)
-        report = runs.run(store, request, make_pool, output, stop)
+        report = runner.run(store, request, make_pool, output, stop)
     status = print_report(report)
     if report.order is not None:
         _print_order(report.order)
@@ -89,3 +208,130 @@ def _print_order(order: OrderReport) -> None:
     else:
         pairs = count(order.open_pairs, "pair")
         echo(f"the order is open between {pairs} of neighbours")
+
+
+@click.command("tournament")
+@click.argument("kind", type=click.Choice(["round-robin", "gauntlet", "elimination"]))
+@click.argument("name", metavar="NAME")
+@click.argument("bots", metavar="[BOT]...", nargs=-1)
+@click.option(
+    "--seats",
+    metavar="N",
+    type=click.IntRange(2, 6),
+    default=2,
+    show_default=True,
+    help="Seats at a table.",
+)
+@click.option(
+    "--meetings",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Meetings of every two bots, or rotations of each table of an elimination.",
+)
+@click.option(
+    "--season",
+    "season_name",
+    metavar="NAME",
+    help="The season whose rules, clock and isolation it uses.  [default: the open one]",
+)
+@click.option(
+    "--embargo-until",
+    metavar="TIME",
+    callback=read_time,
+    help="Show strangers nothing of it before this time, such as 2027-01-31T18:00Z.",
+)
+@workers_option(256, "Worker processes: games at once.")
+@cluster_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@bot_uids_option
+@store_option
+def tournament(
+    *,
+    store_text: str,
+    kind: Kind,
+    name: str,
+    bots: tuple[str, ...],
+    seats: int,
+    meetings: int,
+    season_name: str | None,
+    embargo_until: datetime | None,
+    workers: int | None,
+    cluster: str | None,
+    as_json: bool,
+) -> None:
+    """Play the tournament NAME between these bots, or all active ones.
+
+    A meeting is a game from every seat for each. In a gauntlet the first bot meets all others; an
+    elimination seeds the bots in their order. The same command goes on after a stop.
+    """
+    needs_linux("ladder tournament")
+    from deepsea_arena.documents import to_json
+    from deepsea_arena.play.runner import RunStopped, open_ladder
+    from deepsea_arena.tournaments import TournamentRequest, play_tournament
+
+    request = TournamentRequest(
+        kind=kind,
+        name=name,
+        bots=bots,
+        seats=seats,
+        meetings=meetings,
+        season=season_name,
+        embargo_until=embargo_until,
+    )
+    try:
+        with (
+            closing(TalkingStop()) as stop,
+            closing(_TournamentOutput(quiet=as_json)) as output,
+            open_ladder(store_text, output, stop) as store,
+        ):
+            make_pool = make_workers(store, workers, cluster)
+            result = play_tournament(store, request, make_pool, output, stop)
+    except RunStopped as stopped:
+        print_report(stopped.report)
+        return
+    if as_json:
+        print_json(to_json(result))
+    else:
+        _show(result)
+
+
+class _TournamentOutput(RunOutput):
+    """Prints a tournament's progress to stdout, unless `quiet`."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        super().__init__()
+        self._quiet = quiet
+
+    def round_begins(self, number: int, tables: int, bots: int) -> None:
+        """Report a new round of an elimination."""
+        if not self._quiet:
+            echo(f"round {number}: {count(tables, 'table')}, {bots} bots")
+
+    def played(self, report: RunReport) -> None:
+        """Report games that were played."""
+        self.close()
+        if report.accepted and not self._quiet:
+            print_report(report)
+
+
+def _show(result: TournamentResult) -> None:
+    lines = result.scores
+    click.echo()
+    grid(
+        [
+            Column("", [str(line.rank) for line in lines]),
+            Column("bot", [f"{line.bot} v{line.version}" for line in lines], text=True),
+            Column("games", [str(line.games) for line in lines]),
+            Column("placement score", [percent(line.placement_score) for line in lines]),
+            Column("wins", [str(line.wins) for line in lines]),
+            Column("points", [number(line.mean_points) for line in lines]),
+            Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),
+        ]
+    )
+    click.echo()
+    echo("ranks: by skill, those that these games leave open")
+    if result.champion is not None:
+        echo(f"{result.champion} wins the tournament {result.tournament}")
+    echo(f"season {result.tournament} is closed; seed {result.seed}")

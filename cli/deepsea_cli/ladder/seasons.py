@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.check_tables import print_final_check
 from deepsea_cli.ladder.options import (
     FIRST_SEASON,
     VARIABLE,
@@ -24,14 +23,14 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import count, peculiarities, percent, print_table
+from deepsea_cli.ladder.tables import count, peculiarities, percent, print_final_check, print_table
 from deepsea_cli.output import echo
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from deepsea_arena.final_table import FinalTable
     from deepsea_arena.reports.seasons import SeasonInfo, Unfinished
+    from deepsea_arena.season_close import FinalTable
 
 
 @click.command("init")
@@ -101,8 +100,8 @@ def close(ctx: click.Context, *, store_text: str, name: str, at_once: bool) -> N
 
     Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
-    from deepsea_arena.final_table import final_table
     from deepsea_arena.reports.seasons import close_season, end_submissions
+    from deepsea_arena.season_close import final_table
 
     with open_store(store_text) as store:
         if not at_once and (unfinished := end_submissions(store, name)) is not None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
+import re
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.ladder.options import store_option
 from deepsea_cli.options import needs_linux, workers_option
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
+from deepsea_rules.printable import quoted
 
 if TYPE_CHECKING:
     from deepsea_web.serve import Served
@@ -102,3 +109,94 @@ def _announce(served: Served) -> None:
     if served.workers:
         workers = "1 worker" if served.workers == 1 else f"{served.workers} workers"
         echo(f"a runner with {workers} plays and checks bots")
+
+
+CERTIFICATE: Final = "cert.pem"
+
+KEY: Final = "key.pem"
+
+LONGEST_DAYS: Final = 3650
+
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
+_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+
+
+@click.command("make-cert")
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.option(
+    "--host",
+    "hosts",
+    metavar="ADDRESS",
+    multiple=True,
+    required=True,
+    help="A name or an IP address by which people reach it; give it once for each.",
+)
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.IntRange(1, LONGEST_DAYS),
+    default=365,
+    show_default=True,
+    help="Days until it expires.",
+)
+def make_cert(*, folder: Path, hosts: tuple[str, ...], days: int) -> None:
+    """Make a certificate for `ladder serve` in FOLDER, and print its fingerprint.
+
+    Nobody vouches for it but you: whoever logs in compares the fingerprint.
+    """
+    from deepsea_arena.api.certificates import fingerprint
+
+    names = ",".join(map(_alternative, hosts))
+    certificate, key = folder / CERTIFICATE, folder / KEY
+    for path in (certificate, key):
+        if path.exists():
+            raise UserError(f"{path} is there already; name another folder")
+    made, secret = _made(names, days)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomically(key, secret, mode=0o600)
+    write_atomically(certificate, made)
+    echo(f"{certificate} and {key}, for {', '.join(hosts)}, good for {days} days")
+    echo(f"fingerprint: {fingerprint(made)}")
+    echo(f"deepsea-referee ladder serve --tls-cert {certificate} --tls-key {key} --host {hosts[0]}")
+
+
+def _alternative(host: str) -> str:
+    """A name of the certificate, as OpenSSL wants it."""
+    try:
+        return f"IP:{ipaddress.ip_address(host)}"
+    except ValueError:
+        pass
+    if not _NAME.fullmatch(host):
+        raise UserError(f"--host {quoted(host)} is neither a name nor an IP address")
+    return f"DNS:{host}"
+
+
+def _made(names: str, days: int) -> tuple[str, str]:
+    """A certificate and its key, as PEM."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        raise UserError(
+            "the program openssl makes certificates; install it: apt-get install openssl"
+        )
+    # Made in a folder of its own: the key is never in a place that others may read.
+    with tempfile.TemporaryDirectory() as name:
+        certificate, key = Path(name, CERTIFICATE), Path(name, KEY)
+        done = subprocess.run(
+            [
+                *(openssl, "req", "-x509", "-newkey", "ec"),
+                *("-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-sha256"),
+                *("-subj", "/CN=deepsea-referee ladder", "-days", str(days)),
+                *("-addext", f"subjectAltName={names}"),
+                *("-keyout", str(key), "-out", str(certificate)),
+            ],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["it says nothing"]
+            raise UserError(f"openssl makes no certificate: {lines[-1]}")
+        return certificate.read_text(encoding="ascii"), key.read_text(encoding="ascii")

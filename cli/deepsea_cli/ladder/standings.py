@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict
+
 import click
 
-from deepsea_cli.ladder.options import open_store, season_option
-from deepsea_cli.ladder.place import Place, place_option
-from deepsea_cli.ladder.tables import print_table
-from deepsea_cli.output import print_json
+from deepsea_cli.errors import NEGATIVE
+from deepsea_cli.ladder.options import Place, open_store, place_option, season_option, store_option
+from deepsea_cli.ladder.tables import count, minute, number, percent, print_table, standing_columns
+from deepsea_cli.options import SEAT
+from deepsea_cli.output import Column, echo, echo_lines, grid, print_json
+from deepsea_cli.plot_file import refuse_plot, write_plot
+from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
+from deepsea_rules.ruleset import SEAT_LETTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from deepsea_arena.api.ladder_api import LadderApi
+    from deepsea_arena.reports.bots import BotProfile, CoursePoint, FaultLine
+    from deepsea_arena.reports.games import GameLine, GamesPage
 
 
 @click.command("standings")
@@ -61,7 +76,7 @@ def standings(
     elif found is None:
         print_table(page)
     else:
-        from deepsea_cli.ladder.check_tables import print_check, print_matrix
+        from deepsea_cli.ladder.tables import print_check, print_matrix
 
         if check:
             print_check(page, found)
@@ -69,3 +84,337 @@ def standings(
             click.echo()
         if matrix:
             print_matrix(found)
+
+
+POINTS: Final = 8
+
+"""Points of a rating's history that are shown."""
+
+ERROR_LINES: Final = 12
+
+"""How much of the newest error is shown."""
+
+FAULTY: Final = 10
+
+"""Games with faults that are listed, the newest first; JSON has more."""
+
+
+@click.command("bot")
+@click.argument("name", metavar="NAME")
+@click.option("--version", "version_number", metavar="N", type=int, help="A former version.")
+@season_option
+@click.option(
+    "--plot",
+    metavar="FILE.svg|FILE.html",
+    type=click.Path(path_type=Path),
+    help="Draw the rating's course, of all versions, to this file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+def bot(
+    *,
+    place: Place,
+    name: str,
+    version_number: int | None,
+    season_name: str | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
+    from deepsea_arena.documents import to_json
+
+    if plot is not None:
+        refuse_plot(plot)
+    with place.opened() as ladder:
+        page = ladder.bot(bot=name, version=version_number or 0, season=season_name or "")
+    if plot is not None:
+        _draw(page, plot)
+    if as_json:
+        print_json(to_json(page))
+    else:
+        _show(page)
+        if plot is not None:
+            echo(f"plots: {plot}")
+
+
+def _draw(page: BotProfile, plot: Path) -> None:
+    from deepsea_web.charts.course import course
+
+    season = page.season
+    facts = f"season {season.name}, rules {season.rules!r}, clock {season.clock}"
+    write_plot(plot, page.bot, facts, [course(page.bot, page.course)])
+
+
+def _show(page: BotProfile) -> None:
+    state = f": {page.reason}" if page.reason else ""
+    echo(f"{page.bot} by {page.author} is {page.state}{state}")
+    for one in page.versions:
+        echo(f"version {one.version} of {minute(one.submitted_at)}, digest {one.digest[:16]}")
+    click.echo()
+    echo(f"version {page.version} in season {page.season.name}")
+    columns = standing_columns([page.standing] if page.standing else [])
+    grid([column for column in columns if column.head not in ("rank", "bot", "author")])
+    courses = [one.points for one in page.course if one.version == page.version]
+    if not courses:
+        echo("it has not played yet")
+        return
+    _show_course(*courses)
+    _show_opponents(page)
+    _show_seats(page)
+    _show_faults(page)
+
+
+def _show_course(course: Sequence[CoursePoint]) -> None:
+    from deepsea_arena.reports.bots import spread
+
+    points = spread(course, POINTS)
+    click.echo()
+    grid(
+        [
+            Column("after game", [str(point.games) for point in points]),
+            Column("rating", [number(point.rating) for point in points]),
+            Column("skill", [number(point.mu) for point in points]),
+            Column("±", [number(2 * point.sigma) for point in points]),
+        ]
+    )
+
+
+def _show_opponents(page: BotProfile) -> None:
+    lines = page.opponents
+    click.echo()
+    grid(
+        [
+            Column("against", [f"{line.bot} v{line.version}" for line in lines], text=True),
+            Column("games", [str(line.games) for line in lines]),
+            Column("better", [str(line.better) for line in lines]),
+            Column("level", [str(line.level) for line in lines]),
+            Column("worse", [str(line.worse) for line in lines]),
+            Column("share", [percent(line.share) for line in lines]),
+        ]
+    )
+
+
+def _show_seats(page: BotProfile) -> None:
+    lines = page.seats
+    click.echo()
+    grid(
+        [
+            Column("players", [str(line.players) for line in lines]),
+            Column("seat", ["all" if s.seat is None else SEAT_LETTERS[s.seat] for s in lines]),
+            Column("games", [str(line.games) for line in lines]),
+            Column("wins", [str(line.wins) for line in lines]),
+            Column("placement", [number(line.mean_placement, 2) for line in lines]),
+            Column("points", [number(line.mean_points) for line in lines]),
+            Column("faults", [str(line.faults) for line in lines]),
+        ]
+    )
+
+
+def _show_faults(page: BotProfile) -> None:
+    click.echo()
+    if not page.faults:
+        echo("no faults")
+        return
+    shown, games = page.faults[:FAULTY], page.faulty_games
+    newest = f", the newest {len(shown)} of them" if games > len(shown) else ""
+    echo(f"faults in {count(games, 'game')}{newest}; `ladder record GAME` has the whole game:")
+    for fault in shown:
+        end = "; it forfeited" if fault.forfeit else ""
+        detail = f": {fault.detail}" if fault.detail else ""
+        echo(
+            f"  {fault.game_id} seat {SEAT_LETTERS[fault.seat]}, decision "
+            f"{fault.decision}: {fault.fault}{detail}{end}"
+        )
+    _show_errors(shown)
+
+
+def _show_errors(faults: Sequence[FaultLine]) -> None:
+    """The error of the newest game with one, and how to see the others."""
+    logged = [fault for fault in faults if fault.error is not None]
+    if not logged:
+        return
+    newest = logged[0]
+    echo(f"the error in {newest.game_id}; `ladder log GAME` has it with the output of the bot:")
+    echo_lines("\n".join((newest.error or "").splitlines()[-ERROR_LINES:]), "    ")
+
+
+@click.command("withdraw")
+@click.argument("name", metavar="NAME")
+@click.option("--reason", metavar="TEXT", help="The reason that is shown.")
+@place_option
+def withdraw(*, place: Place, name: str, reason: str | None) -> None:
+    """Schedule no more games for the bot NAME, for its author.
+
+    Its games and rating stay. Games that are being played are finished.
+    """
+    place.refuse_options(reason=reason)
+    if place.remote is not None:
+        with place.opened(own=True) as ladder:
+            gone = ladder.withdraw(bot=name).bot
+        echo(f"{gone.bot} is {gone.state}: {gone.reason}")
+        return
+    with open_store(place.store_text) as store:
+        bot = store.bots.withdraw(name, reason or "withdrawn by its author", MACHINE)
+    echo(f"{bot.name} is withdrawn: {bot.reason}")
+
+
+@click.command("disable")
+@click.argument("name", metavar="NAME")
+@click.option("--reason", metavar="TEXT", required=True, help="The reason, for its author.")
+@place_option
+def disable(*, place: Place, name: str, reason: str) -> None:
+    """Schedule no more games for the bot NAME, for the ladder's operator."""
+    with place.opened(own=True) as ladder:
+        bot = ladder.set_bot_state(bot=name, state="disabled", reason=reason).bot
+    echo(f"{bot.bot} is disabled: {bot.reason}")
+
+
+@click.command("enable")
+@click.argument("name", metavar="NAME")
+@place_option
+def enable(*, place: Place, name: str) -> None:
+    """Schedule games for the bot NAME again; its count of failures is reset."""
+    with place.opened(own=True) as ladder:
+        bot = ladder.set_bot_state(bot=name, state="active").bot
+    echo(f"{bot.bot} is active with version {bot.version}")
+
+
+class Wanted(TypedDict):
+    """The games that are wanted, as `LadderApi.games` takes them."""
+
+    season: str
+    bot: str
+    against: str
+    faults: bool
+    lost: bool
+
+
+@click.command("games")
+@click.option("--season", "season_name", metavar="NAME", help="One season only.")
+@click.option("--bot", metavar="NAME", help="Games of one bot only.")
+@click.option("--against", metavar="NAME", help="Games of the bot with this one.")
+@click.option("--faults", is_flag=True, help="Games in which the bot, or any, had a fault.")
+@click.option(
+    "--lost", is_flag=True, help="Games that the bot did not win, or not against that one."
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Number of games.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+def games(
+    *,
+    place: Place,
+    season_name: str | None,
+    bot: str | None,
+    against: str | None,
+    faults: bool,
+    lost: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List the newest games, newest first, with placements and points."""
+    from deepsea_arena.documents import to_json
+
+    wanted: Wanted = {
+        "season": season_name or "",
+        "bot": bot or "",
+        "against": against or "",
+        "faults": faults,
+        "lost": lost,
+    }
+    with place.opened() as ladder:
+        page = _newest(ladder, limit, wanted)
+    if as_json:
+        print_json(to_json(page))
+        return
+    grid(
+        [
+            Column("game", [game.game_id for game in page.games]),
+            Column("played", [minute(game.played_at) for game in page.games], spare=1),
+            Column("result", [_result(game) for game in page.games], text=True),
+        ]
+    )
+
+
+def _newest(ladder: LadderApi, limit: int, wanted: Wanted) -> GamesPage:
+    """The newest games, asked for page by page."""
+    from deepsea_arena.reports.games import MOST_GAMES
+
+    page = ladder.games(limit=min(limit, MOST_GAMES), **wanted)
+    while page.older is not None and len(page.games) < limit:
+        asked = min(MOST_GAMES, limit - len(page.games))
+        more = ladder.games(limit=asked, before=page.older, **wanted)
+        page = replace(more, games=page.games + more.games)
+    return page
+
+
+def _result(game: GameLine) -> str:
+    """The placements of a game, the best first; `!` marks forfeits."""
+    seats = game.by_placement()
+    several = len({seat.bot for seat in seats}) < len(seats)  # versions of a bot
+    return ", ".join(
+        f"{seat.placement} {seat.bot}{f' v{seat.version}' if several else ''} "
+        f"{seat.points}{'!' if seat.forfeit else ''}"
+        for seat in seats
+    )
+
+
+@click.command("record")
+@click.argument("game_id", metavar="GAME")
+@place_option
+def record(*, place: Place, game_id: str) -> None:
+    """Print the record of GAME, to be shown and verified like any other."""
+    with place.opened() as ladder:
+        click.echo(ladder.record(game_id=game_id).record, nl=False)
+
+
+@click.command("export")
+@click.option("--season", "season_name", metavar="NAME", help="One season only.")
+@click.option("--csv", "as_csv", is_flag=True, help="A line for each seat, not JSON for each game.")
+@store_option
+def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
+    """Print every game of all seasons, or of one, as JSON Lines; docs/ladder.md has the keys."""
+    from deepsea_arena.reports.games import csv_lines, json_lines
+
+    with open_store(store_text) as store:
+        for line in (csv_lines if as_csv else json_lines)(store, season_name):
+            click.echo(line, nl=False)
+
+
+@click.command("log")
+@click.argument("game_id", metavar="GAME")
+@click.option("--seat", metavar="A", type=SEAT, help="One seat only.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+@click.pass_context
+def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_json: bool) -> None:
+    """Print the faults and the last output of the bots that were at fault in GAME.
+
+    The logs of the newest 20 such games of each bot are kept.
+
+    Exit status: 0 printed, 1 nothing is kept of that game or seat.
+    """
+    with place.opened() as ladder:
+        logs = ladder.log(game_id=game_id).logs
+    shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
+    if as_json:
+        from deepsea_arena.documents import to_json
+
+        print_json({"logs": to_json(shown)})
+        if not shown:
+            ctx.exit(NEGATIVE)
+        return
+    if not shown:
+        where = f" for seat {seat}" if seat else ""
+        echo(f"no log of game {game_id} is kept{where}: no fault there, or an older one")
+        ctx.exit(NEGATIVE)
+    for one in shown:
+        echo(f"seat {SEAT_LETTERS[one.seat]}, {one.bot}:")
+        echo_lines(one.error, "  ")
+        echo_lines(one.output or "(it printed nothing)", "  ")

@@ -10,15 +10,16 @@ import click
 from click.core import ParameterSource
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import open_store
-from deepsea_cli.ladder.place import Place, place_option
+from deepsea_cli.ladder.options import Place, open_store, place_option
+from deepsea_cli.ladder.tables import minute
 from deepsea_cli.options import bot_uids_option, needs_linux
-from deepsea_cli.output import echo, echo_lines
+from deepsea_cli.output import Column, echo, echo_lines, grid, print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
+    from deepsea_arena.api.types import SubmissionList
     from deepsea_bundle.reader import BotBundle
 
 
@@ -82,8 +83,8 @@ def submit(
 
 def _here(place: Place, bundle: BotBundle, author: str, path: str) -> bool:
     needs_linux("ladder submit to a ladder here")
-    from deepsea_arena.submit import admission_games
-    from deepsea_arena.submit import submit as submitted
+    from deepsea_arena.play.admission import admission_games
+    from deepsea_arena.play.admission import submit as submitted
 
     with open_store(place.store_text) as store, Progress(admission_games(store)) as progress:
         result = submitted(store, author, bundle, progress.advance)
@@ -130,3 +131,45 @@ def _print_refusal(refusal: Refusal, name: str, path: str) -> None:
             echo(f"  {line}")
     echo("for more:")
     click.echo(f"  {printable(shlex.join(['deepsea-referee', 'check', path]))}")
+
+
+@click.command("submissions")
+@click.argument("author", metavar="[AUTHOR]", required=False)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 500),
+    default=20,
+    show_default=True,
+    help="Number of submissions.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+def submissions(*, place: Place, author: str | None, limit: int, as_json: bool) -> None:
+    """List what AUTHOR has submitted from afar, or from there your own, newest first."""
+    with place.account(author) as ladder:
+        found = ladder.submissions(limit=limit)
+    _print(found, as_json=as_json)
+
+
+def _print(found: SubmissionList, *, as_json: bool) -> None:
+    from deepsea_arena.documents import to_json
+
+    if as_json:
+        print_json(to_json(found))
+    elif not found.submissions:
+        echo("nothing was submitted from afar")
+    else:
+        grid(_columns(found))
+
+
+def _columns(found: SubmissionList) -> Sequence[Column]:
+    listed = found.submissions
+    return [
+        Column("id", [str(one.id) for one in listed]),
+        Column("bot", [one.bot or "-" for one in listed], text=True),
+        Column("state", [str(one.state) for one in listed], text=True),
+        Column("version", [str(one.version or "-") for one in listed], spare=1),
+        Column("received", [minute(one.created_at) for one in listed], spare=2),
+        Column("found", [one.found for one in listed], text=True),
+    ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_arena.api.types import SubmissionStep
     from deepsea_bundle.reader import BotBundle
-    from deepsea_ladder.model.submissions import Submission
+    from deepsea_ladder.model.bots import Submission
 
 KIB: Final = 1024
 CHUNK: Final = 32 * KIB

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.ladder.tables import count
-from deepsea_cli.output import echo
+from deepsea_cli.ladder.options import open_store, season_option, store_option
+from deepsea_cli.ladder.tables import count, number, skill, whole
+from deepsea_cli.output import Column, echo, grid
+from deepsea_cli.progress import Progress
+from deepsea_referee.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from deepsea_arena.refold import SeasonCheck, WhatIf
+    from deepsea_ladder.rating.trueskill_fold import Audit
+    from deepsea_ladder.store import Store
 
 
 @click.command("backup")
@@ -65,3 +77,131 @@ def upgrade(*, store_text: str) -> None:
 
     upgraded = upgrade_ladder(store_text)
     echo(f"{upgraded.store}: upgraded from schema {upgraded.former_schema or 'none'}")
+
+
+@click.command("refold")
+@season_option
+@click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
+@click.option("--records", is_flag=True, help="Also re-run every record, and compare.")
+@click.option("--audit", is_flag=True, help="Compare with the package `trueskill`, all seasons.")
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Processes that re-run records; the result is the same.  [default: one for each CPU]",
+)
+@click.option("--rewrite", is_flag=True, help="Replace the season's stored ratings.")
+@click.option("--mu", type=float, help="Try this mean for new bots.")
+@click.option("--sigma", type=float, help="Try this uncertainty for new bots.")
+@click.option("--beta", type=float, help="Try this luck in a game.")
+@click.option("--tau", type=float, help="Try this drift of skills from game to game.")
+@click.option(
+    "--draw-probability",
+    type=float,
+    help="Try this probability of a shared placement between equal bots.",
+)
+@store_option
+@click.pass_context
+def refold(
+    ctx: click.Context,
+    /,
+    *,
+    store_text: str,
+    season_name: str | None,
+    check: bool,
+    records: bool,
+    workers: int | None,
+    audit: bool,
+    rewrite: bool,
+    **parameters: float | None,
+) -> None:
+    """Recompute the ratings from the stored games, in their order.
+
+    Without parameters it compares with the stored ratings, and exits 1 if any differ, as with
+    --audit, which computes them with another program. With other
+    parameters it shows the standings that would result, and changes nothing.
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    if bool(given) + (check or records) + audit + rewrite > 1:
+        raise UserError("a check, --audit, --rewrite and other parameters exclude each other")
+    from deepsea_arena.refold import audit_ratings, rewrite_ratings, what_if
+
+    with open_store(store_text) as store:
+        if given:
+            _show_what_if(what_if(store, season_name, given))
+        elif audit:
+            audits = audit_ratings(store, season_name)
+            if not all(map(_show_audit, audits, audits.values())):
+                ctx.exit(NEGATIVE)
+        elif rewrite:
+            done = rewrite_ratings(store, season_name)
+            echo(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
+        else:
+            checks = _checks(store, season_name, records=records, workers=workers)
+            for season in checks:
+                _show_check(season, records=records)
+            if not all(season.sound for season in checks):
+                ctx.exit(NEGATIVE)
+
+
+def _checks(
+    store: Store, season_name: str | None, *, records: bool, workers: int | None
+) -> Sequence[SeasonCheck]:
+    from deepsea_arena.refold import check_ratings
+    from deepsea_referee.system import SYSTEM
+
+    if not records:
+        return check_ratings(store, season_name)
+    workers = workers or SYSTEM.cpus()
+    return check_ratings(store, season_name, records=True, workers=workers, progress=_progress)
+
+
+@contextmanager
+def _progress(games: int) -> Iterator[Callable[[int], object]]:
+    with Progress(games, printed=True) as counter:
+        yield counter.advance
+
+
+def _show_check(season: SeasonCheck, *, records: bool) -> None:
+    if season.sound:
+        again = ", every record played again" if records else ""
+        games = count(season.games, "game")
+        echo(f"season {season.season}: {games}, the same to the last bit{again}")
+        return
+    echo(f"season {season.season}: the stored ratings are not those of its games")
+    for line in season.differences:
+        echo(f"  {line}")
+
+
+def _show_audit(season: str, found: Audit) -> bool:
+    """Show it; whether the ratings are those of the package but for rounding."""
+    from deepsea_ladder.rating.trueskill_fold import TOLERANCE
+
+    agrees = found.difference <= TOLERANCE
+    words = f"{found.difference:.1e}" + (f" after game {found.sequence}" if found.sequence else "")
+    echo(
+        f"season {season}: {count(found.games, 'game')}, "
+        f"{'as' if agrees else 'not as'} the package trueskill rates them; largest difference "
+        f"{words}, rounding explains {TOLERANCE:.0e}"
+    )
+    return agrees
+
+
+def _show_what_if(found: WhatIf) -> None:
+    lines = found.standings
+    words = ", ".join(f"{name} {value:.6g}" for name, value in asdict(found.parameters).items())
+    echo(f"season {found.season}, if it had {words}")
+    click.echo()
+    grid(
+        [
+            Column("rank", [whole(line.rank) for line in lines]),
+            Column("now", [whole(line.rank_now) for line in lines]),
+            Column("bot", [line.bot for line in lines], text=True),
+            Column("rating", [number(line.rating) for line in lines]),
+            Column("now", [number(line.rating_now) for line in lines]),
+            Column("skill", [skill(line.mu, line.high) for line in lines]),
+            Column("games", [str(line.games) for line in lines], spare=1),
+        ]
+    )
+    click.echo()
+    echo("nothing was changed; a season's parameters are those that it was opened with")

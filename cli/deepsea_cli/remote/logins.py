@@ -1,23 +1,145 @@
-"""Finds out which ladder is meant, and as whom it is asked."""
+"""The file with the user's tokens, one for each ladder.
+
+Invariants: nobody but the user may read it, and one that others can read is refused; it is written
+whole or not at all; no token is ever an argument, part of a message or of a URL.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.remote.address import Address, read_address
-from deepsea_cli.remote.credentials import (
-    VARIABLE,
-    CredentialsFile,
-    Login,
-    Logins,
-    token_of_environment,
-)
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
 if TYPE_CHECKING:
     from deepsea_arena.api.remote import RemoteLadder
+
+VARIABLE: Final = "DEEPSEA_LADDER_TOKEN"
+
+FORMAT: Final = "deepsea-ladders/1"
+
+PRIVATE: Final = 0o600
+
+_LARGEST: Final = 1 << 20
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_.-]{16,200}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """What is kept of one ladder."""
+
+    token: str = field(repr=False)
+    author: str
+    certificate: str | None = None
+    """The one certificate that is accepted there, as PEM; None: any that the system trusts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """The ladders that the user has logged in to, by URL."""
+
+    ladders: Mapping[str, Login] = field(default_factory=dict)
+    default: str | None = None
+    """The URL of the one that is meant where none is named."""
+
+    def with_login(self, url: str, login: Login) -> Logins:
+        """With another one, which is the default from now on."""
+        return Logins({**self.ladders, url: login}, url)
+
+    def without(self, url: str) -> Logins:
+        """Without one; the default is then the last of the others."""
+        rest = {name: login for name, login in self.ladders.items() if name != url}
+        default = self.default if self.default != url else next(reversed(rest), None)
+        return replace(self, ladders=rest, default=default)
+
+
+def config_folder() -> Path:
+    """The user's folder for settings of this program."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    # By the XDG specification: a path that is not absolute counts as not set.
+    if not Path(base).is_absolute():
+        base = os.environ.get("APPDATA", "") if sys.platform == "win32" else ""
+    return (Path(base) if base else Path.home() / ".config") / "deepsea-referee"
+
+
+def token_of_environment() -> str | None:
+    """The token in the environment. Raises UserError if it is none."""
+    text = os.environ.get(VARIABLE, "").strip()
+    return checked_token(text, f"${VARIABLE}") if text else None
+
+
+def checked_token(text: str, where: str) -> str:
+    """The text, if it can be a token. Raises UserError, which does not show it."""
+    if not _TOKEN.fullmatch(text):
+        raise UserError(f"{where} is no token of a ladder: one begins with dsl_ and has no spaces")
+    return text
+
+
+class CredentialsFile:
+    """The file. What is read is checked; what is written replaces it."""
+
+    def __init__(self) -> None:
+        self.path = config_folder() / "ladders.json"
+
+    def read(self) -> Logins:
+        """The logins; none if there is no file. Raises UserError if others can read it."""
+        try:
+            with self.path.open("rb") as file:
+                self._refuse_readable(os.fstat(file.fileno()).st_mode)
+                content = file.read(_LARGEST)
+        except FileNotFoundError:
+            return Logins()
+        try:
+            return _logins(json.loads(content))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, UserError):
+            raise UserError(
+                f"{self.path} is damaged: remove it, and log in again with `ladder login`"
+            ) from None
+
+    def write(self, logins: Logins) -> None:
+        """Replace what is there."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        document = {
+            "format": FORMAT,
+            "default": logins.default,
+            "ladders": {url: asdict(login) for url, login in logins.ladders.items()},
+        }
+        write_atomically(self.path, json.dumps(document, indent=2) + "\n", mode=PRIVATE)
+
+    def _refuse_readable(self, mode: int) -> None:
+        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+            raise UserError(
+                f"{self.path} has tokens, and others on this machine can read it: "
+                f"run `chmod 600 {self.path}`"
+            )
+
+
+def _logins(document: Any) -> Logins:
+    if document["format"] != FORMAT:
+        raise ValueError
+    ladders = {
+        str(url): Login(
+            token=checked_token(one["token"], url),
+            author=str(one["author"]),
+            certificate=None if one["certificate"] is None else str(one["certificate"]),
+        )
+        for url, one in document["ladders"].items()
+    }
+    default = document["default"]
+    if default is not None and default not in ladders:
+        raise ValueError
+    return Logins(ladders, default)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.season import Season
+from deepsea_ladder.values import Int64, Time
 
 
 class BotState(StrEnum):
@@ -77,3 +78,93 @@ class RatedVersion:
         """Whether it plays in that season."""
         playing = self.is_current or season.pairing.former_versions
         return playing and self.state is BotState.ACTIVE
+
+
+class SubmissionState(StrEnum):
+    """The state of a submission from afar."""
+
+    QUEUED = "queued"
+    """Its archive is there, whole; it waits for a runner."""
+    CHECKING = "checking"
+    """A runner has a lease to check it."""
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    FAILED = "failed"
+    """The ladder could not check it, however often it tried."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it stays so."""
+        return self not in (SubmissionState.QUEUED, SubmissionState.CHECKING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSubmission:
+    """What an author uploads."""
+
+    author_id: int
+    bot: str
+    """The bot's name; "" is that of its bot.toml."""
+    key: str
+    """Chosen by the client: the same one again is the same submission."""
+    size: int
+    """Of the archive, in bytes."""
+    sha256: str
+    """Of the archive, in hex."""
+    needs_sandbox: bool = True
+    """False if it can only come from the ladder's own machine: such a bot may play in a season
+    without a sandbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A bot that was uploaded."""
+
+    id: Int64
+    bot: str
+    """Its name; "" as long as only its bot.toml says it."""
+    author: str
+    state: SubmissionState
+    ahead: int
+    """Of one that waits: how many are checked before it."""
+    games: int
+    """Admission games that were played."""
+    of_games: int
+    version: int | None
+    """The bot's version, if it was accepted."""
+    digest: str
+    """Of its files; "" before they were read."""
+    found: str
+    """Why it was not accepted."""
+    remedy: str
+    error: str
+    """The author's part of a traceback."""
+    log: tuple[str, ...]
+    """The end of its output."""
+    created_at: Time
+    changed_at: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionLease:
+    """A submission that its owner is to check now."""
+
+    id: int
+    author_id: int
+    author: str
+    bot: str
+    needs_sandbox: bool
+    created_at: int
+    owner: str
+    attempt: int
+    """The number of the lease, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRefusal:
+    """Why a submission is not accepted; the store keeps it in a form that is safe to print."""
+
+    found: str
+    remedy: str = ""
+    log: tuple[str, ...] = ()
+    error: str = ""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.season import Season
+from deepsea_ladder.values import Int64, Time
 
 
 class ReceiptStatus(StrEnum):
@@ -85,3 +89,249 @@ class GameFilter:
     """The bot had a fault; without a bot, any had."""
     lost: bool = False
     """The bot was placed behind the other, or if there is none, not first."""
+
+
+Seating = Sequence[int]
+
+"""The line-up of one game: ids of versions by seat."""
+
+Rotation = Sequence[Seating]
+
+"""Games of the same bots, each in other seats."""
+
+
+class JobStatus(StrEnum):
+    """The status of a job."""
+
+    TODO = "todo"
+    LEASED = "leased"
+    DONE = "done"
+    QUARANTINED = "quarantined"
+    """It failed too often; it waits for the operator."""
+    CANCELLED = "cancelled"
+    """A bot of its line-up was taken out before it was played."""
+
+
+class AttemptEnd(StrEnum):
+    """How an attempt at a job ended."""
+
+    DONE = "done"
+    """It gave the job's result."""
+    DUPLICATE = "duplicate"
+    """The job had a result by then, from a lease that had expired."""
+    VOID = "void"
+    """The game could not be played through, and no bot was to blame."""
+    REFUSED = "refused"
+    """What it reported was no valid result of this job."""
+    EXPIRED = "expired"
+    """The lease expired without a report."""
+    HANDED_BACK = "handed back"
+    """The runner stopped before the game was played."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A game that its owner is to play now."""
+
+    id: int
+    game_id: str
+    season: Season
+    seed: bytes
+    """This attempt's own."""
+    seats: tuple[BotVersion, ...]
+    rotation: int
+    """The same for games of the same bots in other seats."""
+    attempt: int
+    """The number of the lease, from 1."""
+    owner: str
+    void_seats: tuple[int, ...] = ()
+    """The seats that were asked when an earlier attempt became void."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A job as people look at it."""
+
+    game_id: str
+    season: str
+    status: JobStatus
+    lineup: tuple[str, ...]
+    attempt: int
+    failures: int
+    owner: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """An attempt at a job that ended without a result: everybody may see how often that was."""
+
+    place: int
+    """Its place in the season's chain, among games and other such attempts."""
+    game_id: str
+    attempt: int
+    """From 0: the number that its seed was made with."""
+    ended: AttemptEnd
+    ended_at: int
+    reason: str | None
+    seat: int | None
+    """Who was asked when the game became void."""
+    lineup: tuple[BotVersion, ...]
+    head: str = ""
+    """The head of the season's chain at this place; "" until it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoidReceipt:
+    """The answer to the report of a void game."""
+
+    status: JobStatus
+    """The job's."""
+    disabled: tuple[str, ...] = ()
+    """Bots that were disabled, since too many games became void while they were asked."""
+
+
+class QueuedJob(NamedTuple):
+    """A job as a schedule looks at it."""
+
+    number: int
+    rotation: int
+    lineup: tuple[int, ...]
+    """Ids of versions by seat."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingQueue:
+    """A season's jobs as the pairing looks at them; versions by their ids."""
+
+    rotations: int
+    """How many there are; they are numbered from 1."""
+    lately: Sequence[frozenset[int]]
+    """The line-ups of the newest rotations, the oldest first."""
+    names: Mapping[int, tuple[str, str]]
+    """The bot and the author of each version in them."""
+    last_rotation: Mapping[int, int]
+    """For each version that gets games, its last rotation, or the season's last when it came."""
+    pending: Mapping[int, int]
+    """Games that have no result yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """How a season's jobs stand."""
+
+    todo: int
+    leased: int
+    expired: int
+    """Expired leases that no run has taken over yet."""
+    done: int
+    quarantined: int
+    cancelled: int
+    oldest_wait_ms: int
+    """How long the oldest waiting job has waited."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeason:
+    """A season in the store."""
+
+    id: int
+    season: Season
+    commitment: str
+    """SHA-256 of the season's seed, in hex."""
+    method: str
+    """The arithmetic that its ratings were made with, `rating.METHOD` of that time."""
+    created_at: int
+    closed_at: int | None
+    place: int
+    """The last place of its chain: its games, and its attempts without a result."""
+    head: str
+    """The head of its chain at that place, in hex."""
+    tournament: str | None = None
+    """The tournament that it was opened for, as its JSON; None for rated games."""
+    embargo_until: int | None = None
+    """When strangers may see its games and results; None if they always may."""
+    submissions_until: int | None = None
+    """After it no bots are taken in; None if they always are."""
+
+    @property
+    def name(self) -> str:
+        """The season's name."""
+        return self.season.name
+
+
+class ClosedSeason(NamedTuple):
+    """A season that gets no more games."""
+
+    seed: str | None
+    """The season's secret in hex; None as long as games are in play."""
+    in_play: int
+    """Games that are being played, and count."""
+
+
+class AnalysisState(StrEnum):
+    """The state of an analysis of a game."""
+
+    QUEUED = "queued"
+    """It waits for a runner."""
+    RUNNING = "running"
+    """A runner has a lease to do it."""
+    DONE = "done"
+    FAILED = "failed"
+    """It could not be done; it may be asked for again."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it stays so."""
+        return self in (AnalysisState.DONE, AnalysisState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisPlan:
+    """How a game is analysed; another plan gives another result."""
+
+    policy: str
+    """The policy of the roll-outs, with its version."""
+    settings: str
+    """The settings, as a JSON object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnalysis:
+    """An analysis of a game as it stands, without what was found."""
+
+    id: Int64
+    game_id: str
+    author: str
+    """Who asked for it; "": somebody on the ladder's own machine."""
+    state: AnalysisState
+    ahead: int
+    """Of one that waits: how many are done before it."""
+    plan: AnalysisPlan
+    """Of one that is done, what it was made by; else what was asked for."""
+    reason: str
+    """Why it failed, or waits again."""
+    created_at: Time
+    changed_at: Time
+
+
+class GameAnalyses(NamedTuple):
+    """What there is of a game."""
+
+    done: StoredAnalysis | None
+    """The newest one that has a result."""
+    last: StoredAnalysis | None
+    """The one that was asked for last, whatever became of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisLease:
+    """An analysis that its owner is to do now."""
+
+    id: int
+    game_id: str
+    record: str
+    settings: str
+    owner: str
+    attempt: int
+    """The number of the lease, from 1."""

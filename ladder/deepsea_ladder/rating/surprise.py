@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import log, sqrt
 from typing import Final, NamedTuple
 
-from deepsea_ladder.rating.forecast import Odds
+from deepsea_ladder.rating.convergence import Odds
 from deepsea_ladder.rating.gaussian import cdf
 
 SURPRISING: Final = 3.0

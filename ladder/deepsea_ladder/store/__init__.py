@@ -14,26 +14,18 @@ from types import TracebackType
 
 from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.store import migrate
-from deepsea_ladder.store.accounts import Accounts
+from deepsea_ladder.store.accounts import Accounts, Sessions
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
-from deepsea_ladder.store.bots import Bots
-from deepsea_ladder.store.damage import UNREADABLE, damages
-from deepsea_ladder.store.database import Database
-from deepsea_ladder.store.games import Games
-from deepsea_ladder.store.history import History
-from deepsea_ladder.store.job_queries import Queue
-from deepsea_ladder.store.jobs import Jobs
-from deepsea_ladder.store.logs import Logs
+from deepsea_ladder.store.bots import Bots, Strikes
+from deepsea_ladder.store.database import UNREADABLE, Database, RetryPolicy, damages
+from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
+from deepsea_ladder.store.history import History, Sums
+from deepsea_ladder.store.jobs import Jobs, Queue
 from deepsea_ladder.store.ratings import Ratings
-from deepsea_ladder.store.retry_policy import RetryPolicy
-from deepsea_ladder.store.revision import Revision, read_revision
 from deepsea_ladder.store.seasons import Seasons
-from deepsea_ladder.store.sessions import Sessions
-from deepsea_ladder.store.strikes import Strikes
 from deepsea_ladder.store.submissions import Submissions
-from deepsea_ladder.store.sums import Sums
 
 __all__ = [
     "Accounts",

@@ -1,54 +1,253 @@
-"""Codes and tokens: what proves who somebody is.
+"""Rows of codes, tokens and sessions, in a running transaction.
 
-Invariants: each is found by the SHA-256 of its secret, which is not stored; a code is redeemed at
-most once; whatever ends a token ends its sessions in the same transaction; nobody but the ladder's
-machine can take the last admin's last token.
+Invariants: a row is valid until it ends or expires, and as long as its author is active; it is
+deleted some time after that, so that no id comes again while somebody may remember it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from deepsea_bundle import names
-from deepsea_ladder.accounts import FIRST_ADMIN, MACHINE, Actor, AuthorState, Role
-from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder, StoreUnavailable
-from deepsea_ladder.model.people import AuditKind, CodeLine, Credential, TokenLine
-from deepsea_ladder.store.account_rows import (
-    DAY_MS,
-    NewToken,
-    add_code,
-    add_token,
-    authors,
-    by_token,
-    clear,
-    codes,
-    credential,
-    end,
-    keep_an_admin_token,
-    note_code,
-    proven,
-    select_codes,
-    sessions,
-    stored_code,
-    stored_token,
-    tokens,
-    valid,
+from deepsea_ladder.accounts import (
+    FIRST_ADMIN,
+    MACHINE,
+    Actor,
+    AuditKind,
+    AuthorState,
+    CodeLine,
+    Credential,
+    Role,
+    Scope,
+    SessionLine,
+    TokenLine,
+    scopes_of,
+    scopes_text,
 )
+from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder, StoreUnavailable
+from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import (
     active_author,
     add_author,
+    added,
     author_named,
     chosen_name,
     end_rights,
     ensure_author,
     make_admin,
+    role_of,
 )
 from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.values import Int64, utc_time
+
+DAY_MS: Final = 86_400_000
+
+KEPT_MS: Final = 30 * DAY_MS
+
+"""How long rows are kept after they have ended."""
+
+codes, tokens, sessions, authors = (
+    schema.codes,
+    schema.tokens,
+    schema.sessions,
+    schema.authors,
+)
+
+
+class NewToken(NamedTuple):
+    """A token to be stored."""
+
+    digest: str
+    start: str
+    label: str
+    days: int
+    scopes: tuple[Scope, ...]
+
+
+def valid(table: Table, at: int) -> ColumnElement[bool]:
+    """The condition on a row of that table that has not ended."""
+    return and_(table.c.ended_at.is_(None), table.c.expires_at > at)
+
+
+def end(connection: Connection, table: Table, row_id: int, at: int) -> None:
+    """End a row."""
+    connection.execute(update(table).where(table.c.id == row_id).values(ended_at=at))
+
+
+def clear(connection: Connection, at: int) -> None:
+    """Delete what ended long ago."""
+    for table in (sessions, tokens, codes):
+        over = or_(table.c.ended_at < at - KEPT_MS, table.c.expires_at < at - KEPT_MS)
+        connection.execute(delete(table).where(over))
+
+
+def add_code(
+    connection: Connection, digest: str, author: str, at: int, days: int, by: Actor
+) -> CodeLine:
+    """Store a code for an active author, who is added if there is none; "" for anybody."""
+    author_id = ensure_author(connection, author, at) if author else None
+    code_id = added(
+        connection,
+        insert(codes).values(
+            digest=digest, author_id=author_id, created_at=at, expires_at=at + days * DAY_MS
+        ),
+    )
+    note_code(connection, at, author_id, code_id, "made", by)
+    row = connection.execute(select_codes().where(codes.c.id == code_id)).one()
+    return stored_code(row)
+
+
+def note_code(
+    connection: Connection, at: int, author_id: int | None, code_id: int, what: str, by: Actor
+) -> None:
+    """Tell the audit log what happened to a code."""
+    subject = "anybody" if author_id is None else ""
+    words = f"code {code_id} {what}"
+    note(connection, at, AuditKind.CODE, subject, words, author_id=author_id, by=by)
+
+
+def select_codes() -> Select[Any]:
+    """Selects every code with its author; the caller narrows it down."""
+    return select(codes, authors.c.name.label("author")).outerjoin(
+        authors, authors.c.id == codes.c.author_id
+    )
+
+
+def stored_code(row: Row[Any]) -> CodeLine:
+    """The code in a row of `select_codes`."""
+    return CodeLine(Int64(row.id), "", row.author or "", utc_time(row.expires_at))
+
+
+def add_token(connection: Connection, author_id: int, token: NewToken, at: int, by: Actor) -> int:
+    """Store a token; its id."""
+    scopes = scopes_text(token.scopes)
+    token_id = added(
+        connection,
+        insert(tokens).values(
+            author_id=author_id,
+            digest=token.digest,
+            label=token.label,
+            start=token.start,
+            scopes=scopes,
+            created_at=at,
+            expires_at=at + token.days * DAY_MS,
+        ),
+    )
+    words = f"{token.start}... made: {scopes}"
+    note(connection, at, AuditKind.TOKEN, "", words, author_id=author_id, by=by)
+    return token_id
+
+
+def stored_token(row: Row[Any]) -> TokenLine:
+    """The token in a row of its table."""
+    return TokenLine(
+        id=Int64(row.id),
+        label=row.label,
+        start=row.start,
+        scopes=scopes_of(row.scopes),
+        created_at=utc_time(row.created_at),
+        expires_at=utc_time(row.expires_at),
+        last_used="" if row.last_used is None else f"{utc_time(row.last_used):%Y-%m-%d}",
+    )
+
+
+def keep_an_admin_token(
+    connection: Connection, at: int, gone: ColumnElement[bool], others: ColumnElement[bool]
+) -> None:
+    """Raise `AccountError` if no admin can use a token any more once some of them are gone.
+
+    gone, others  which tokens shall end, and which shall not
+    """
+    usable = (
+        select(func.count())
+        .select_from(tokens)
+        .join(authors, authors.c.id == tokens.c.author_id)
+        .where(
+            valid(tokens, at),
+            authors.c.state == AuthorState.ACTIVE,
+            authors.c.role == Role.ADMIN.word,
+            (literal(" ") + tokens.c.scopes + " ").contains(f" {Scope.ADMIN} "),
+        )
+    )
+    lost = connection.execute(usable.where(gone)).scalar_one()
+    if lost and not connection.execute(usable.where(others)).scalar_one():
+        raise AccountError(
+            "this is the last token with which an admin can work; make another first"
+        )
+
+
+def by_token(at: int) -> Select[Any]:
+    """Selects what valid tokens prove."""
+    columns = (*_proven(), tokens.c.id.label("token_id"), literal(0).label("session_id"))
+    return (
+        select(*columns, tokens.c.expires_at, tokens.c.last_used)
+        .join(authors, authors.c.id == tokens.c.author_id)
+        .where(valid(tokens, at), authors.c.state == AuthorState.ACTIVE)
+    )
+
+
+def by_session(at: int) -> Select[Any]:
+    """Selects what valid sessions prove."""
+    columns = (*_proven(), literal(0).label("token_id"), sessions.c.id.label("session_id"))
+    return (
+        select(*columns, sessions.c.expires_at)
+        .select_from(sessions)
+        .join(tokens, tokens.c.id == sessions.c.token_id)
+        .join(authors, authors.c.id == sessions.c.author_id)
+        .where(valid(sessions, at), valid(tokens, at), authors.c.state == AuthorState.ACTIVE)
+    )
+
+
+def proven(connection: Connection, token_id: int, session_id: int) -> Credential | None:
+    """What a session or else a token proves now; None if it is no longer valid."""
+    at = now(connection)
+    if session_id:
+        query = by_session(at).where(sessions.c.id == session_id)
+    else:
+        query = by_token(at).where(tokens.c.id == token_id)
+    row = connection.execute(query).first()
+    return None if row is None else credential(row)
+
+
+def _proven() -> tuple[ColumnElement[Any], ...]:
+    return (
+        authors.c.id.label("author_id"),
+        authors.c.name.label("author"),
+        authors.c.role,
+        tokens.c.scopes,
+    )
+
+
+def credential(row: Row[Any]) -> Credential:
+    """What a row of `by_token` or `by_session` proves."""
+    return Credential(
+        author_id=row.author_id,
+        author=row.author,
+        role=role_of(row.role),
+        scopes=scopes_of(row.scopes),
+        token_id=row.token_id,
+        session_id=row.session_id,
+        expires_at=row.expires_at,
+    )
 
 
 class Accounts:
@@ -251,3 +450,83 @@ def _check_first_admin(connection: Connection) -> None:
     row = author_named(connection, FIRST_ADMIN)
     if row is not None and row.role != Role.ADMIN.word:
         raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
+
+
+class Sessions:
+    """The sessions of a ladder's pages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(
+        self, token_digest: str, digest: str, days: int, most: int, address: str
+    ) -> Credential | None:
+        """Store a session of a token; None if that is not valid.
+
+        An author has `most` sessions at once: the oldest ones end.
+        """
+        with self._database.read() as connection:  # so that guesses keep no writer waiting
+            if _token(connection, token_digest) is None:
+                return None
+        with self._database.write() as connection:
+            at = now(connection)
+            clear(connection, at)
+            if (token := _token(connection, token_digest)) is None:
+                return None
+            ours = and_(sessions.c.author_id == token.author_id, valid(sessions, at))
+            newest = select(sessions.c.id).where(ours).order_by(sessions.c.id.desc())
+            for old in connection.execute(newest).scalars().all()[most - 1 :]:
+                end(connection, sessions, old, at)
+            session_id = added(
+                connection,
+                insert(sessions).values(
+                    author_id=token.author_id,
+                    token_id=token.token_id,
+                    digest=digest,
+                    address=address,
+                    created_at=at,
+                    expires_at=min(at + days * DAY_MS, token.expires_at),
+                ),
+            )
+            by = Actor(token.author_id, address=address)
+            who = token.author_id
+            note(connection, at, AuditKind.SESSION, "", "opened", author_id=who, by=by)
+            row = connection.execute(by_session(at).where(sessions.c.id == session_id)).one()
+            return credential(row)
+
+    def find(self, digest: str) -> Credential | None:
+        """What a valid session proves."""
+        with self._database.read() as connection:
+            query = by_session(now(connection)).where(sessions.c.digest == digest)
+            row = connection.execute(query).first()
+        return None if row is None else credential(row)
+
+    def of(self, author_id: int) -> list[SessionLine]:
+        """An author's valid sessions, the oldest first."""
+        table = sessions.c
+        columns = (table.id, table.address, table.created_at, table.expires_at)
+        with self._database.read() as connection:
+            ours = and_(table.author_id == author_id, valid(sessions, now(connection)))
+            rows = connection.execute(select(*columns).where(ours).order_by(table.id))
+            return [
+                SessionLine(
+                    Int64(row.id), row.address, utc_time(row.created_at), utc_time(row.expires_at)
+                )
+                for row in rows
+            ]
+
+    def end(self, author_id: int, session_id: int, by: Actor) -> None:
+        """End a session of an author; `NotOnLadder` if there is none that is valid."""
+        with self._database.write() as connection:
+            at = now(connection)
+            ours = and_(sessions.c.author_id == author_id, sessions.c.id == session_id)
+            query = select(sessions.c.id).where(ours, valid(sessions, at))
+            if connection.execute(query).first() is None:
+                raise NotOnLadder("there is no such session")
+            end(connection, sessions, session_id, at)
+            note(connection, at, AuditKind.SESSION, "", "ended", author_id=author_id, by=by)
+
+
+def _token(connection: Connection, digest: str) -> Row[Any] | None:
+    query = by_token(now(connection)).where(tokens.c.digest == digest)
+    return connection.execute(query).first()

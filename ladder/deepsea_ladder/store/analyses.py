@@ -15,21 +15,19 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
 
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
-from deepsea_ladder.limits import check_author, check_queue
-from deepsea_ladder.model.analyses import (
+from deepsea_ladder.limits import DAY_MS, RemoteLimits, check_author, check_queue
+from deepsea_ladder.model.games import (
     AnalysisLease,
     AnalysisPlan,
     AnalysisState,
     GameAnalyses,
     StoredAnalysis,
 )
-from deepsea_ladder.remote_limits import RemoteLimits
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import now
-from deepsea_ladder.store.embargo import visible
 from deepsea_ladder.store.history import no_such_game
 from deepsea_ladder.store.leases import LeasedRows, Waiting
-from deepsea_ladder.submission_limits import DAY_MS
+from deepsea_ladder.store.versions import visible
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 

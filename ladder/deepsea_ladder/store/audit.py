@@ -7,21 +7,23 @@ named by reference, so that a name that changes or goes does so here as well; no
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Select, case, desc, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, case, desc, func, insert, or_, select, update
 
-from deepsea_ladder.accounts import NOBODY, Actor
-from deepsea_ladder.model.people import AuditEntry, AuditKind
+from deepsea_ladder.accounts import NOBODY, Actor, AuditEntry, AuditKind
+from deepsea_ladder.chain import Line, next_head
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 RENAMED: Final = "was called "
+
 """How the note of a rename begins, before the former name."""
 
 _concerned = schema.authors.alias("concerned")
+
 _acting = schema.authors.alias("acting")
 
 
@@ -115,3 +117,33 @@ def _entries() -> Select[Any]:
         .outerjoin(_concerned, _concerned.c.id == table.c.author_id)
         .outerjoin(_acting, _acting.c.id == table.c.actor_id)
     )
+
+
+_seasons = schema.seasons
+
+_LAST: Final = select(_seasons.c.name, _seasons.c.place, _seasons.c.head).where(
+    _seasons.c.id == bindparam("season")
+)
+
+_ADD: Final = update(_seasons).where(_seasons.c.id == bindparam("season"))
+
+
+class LastLink(NamedTuple):
+    """The end of a season's chain."""
+
+    season: str
+    place: int
+    head: str
+
+
+def last_link(connection: Connection, season_id: int) -> LastLink:
+    """The last place of a season and its head; place 0 has the season's commitment."""
+    row = connection.execute(_LAST, {"season": season_id}).one()
+    return LastLink(row.name, row.place, row.head)
+
+
+def add_link(connection: Connection, season_id: int, last: LastLink, line: Line) -> str:
+    """Let a line follow on the last one; returns the new head."""
+    head = next_head(last.head, line)
+    connection.execute(_ADD, {"season": season_id, "place": last.place + 1, "head": head})
+    return head

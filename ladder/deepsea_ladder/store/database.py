@@ -1,18 +1,18 @@
-"""The database: SQLite in one file, or PostgreSQL by URL.
+"""The store's limits of retries and strikes.
 
-Invariants: a write is one transaction under the one writer's lock, so that the order of commits is
-the order of sequence numbers; a write for a caller begins with a check of the caller's rights; a
-read is one snapshot; time is the database's, so that the clocks of workers do not matter; drivers'
-exceptions leave this module as a `StoreError`.
+Invariant: these counts never change a rating; they decide what is retried, who gets no more games,
+and when the operator must look.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +20,21 @@ from typing import Any, Final
 from sqlalchemy import (
     URL,
     BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
     Connection,
     Engine,
+    Integer,
+    LargeBinary,
+    and_,
     create_engine,
     event,
+    func,
+    literal,
+    literal_column,
     make_url,
+    or_,
     select,
     text,
 )
@@ -34,21 +44,293 @@ from sqlalchemy.exc import (
     InterfaceError,
     NoSuchModuleError,
     OperationalError,
+    StatementError,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
-from deepsea_ladder.errors import StoreDamaged, StoreError, StoreUnavailable
-from deepsea_ladder.store import sqlite_file
+from deepsea_ladder.accounts import AuditKind, AuthorState, Role, Scope
+from deepsea_ladder.errors import LadderError, StoreDamaged, StoreError, StoreGone, StoreUnavailable
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.games import AnalysisState, AttemptEnd, JobStatus
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import schema
+from deepsea_ladder.strikes import StrikeRules
+from deepsea_rules.printable import printable, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The limits; these are those of every ladder."""
+
+    failures: int = 5
+    """Failures after which a job is quarantined: void games, refused results, dead workers."""
+    checks: int = 3
+    """Checks without a verdict after which a submission has failed: void games, dead runners."""
+    analyses: int = 3
+    """Attempts without a result after which an analysis has failed: dead runners and workers."""
+    strikes: StrikeRules = field(default_factory=StrikeRules)
+    """When a bot is disabled."""
+
+
+UNREADABLE: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    StatementError,
+    TypeError,
+    ValueError,
+)
+
+"""What reading senseless values ends in, somewhere; a mistake of this program's own does too."""
+
+_LATEST: Final = 253_402_300_799_999
+
+"""The largest number of all: the last millisecond of the year 9999."""
+
+_FEW: Final = 3
+
+_SHOWN: Final = 40
+
+_ROWID: Final[ColumnElement[int]] = literal_column("rowid")
+
+_CHOICES: Final[tuple[tuple[Column[str], Iterable[str]], ...]] = (
+    (schema.bots.c.state, BotState),
+    (schema.jobs.c.status, JobStatus),
+    (schema.attempts.c.ended, AttemptEnd),
+    (schema.analyses.c.state, AnalysisState),
+    (schema.audit.c.kind, AuditKind),
+    (schema.authors.c.state, AuthorState),
+    (schema.authors.c.role, {role.word for role in Role}),
+)
+
+_HEX_FLOATS: Final = (
+    schema.game_seats.c.mu,
+    schema.game_seats.c.sigma,
+    schema.ratings.c.mu,
+    schema.ratings.c.sigma,
+)
+
+
+def damages(database: Database) -> list[str]:
+    """What is damaged, a line each; empty if nothing was found."""
+    found: list[str] = []
+    try:
+        with database.read() as connection:
+            for look in (_pages, _kinds, _references, _values) if database.path else (_values,):
+                found += look(connection)
+                if found:
+                    break  # what lies deeper follows from it
+    except LadderError as error:
+        found.append(str(error))
+    return found
+
+
+def _pages(connection: Connection) -> Iterator[str]:
+    for line in connection.execute(text(f"PRAGMA integrity_check({_FEW})")).scalars():
+        if line != "ok":
+            yield f"damaged: {line}"
+
+
+def _references(connection: Connection) -> Iterator[str]:
+    for row in connection.execute(text("PRAGMA foreign_key_check")).fetchmany(_FEW):
+        yield f"table {row[0]}, row {row[1]}: what it refers to is gone"
+
+
+def _kinds(connection: Connection) -> Iterator[str]:
+    """Values of another type than their column's, which SQLite takes."""
+    for table in schema.metadata.sorted_tables:
+        # A text: to put together an expression for each column takes longer than to look.
+        tests = [_is_wrong(column) for column in table.columns]
+        where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_FEW}"
+        for rowid, *wrong in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
+            for column, is_wrong in zip(table.columns, wrong, strict=True):
+                if is_wrong:
+                    value = _shown(connection, column, rowid)
+                    yield f"table {table.name}, row {rowid}: {column.name} is {value}"
+
+
+def _is_wrong(column: Column[Any]) -> str:
+    name = f'"{column.name}"'
+    if isinstance(column.type, Integer | Boolean):
+        latest = 1 if isinstance(column.type, Boolean) else _LATEST
+        wrong = f"typeof({name}) <> 'integer' OR {name} NOT BETWEEN 0 AND {latest}"
+    else:
+        kind = "blob" if isinstance(column.type, LargeBinary) else "text"
+        wrong = f"typeof({name}) <> '{kind}'"
+    return f"({name} IS NOT NULL AND ({wrong}))"
+
+
+def _shown(connection: Connection, column: Column[Any], rowid: int) -> str:
+    """How a value is shown that may be of any type."""
+    start = func.substr(func.quote(column), 1, _SHOWN)
+    query = select(start).select_from(column.table).where(literal(rowid) == _ROWID)
+    return printable(str(connection.execute(query).scalar()))
+
+
+def _values(connection: Connection) -> Iterator[str]:
+    for column, kinds in _CHOICES:
+        for value in connection.execute(select(column).distinct()).scalars():
+            if value not in (None, *kinds):
+                yield f"table {column.table.name}: {column.name} is {quoted(value, _SHOWN)}"
+    for value in connection.execute(select(schema.tokens.c.scopes).distinct()).scalars():
+        if not set(value.split()) <= set(Scope):
+            yield f"table tokens: scopes is {quoted(value, _SHOWN)}"
+    for column in _HEX_FLOATS:
+        query = select(column).where(column.not_like("%0x%.%p%")).limit(1)
+        for value in connection.execute(query).scalars():
+            yield f"table {column.table.name}: {column.name} is {quoted(value, _SHOWN)}, no number"
+    yield from _seasons(connection)
+    yield from _bots(connection)
+    yield from _games(connection)
+
+
+def _seasons(connection: Connection) -> Iterator[str]:
+    table = schema.seasons
+    for row in connection.execute(select(table)):
+        try:
+            name = Season.from_json(row.settings).name
+            digests = [bytes.fromhex(row.seed), bytes.fromhex(row.head)]
+        except (LadderError, ValueError) as error:
+            yield f"season {quoted(row.name, _SHOWN)}: {error}"
+            continue
+        if name != row.name or any(len(one) != 32 for one in digests):
+            yield f"season {quoted(row.name, _SHOWN)}: its name, seed or head is another one"
+
+
+def _bots(connection: Connection) -> Iterator[str]:
+    bots, versions = schema.bots, schema.bot_versions
+    current = and_(versions.c.bot_id == bots.c.id, versions.c.number == bots.c.version)
+    query = select(bots.c.name, bots.c.version).outerjoin(versions, current)
+    for row in connection.execute(query.where(versions.c.id.is_(None)).limit(_FEW)):
+        yield f"bot {quoted(row.name, _SHOWN)}: its version {row.version} is not there"
+
+
+def _games(connection: Connection) -> Iterator[str]:
+    games, sat, meant = schema.games, schema.game_seats, schema.job_seats
+    query = select(func.count(), func.coalesce(func.max(games.c.seq), 0)).select_from(games)
+    count, last = connection.execute(query).one()
+    if count != last:
+        yield f"there are {count} games, but the last has the number {last}"
+    same = and_(sat.c.seq == games.c.seq, sat.c.seat == meant.c.seat)
+    others = (
+        select(games.c.game_id, meant.c.seat)
+        .join(meant, meant.c.job_id == games.c.job_id)
+        .outerjoin(sat, same)
+        .where(or_(sat.c.version_id.is_(None), sat.c.version_id != meant.c.version_id))
+    )
+    for row in connection.execute(others.limit(_FEW)):
+        yield f"game {row.game_id}, seat {row.seat}: another version sat there than was to play"
+    alone = (
+        select(games.c.game_id, sat.c.seat)
+        .join(sat, sat.c.seq == games.c.seq)
+        .outerjoin(meant, and_(meant.c.job_id == games.c.job_id, meant.c.seat == sat.c.seat))
+        .where(meant.c.version_id.is_(None))
+    )
+    for row in connection.execute(alone.limit(_FEW)):
+        yield f"game {row.game_id}, seat {row.seat}: nobody was to play there"
+
+
+BESIDE: Final = ("-wal", "-shm", "-journal")
+
+"""The endings of what SQLite keeps beside its file."""
+
+
+def find(path: Path, *, create: bool) -> None:
+    """Make sure that there is a file; `create` makes it, for its owner alone."""
+    if str(path) in ("", ".", ":memory:"):
+        raise StoreError("a ladder needs a file: give its path")
+    try:
+        if create:
+            if not path.exists():
+                refuse_leftovers(path)
+            # What is there already was perhaps left by a crash; its content is looked at later.
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        elif not path.is_file():
+            raise StoreError(f"there is no ladder at {path}: make one with `ladder init`")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error.strerror or error}") from None
+
+
+def refuse_leftovers(path: Path) -> None:
+    """Raise `StoreError` if SQLite would take another ladder's files for those of a new `path`."""
+    for leftover in (Path(f"{path}{ending}") for ending in BESIDE):
+        if leftover.exists():
+            raise StoreError(
+                f"{leftover} is there, left of another ladder, and may hold its last games: move "
+                "it to that ladder's file, under the same name with this ending, then try again"
+            )
+
+
+def connect(path: Path, seconds: float) -> sqlite3.Connection:
+    """Connect to the file at an absolute path; a write waits so many seconds for another one."""
+    # Without `mode`, SQLite would make an empty file where a ladder was.
+    where = f"{path.as_uri()}?mode=rw"
+    return sqlite3.connect(where, uri=True, timeout=seconds, check_same_thread=False)
+
+
+def prepare(connection: sqlite3.Connection, *, read_only: bool = False) -> bool:
+    """Set a new connection up; whether it has a write-ahead log, which some disks do not allow."""
+    connection.isolation_level = None  # transactions begin where the engine's events say
+    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    return bool(mode == "wal")
+
+
+class FileWatch:
+    """Notices that the file that was opened lost its name."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._log = Path(f"{self._path}-wal")
+        self._identity = _identity(self._path)
+
+    def check(self, *, log: bool) -> None:
+        """Raise `StoreGone` unless the file is there, and with `log` its write-ahead log too."""
+        if _identity(self._path) != self._identity:
+            self._refuse(self._path)
+        if log and _identity(self._log) is None:
+            self._refuse(self._log)
+
+    def _refuse(self, path: Path) -> None:
+        raise StoreGone(
+            f"{path} was removed or replaced while the ladder was open, and nothing is stored any "
+            "more: put the ladder's files back or restore a backup, then start again"
+        )
+
+
+def shorten_log(connection: sqlite3.Connection) -> None:
+    """Move what is in the write-ahead log to the file, as far as others let it happen now."""
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
 
 BUSY_SECONDS: Final = 30.0
+
 STILL_SECONDS: Final = 30.0
+
 """Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
 
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:key)")
+
 _LOCK_KEY: Final = int.from_bytes(b"deepsea", "big")
+
 """The advisory lock that makes one writer of all on PostgreSQL."""
+
 _check: ContextVar[Callable[[Connection], object] | None] = ContextVar("check", default=None)
 
 
@@ -91,8 +373,8 @@ class Database:
         """The file of an SQLite database, else None."""
         if self.url.get_backend_name() == "sqlite":
             self.path = Path(self.url.database or "")
-            sqlite_file.find(self.path, create=create)
-            self._watch = sqlite_file.FileWatch(self.path)
+            find(self.path, create=create)
+            self._watch = FileWatch(self.path)
         self._written = False
         self._read_only = read_only
         self.engine = _engine(self.url, busy_seconds, read_only=read_only)
@@ -106,7 +388,7 @@ class Database:
             # The last connection does it by itself; another process may hold the file open.
             with suppress(StoreError), self._translated(), self.engine.connect() as connection:
                 self._check_place(connection)
-                sqlite_file.shorten_log(_driver(connection))
+                shorten_log(_driver(connection))
             self._written = False
         self.engine.dispose()
 
@@ -198,7 +480,7 @@ def _url_of(target: str) -> URL:
 def _engine(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
         path = Path(url.database or "").absolute()
-        engine = create_engine(url, creator=partial(sqlite_file.connect, path, busy_seconds))
+        engine = create_engine(url, creator=partial(connect, path, busy_seconds))
         event.listen(engine, "connect", partial(_prepare_sqlite, read_only=read_only))
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -218,7 +500,7 @@ def _engine(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
 def _prepare_sqlite(
     connection: sqlite3.Connection, record: ConnectionPoolEntry, *, read_only: bool
 ) -> None:
-    record.info["log"] = sqlite_file.prepare(connection, read_only=read_only)
+    record.info["log"] = prepare(connection, read_only=read_only)
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

@@ -8,32 +8,38 @@ of a job is its result, every other one changes nothing; refusals are in the aud
 from __future__ import annotations
 
 import hashlib
+import json
+import zlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import game_line
-from deepsea_ladder.errors import StoreError
+from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import Receipt, ReceiptStatus, StoredGame, StoredSeat
-from deepsea_ladder.model.jobs import AttemptEnd, Job, JobStatus
-from deepsea_ladder.model.people import AuditKind
-from deepsea_ladder.model.seasons import StoredSeason
+from deepsea_ladder.model.games import (
+    AttemptEnd,
+    Job,
+    JobStatus,
+    Receipt,
+    ReceiptStatus,
+    SeatLog,
+    StoredGame,
+    StoredSeason,
+    StoredSeat,
+)
 from deepsea_ladder.rating.totals import after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.embargo import visible
-from deepsea_ladder.store.history import no_such_game
-from deepsea_ladder.store.job_transitions import SEASON_CLOSED, count_failure, end_attempt
-from deepsea_ladder.store.links import add_link, last_link
-from deepsea_ladder.store.retry_policy import RetryPolicy
+from deepsea_ladder.store.audit import add_link, last_link, note
+from deepsea_ladder.store.bots import disable_strikers
+from deepsea_ladder.store.database import Database, RetryPolicy, now
+from deepsea_ladder.store.history import last_seq, no_such_game, read_tallies, write_tallies
+from deepsea_ladder.store.leases import SEASON_CLOSED, count_failure, end_attempt
 from deepsea_ladder.store.seasons import by_id
-from deepsea_ladder.store.strikes import disable_strikers
-from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
-from deepsea_ladder.store.versions import versions_of
+from deepsea_ladder.store.versions import versions_of, visible
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import game_seed
@@ -42,12 +48,16 @@ from deepsea_rules.record import GameRecord, verify
 LONGEST_RECORD: Final = 1 << 20
 
 _JOB: Final = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
+
 _OWNER: Final = select(schema.attempts.c.owner).where(
     schema.attempts.c.job_id == bindparam("job"),
     schema.attempts.c.attempt == bindparam("lease"),
 )
+
 _DONE: Final = update(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
+
 _ADD_GAME: Final = insert(schema.games)
+
 _ADD_SEATS: Final = insert(schema.game_seats)
 
 
@@ -227,3 +237,142 @@ def _accepted(
 def _compare(what: str, found: object, expected: object) -> None:
     if found != expected:
         raise InvalidResult(f"the {what} is {quoted(found, 80)}, not {quoted(expected, 80)}")
+
+
+KEPT: Final = 20
+
+"""For each bot: so many of its newest games with faults keep their logs."""
+
+LONGEST_OUTPUT: Final = 64 * 1024
+
+LONGEST_ERROR: Final = 16 * 1024
+
+_logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
+
+
+class Logs:
+    """The logs of a ladder's games."""
+
+    def __init__(self, database: Database, *, public: bool = False) -> None:
+        self._database = database
+        self._public = public
+
+    def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
+        """Keep the logs of a game that is stored; may be repeated."""
+        versions = schema.bot_versions
+        with self._database.write() as connection:
+            query = (
+                select(_seats.c.seat, versions.c.bot_id)
+                .join(versions, versions.c.id == _seats.c.version_id)
+                .where(_seats.c.seq == seq, _seats.c.faults > 0)
+            )
+            bots = {row.seat: row.bot_id for row in connection.execute(query)}
+            there = set(
+                connection.execute(select(_logs.c.seat).where(_logs.c.seq == seq)).scalars()
+            )
+            for log in logs:
+                if log.seat not in bots or log.seat in there:
+                    continue
+                there.add(log.seat)
+                bot_id = bots[log.seat]
+                connection.execute(
+                    insert(_logs).values(
+                        seq=seq, seat=log.seat, bot_id=bot_id, content=_packed(log)
+                    )
+                )
+                own = select(_logs.c.seq).where(_logs.c.bot_id == bot_id).distinct()
+                oldest = own.order_by(_logs.c.seq.desc()).limit(1).offset(KEPT)
+                if (last := connection.execute(oldest).scalar()) is not None:
+                    connection.execute(
+                        delete(_logs).where(_logs.c.bot_id == bot_id, _logs.c.seq <= last)
+                    )
+
+    def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
+        """The logs of a game, by seat; StoreError if there is no such game."""
+        with self._database.read() as connection:
+            query = (
+                select(_games.c.seq)
+                .join(schema.seasons, schema.seasons.c.id == _games.c.season_id)
+                .where(_games.c.game_id == game_id, visible(public=self._public))
+            )
+            seq = connection.execute(query).scalar()
+            if seq is None:
+                raise no_such_game(game_id)
+            rows = connection.execute(
+                select(_logs.c.seat, _logs.c.content)
+                .where(_logs.c.seq == seq)
+                .order_by(_logs.c.seat)
+            ).all()
+        return tuple(_unpacked(row.seat, row.content) for row in rows)
+
+    def of_bot(self, bot: str) -> dict[tuple[int, int], SeatLog]:
+        """The logs of a bot's games, by the game's number in the order of rating and the seat."""
+        bots = schema.bots
+        with self._database.read() as connection:
+            rows = connection.execute(
+                select(_logs.c.seq, _logs.c.seat, _logs.c.content)
+                .join(bots, bots.c.id == _logs.c.bot_id)
+                .join(_games, _games.c.seq == _logs.c.seq)
+                .join(schema.seasons, schema.seasons.c.id == _games.c.season_id)
+                .where(bots.c.name == bot, visible(public=self._public))
+            ).all()
+        return {(row.seq, row.seat): _unpacked(row.seat, row.content) for row in rows}
+
+
+def _packed(log: SeatLog) -> bytes:
+    texts = (_end(log.error, LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT))
+    return zlib.compress(json.dumps(texts).encode())
+
+
+def _unpacked(seat: int, content: bytes) -> SeatLog:
+    try:
+        error, output = json.loads(zlib.decompress(content))
+    except (ValueError, RecursionError, zlib.error) as damage:
+        raise StoreDamaged(f"the log of seat {seat} is damaged: {damage}") from None
+    return SeatLog(seat, error, output)
+
+
+def _end(text: str, most: int) -> str:
+    data = text.encode("utf-8", "backslashreplace")
+    return data[-most:].decode("utf-8", "ignore")
+
+
+_PRIVATE: Final = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION)
+
+"""Entries that change no page for strangers: a login must not empty their cache."""
+
+
+class Revision(NamedTuple):
+    """A state of a ladder; each number only grows."""
+
+    game: int
+    """The last game, in the order in which games are rated."""
+    entry: int
+    """The last entry of the audit log that everybody can see the effect of: bots that come and go,
+    seasons, names of authors, ratings made anew."""
+    places: int
+    """The last places of all seasons' chains together: games, and attempts without a result."""
+    seasons: int
+    """How many seasons there are to look at: one more when an embargo ends."""
+    analyses: int
+    """The last change of an analysis."""
+
+
+def read_revision(database: Database, *, public: bool) -> Revision:
+    """The revision now; quick however many games there are."""
+    games, seasons, seen = schema.games, schema.seasons, visible(public=public)
+    # One look into an index for each season, so that old games are not read.
+    last_of = (
+        select(func.max(games.c.seq)).where(games.c.season_id == seasons.c.id).scalar_subquery()
+    )
+    query = select(
+        select(func.max(last_of)).where(seen).scalar_subquery(),
+        select(func.max(schema.audit.c.id))
+        .where(schema.audit.c.kind.not_in(_PRIVATE))
+        .scalar_subquery(),
+        select(func.sum(seasons.c.place)).where(seen).scalar_subquery(),
+        select(func.count(seasons.c.id)).where(seen).scalar_subquery(),
+        select(func.max(schema.analyses.c.change)).scalar_subquery(),
+    )
+    with database.read() as connection:
+        return Revision(*(int(one or 0) for one in connection.execute(query).one()))

@@ -1,28 +1,237 @@
-"""Reads played games.
+"""Reads and writes rating totals in the caller's transaction.
 
-Invariant: games are read in portions, each a snapshot of its own, so that a slow reader keeps
-no writer waiting; games never change, so the portions fit together.
+Invariant: a rating goes through `float.hex()` both ways, so no bit of it is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeat
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeason, StoredSeat
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
-from deepsea_ladder.store.embargo import visible
-from deepsea_ladder.store.versions import versions_by_id
+from deepsea_ladder.store.versions import versions_by_id, visible
+from deepsea_rules.ruleset import MAX_PLAYERS
+
+_ratings = schema.ratings
+
+_KEY: Final[dict[Any, Any]] = {
+    _ratings.c.season_id: bindparam("of_season"),
+    _ratings.c.version_id: bindparam("of_version"),
+}
+
+_VALUES: Final[dict[Any, Any]] = {
+    column: bindparam(column.name) for column in _ratings.c if column not in _KEY
+}
+
+_INSERT: Final = insert(_ratings).values(_KEY | _VALUES)
+
+_UPDATE: Final = (
+    update(_ratings).where(*(column == key for column, key in _KEY.items())).values(_VALUES)
+)
+
+_OF_SEASON: Final = select(_ratings).where(_ratings.c.season_id == bindparam("season"))
+
+_OF_VERSIONS: Final = _OF_SEASON.where(
+    _ratings.c.version_id.in_(bindparam("versions", expanding=True))
+)
+
+_LAST_SEQ: Final = select(func.max(schema.games.c.seq))
+
+
+def last_seq(connection: Connection) -> int:
+    """The number of the last game; only the writer may count on it."""
+    return connection.execute(_LAST_SEQ).scalar() or 0
+
+
+def read_tallies(
+    connection: Connection, season: StoredSeason, versions: Sequence[int] | None = None
+) -> dict[int, RatingTotals]:
+    """The tallies of a season, or of some versions in it; who has not played has none."""
+    if versions is None:
+        rows = connection.execute(_OF_SEASON, {"season": season.id})
+    else:
+        rows = connection.execute(_OF_VERSIONS, {"season": season.id, "versions": versions})
+    return {row.version_id: _tally(row) for row in rows}
+
+
+def write_tallies(
+    connection: Connection,
+    season: StoredSeason,
+    tallies: Mapping[int, RatingTotals],
+    known: Container[int],
+) -> None:
+    """Store tallies by version; those of `known` versions are there already."""
+    rows = [
+        {"of_season": season.id, "of_version": version} | columns(tally)
+        for version, tally in tallies.items()
+    ]
+    for statement, is_known in ((_UPDATE, True), (_INSERT, False)):
+        wanted = [row for row in rows if (row["of_version"] in known) is is_known]
+        if wanted:
+            connection.execute(statement, wanted)
+
+
+def columns(tally: RatingTotals) -> dict[str, Any]:
+    """A tally as its row has it."""
+    mu, sigma = tally.rating.to_hex()
+    return {
+        "mu": mu,
+        "sigma": sigma,
+        "games": tally.games,
+        "wins": tally.wins,
+        "placements": tally.placements,
+        "points": tally.points,
+        "decisions": tally.decisions,
+        "faults": tally.faults,
+        "forfeits": tally.forfeits,
+        "last_seq": tally.last_seq,
+        "last_at": tally.last_at,
+    }
+
+
+def _tally(row: Row[Any]) -> RatingTotals:
+    return RatingTotals(
+        rating=Rating.from_hex(row.mu, row.sigma),
+        games=row.games,
+        wins=row.wins,
+        placements=row.placements,
+        points=row.points,
+        decisions=row.decisions,
+        faults=row.faults,
+        forfeits=row.forfeits,
+        last_seq=row.last_seq,
+        last_at=row.last_at,
+    )
+
+
+_own, _other, _table = (schema.game_seats.alias(name) for name in ("own", "other", "at_table"))
+
+_MEETING = (
+    func.count().label("games"),
+    func.sum(case((_own.c.placement < _other.c.placement, 1), else_=0)).label("better"),
+    func.sum(case((_own.c.placement == _other.c.placement, 1), else_=0)).label("level"),
+)
+
+
+class Pairs(NamedTuple):
+    """How the versions of a season did against each other."""
+
+    seq: int
+    """The last game that was counted."""
+    meetings: dict[tuple[int, int], HeadToHead]
+    """Of the first version of each pair against the second; the first has the smaller id."""
+
+
+class Sums:
+    """The sums of a ladder's games."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def opponents(self, season: StoredSeason, version_id: int) -> dict[int, HeadToHead]:
+        """A version against every other that it met in the season, by the other's id."""
+        query = (
+            select(_other.c.version_id, *_MEETING)
+            .select_from(_own)
+            .join(_other, _other.c.seq == _own.c.seq)
+            .where(_is(season, version_id), _other.c.version_id != version_id)
+            .group_by(_other.c.version_id)
+            .order_by(_other.c.version_id)
+        )
+        with self._database.read() as connection:
+            return {row.version_id: _meeting(row) for row in connection.execute(query)}
+
+    def seats(self, season: StoredSeason, version_id: int) -> list[SeatLine]:
+        """A version's results in the season, per size of the table: of all seats, then of each."""
+        players: ColumnElement[int] = literal(season.season.seats[0])
+        if len(season.season.seats) > 1:
+            at_table = select(func.count()).where(_table.c.seq == _own.c.seq)
+            players = at_table.correlate(_own).scalar_subquery()
+        wins = func.sum(case((_own.c.placement == 1, 1), else_=0))
+        added = (func.sum(column) for column in (_own.c.placement, _own.c.points, _own.c.faults))
+        query = (
+            select(players.label("players"), _own.c.seat, func.count(), wins, *added)
+            .where(_is(season, version_id))
+            .group_by("players", _own.c.seat)
+        )
+        sums: dict[tuple[int, int], list[int]] = {}
+        with self._database.read() as connection:
+            for size, seat, *counts in connection.execute(query):
+                if not 0 <= seat < MAX_PLAYERS:
+                    raise StoreDamaged(f"a game of season {season.season.name} has a seat {seat}")
+                for key in ((size, -1), (size, seat)):
+                    total = sums.setdefault(key, [0] * len(counts))
+                    sums[key] = [have + int(more) for have, more in zip(total, counts, strict=True)]
+        return [_seat_line(*key, *counts) for key, counts in sorted(sums.items())]
+
+    def pairs(self, season: StoredSeason, after: int = 0) -> Pairs:
+        """All pairs of versions, over the games that were rated after one."""
+        table = schema.game_seats
+        last = select(func.max(table.c.seq)).where(table.c.season_id == season.id)
+        query = (
+            select(_own.c.version_id, _other.c.version_id.label("other_id"), *_MEETING)
+            .select_from(_own)
+            .join(
+                _other,
+                and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id),
+            )
+            .where(_own.c.season_id == season.id, _own.c.seq > after)
+            .group_by(_own.c.version_id, _other.c.version_id)
+        )
+        with self._database.read() as connection:
+            seq = connection.execute(last).scalar() or 0
+            if seq <= after:
+                return Pairs(after, {})
+            rows = connection.execute(query)
+            return Pairs(seq, {(row.version_id, row.other_id): _meeting(row) for row in rows})
+
+
+def _is(season: StoredSeason, version_id: int) -> ColumnElement[bool]:
+    return and_(_own.c.version_id == version_id, _own.c.season_id == season.id)
+
+
+def _meeting(row: Any) -> HeadToHead:
+    games, better, level = int(row.games), int(row.better), int(row.level)
+    return HeadToHead(games, better, level, games - better - level)
+
+
+def _seat_line(
+    players: int, seat: int, games: int, wins: int, placements: int, points: int, faults: int
+) -> SeatLine:
+    return SeatLine(
+        players,
+        None if seat < 0 else seat,
+        games,
+        wins,
+        placements / games,
+        points / games,
+        faults,
+    )
+
 
 PORTION: Final = 500
 

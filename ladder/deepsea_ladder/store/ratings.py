@@ -14,11 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, String, cast, delete, func, or_, select, update
 
-from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.accounts import MACHINE, AuditKind
+from deepsea_ladder.chain import Prove, RecordedGame, prove
 from deepsea_ladder.model.bots import BotVersion, LadderBot, RatedVersion
-from deepsea_ladder.model.people import AuditKind
-from deepsea_ladder.model.seasons import StoredSeason
-from deepsea_ladder.proof import Prove, RecordedGame, prove
+from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
 from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
@@ -31,8 +30,8 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.history import last_seq, read_tallies, write_tallies
 from deepsea_ladder.store.seasons import seed_of
-from deepsea_ladder.store.totals import last_seq, read_tallies, write_tallies
 from deepsea_ladder.store.versions import versions_by_id
 from deepsea_rules.randomness import game_seed
 

@@ -13,23 +13,20 @@ from typing import Final
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.errors import NotOnLadder, SeasonError, StoreDamaged, StoreError
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.jobs import AttemptEnd, JobStatus
-from deepsea_ladder.model.people import AuditKind
-from deepsea_ladder.model.seasons import ClosedSeason, StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, ClosedSeason, JobStatus, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.embargo import embargoed, visible
-from deepsea_ladder.store.job_transitions import SEASON_CLOSED, end_attempt, give_back
-from deepsea_ladder.store.submission_rows import OPEN, bots_from_afar
-from deepsea_ladder.store.totals import read_tallies
-from deepsea_ladder.store.versions import versions_by_id
+from deepsea_ladder.store.history import read_tallies
+from deepsea_ladder.store.leases import SEASON_CLOSED, end_attempt, give_back
+from deepsea_ladder.store.submissions import OPEN, bots_from_afar
+from deepsea_ladder.store.versions import embargoed, versions_by_id, visible
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 

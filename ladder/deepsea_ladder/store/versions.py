@@ -1,16 +1,36 @@
-"""Reads versions of bots, with their bots and authors."""
+"""Which seasons strangers may see: those without an embargo, and those whose embargo is over.
+
+Invariants: an embargo is set when a season opens and never changed, so a season that was shown once
+stays visible; whether it is over is decided by the database's clock, in the query that reads; a
+store that was opened as public reads seasons, games, records and logs through this condition alone.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, or_, select, true
 
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.database import database_now
+
+_until = schema.seasons.c.embargo_until
+
+
+def visible(*, public: bool) -> ColumnElement[bool]:
+    """The condition on a season; the operator sees all of them."""
+    return or_(_until.is_(None), _until <= database_now()) if public else true()
+
+
+def embargoed() -> ColumnElement[bool]:
+    """The condition of a season whose embargo is not over."""
+    return _until > database_now()
+
 
 _versions = schema.bot_versions
+
 _SELECT: Final[Select[Any]] = (
     select(
         _versions.c.id.label("version_id"),
@@ -29,7 +49,9 @@ _SELECT: Final[Select[Any]] = (
     .join(schema.bots, schema.bots.c.id == _versions.c.bot_id)
     .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
 )
+
 _BY_ID: Final = _SELECT.where(_versions.c.id.in_(bindparam("ids", expanding=True)))
+
 _OF_JOB: Final = (
     _SELECT.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
     .where(schema.job_seats.c.job_id == bindparam("job"))

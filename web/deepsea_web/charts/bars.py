@@ -8,12 +8,18 @@ from collections.abc import Callable
 from typing import Final
 
 from deepsea_arena.reports.plot_data import BotFigures, Place, PlotData, medians
-from deepsea_web.charts.svg import LEFT, RIGHT, Chart, Drawing, Table, percent, short
+from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.time_control import duration_text
+from deepsea_web.charts.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, percent, short
 
-_HEIGHT: Final = 100
+_DIVES_HEIGHT: Final = 100
+
 _AIR: Final = 25
+
 _SPACES: Final = 32
+
 _LARGEST: Final = 5.5
+
 """The radius of the mark of the most frequent place."""
 
 
@@ -32,26 +38,26 @@ def dives(data: PlotData) -> Chart:
         "dives",
         "Where bots turn back and drown",
         "For each bot by space and by the air that was left; spaces and air in words are medians. "
-        + " ".join(f"{short(bot.name, 45)}: {_line(bot)}." for bot in data.bots),
+        + " ".join(f"{short(bot.name, 45)}: {_dives_line(bot)}." for bot in data.bots),
         drawing.element,
         drawing.y + 4,
         Table(
             ("bot", "dives", "home", "drowned", "median turn", "deepest turn", "median drowning"),
-            [_row(bot) for bot in data.bots],
+            [_dives_row(bot) for bot in data.bots],
         ),
     )
 
 
 def _bot(drawing: Drawing, bot: BotFigures) -> None:
     drawing.text(0, drawing.y + 22, short(bot.name, 34), "name")
-    drawing.text(0, drawing.y + 36, _line(bot), "small")
+    drawing.text(0, drawing.y + 36, _dives_line(bot), "small")
     top = drawing.y + 46
 
     def x(space: float) -> float:
         return LEFT + 8 + (RIGHT - LEFT - 14) * space / _SPACES
 
     def y(air: float) -> float:
-        return top + _HEIGHT * (_AIR - air) / _AIR
+        return top + _DIVES_HEIGHT * (_AIR - air) / _AIR
 
     for air in range(0, _AIR + 1, 5):
         drawing.line(LEFT, y(air), RIGHT, y(air), "grid" if air else "base")
@@ -74,7 +80,7 @@ def _bot(drawing: Drawing, bot: BotFigures) -> None:
     drawing.y = y(0) + 32
 
 
-def _line(bot: BotFigures) -> str:
+def _dives_line(bot: BotFigures) -> str:
     """The same in words."""
     if not bot.dives:
         return "no dive of its own"
@@ -84,7 +90,7 @@ def _line(bot: BotFigures) -> str:
     return f"home {home}, drowned {drowned} of dives; {where}"
 
 
-def _row(bot: BotFigures) -> list[str]:
+def _dives_row(bot: BotFigures) -> list[str]:
     turn, drowning = medians(bot.turned), medians(bot.drowned)
     deepest = max((place.space for place in bot.turned), default=None)
     return [
@@ -96,3 +102,193 @@ def _row(bot: BotFigures) -> list[str]:
         f"space {deepest}" if deepest is not None else "–",
         f"space {drowning.space}" if drowning else "–",
     ]
+
+
+_BAR: Final = 46
+
+"""Where the bars begin."""
+
+_ROW: Final = 17
+
+_ROOM: Final = 20
+
+"""A part of a bar that is narrower has no label."""
+
+
+def placements(data: PlotData) -> Chart:
+    """Draw how often each bot had each placement, by its seat."""
+    seats = max((seat for bot in data.bots for seat, _ in bot.placements), default=0) + 1
+    drawing = Drawing()
+    _legend(drawing, seats)
+    rows = []
+    for bot in data.bots:
+        drawing.y += 22
+        drawing.text(0, drawing.y, short(bot.name, 34), "name")
+        drawing.y += 6
+        for seat in range(seats):
+            counts = [bot.placements[seat, place] for place in range(1, seats + 1)]
+            if games := sum(counts):
+                _bar(drawing, bot, seat, counts)
+                rows.append([bot.name, SEAT_LETTERS[seat], str(games), *map(str, counts)])
+    for share in range(0, 101, 25):
+        x = _BAR + (RIGHT - _BAR) * share / 100
+        anchor = "end" if share == 100 else "middle"
+        drawing.text(x, drawing.y + 11, f"{share} %", "small", anchor=anchor)
+    drawing.y += 26
+    drawing.text((_BAR + RIGHT) / 2, drawing.y, "share of games", "axis", anchor="middle")
+    return Chart(
+        "placements",
+        "Placements by seat",
+        "How often each bot was first, second and so on, in each seat that it had. "
+        + " ".join(_placements_line(bot) for bot in data.bots),
+        drawing.element,
+        drawing.y + 4,
+        Table(("bot", "seat", "games", *map(_ordinal, range(1, seats + 1))), rows),
+    )
+
+
+def _legend(drawing: Drawing, seats: int) -> None:
+    x = float(_BAR)
+    for place in range(1, seats + 1):
+        drawing.rect(x, drawing.y, 10, 10, f"place{_shade(place, seats)}")
+        drawing.text(x + 14, drawing.y + 9, _ordinal(place), "small")
+        x += (RIGHT - _BAR) / max(seats, 4)
+    drawing.y += 10
+
+
+def _bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -> None:
+    games, x = sum(counts), float(_BAR)
+    drawing.text(0, drawing.y + 11, f"seat {SEAT_LETTERS[seat]}", "label")
+    for place, count in enumerate(counts, 1):
+        width = (RIGHT - _BAR) * count / games
+        if not count:
+            continue
+        share = percent(count, games)
+        looks = _shade(place, len(counts))
+        drawing.rect(
+            x,
+            drawing.y,
+            width,
+            _ROW - 3,
+            f"place{looks} part",
+            f"{bot.name}, seat {SEAT_LETTERS[seat]}: {_ordinal(place)} in {count} of {games} games",
+        )
+        if width > _ROOM:
+            label = f"{_ordinal(place)} {share}" if width > 3 * _ROOM else share.removesuffix(" %")
+            drawing.text(x + width / 2, drawing.y + 11, label, f"on{looks}", anchor="middle")
+        x += width
+    drawing.y += _ROW
+
+
+def _shade(place: int, seats: int) -> int:
+    """The last placement is always the palest."""
+    return 6 if place == seats else place
+
+
+def _placements_line(bot: BotFigures) -> str:
+    games = bot.placements.total()
+    wins = sum(count for (_, place), count in bot.placements.items() if place == 1)
+    return f"{short(bot.name, WIDTH // 8)}: first in {wins} of {games} seats taken."
+
+
+def _ordinal(place: int) -> str:
+    return f"{place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(place, 'th') }"
+
+
+_TIMES_HEIGHT: Final = 38
+
+_LEFT: Final = 8
+
+_BINS: Final = 10
+
+"""Bars for each factor of ten."""
+
+_PERCENTILES: Final = (50, 90, 99)
+
+
+def times(data: PlotData) -> Chart:
+    """Draw the distribution of each bot's decision times."""
+    drawing = Drawing()
+    known = [us for bot in data.bots for us, _ in bot.times.counts()]
+    budget = data.budget_us
+    low = math.floor(math.log10(max(1, min(known, default=1))))
+    high = math.ceil(math.log10(max([10, budget, *known])))
+    high = max(high, low + 1)
+
+    def x(us: float) -> float:
+        return _LEFT + (RIGHT - _LEFT) * (math.log10(max(1, us)) - low) / (high - low)
+
+    drawing.line(0, 5, 14, 5, "median")
+    drawing.text(19, 9, "median", "small")
+    drawing.line(74, 5, 88, 5, "tail")
+    drawing.text(93, 9, "99 %", "small")
+    if budget:
+        drawing.line(140, 5, 154, 5, "budget")
+        drawing.text(159, 9, f"budget {_text(budget)}", "small")
+    drawing.y = 10
+    for bot in data.bots:
+        drawing.text(0, drawing.y + 22, short(bot.name, 34), "name")
+        drawing.text(0, drawing.y + 36, _times_line(bot), "small")
+        base = drawing.y + 44 + _TIMES_HEIGHT
+        for power in range(low, high + 1):
+            drawing.line(x(10**power), base - _TIMES_HEIGHT, x(10**power), base, "grid")
+        bins: Counter[int] = Counter()
+        for us, count in bot.times.counts():
+            bins[math.floor(math.log10(max(1, us)) * _BINS)] += count
+        most = max(bins.values(), default=1)
+        for number, count in sorted(bins.items()):
+            left, right = (x(10 ** (n / _BINS)) for n in (number, number + 1))
+            height = max(1.0, _TIMES_HEIGHT * count / most)
+            span = " to ".join(_text(10 ** (n / _BINS)) for n in (number, number + 1))
+            tip = f"{bot.name}: {count} decisions of {span}"
+            drawing.rect(left, base - height, max(1, right - left - 0.6), height, "time", tip)
+        for share, looks in ((50, "median"), (99, "tail")):
+            if (at := bot.times.quantile_us(share)) is not None:
+                drawing.line(x(at), base - _TIMES_HEIGHT - 2, x(at), base, looks)
+        if budget:
+            drawing.line(x(budget), base - _TIMES_HEIGHT - 2, x(budget), base, "budget")
+        drawing.line(_LEFT, base, RIGHT, base, "base")
+        drawing.y = base
+    for power in range(low, high + 1):
+        anchor = "start" if power == low else "end" if power == high else "middle"
+        drawing.text(x(10**power), drawing.y + 14, _text(10**power), "small", anchor=anchor)
+    drawing.text((_LEFT + RIGHT) / 2, drawing.y + 28, "time of a decision", "axis", anchor="middle")
+    return Chart(
+        "times",
+        "Decision times",
+        "How many decisions of each bot took how long, on a logarithmic scale. "
+        + " ".join(f"{short(bot.name, 45)}: {_times_line(bot)}." for bot in data.bots),
+        drawing.element,
+        drawing.y + 32,
+        Table(
+            ("bot", "decisions", *(f"{p} %" for p in _PERCENTILES), "slowest"),
+            [_times_row(bot) for bot in data.bots],
+        ),
+    )
+
+
+def _times_line(bot: BotFigures) -> str:
+    if not bot.times.count:
+        return "no decisions"
+    median, tail, slowest = (_figure(us) for us in _figures(bot)[::2] + _figures(bot)[-1:])
+    return f"median {median}, 99 % within {tail}, slowest {slowest}"
+
+
+def _figures(bot: BotFigures) -> list[int | None]:
+    return [*(bot.times.quantile_us(p) for p in _PERCENTILES), bot.times.slowest_us]
+
+
+def _times_row(bot: BotFigures) -> list[str]:
+    return [bot.name, str(bot.times.count), *(_figure(us) for us in _figures(bot))]
+
+
+def _figure(us: int | None) -> str:
+    return "–" if us is None else duration_text(us).replace("us", "µs")
+
+
+def _text(us: float) -> str:
+    """A time on the axis: 20 µs, 1 ms, 100 ms, 10 s."""
+    for unit, size in (("s", 1_000_000), ("ms", 1000)):
+        if us >= size:
+            return f"{us / size:.3g} {unit}"
+    return f"{us:.3g} µs"

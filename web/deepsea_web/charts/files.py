@@ -15,12 +15,10 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from deepsea_arena.reports.plot_data import PlotData
 from deepsea_rules.printable import one_line
-from deepsea_web.charts.bars import dives
-from deepsea_web.charts.lead import lead
-from deepsea_web.charts.placements import placements
+from deepsea_web.charts.bars import dives, placements, times
+from deepsea_web.charts.course import lead
 from deepsea_web.charts.svg import WIDTH, Chart, Drawing, wrapped
-from deepsea_web.charts.times import times
-from deepsea_web.template import render
+from deepsea_web.viewer.assets import render
 
 _MARGIN: Final = 12
 _TITLE: Final = 22

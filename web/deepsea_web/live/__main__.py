@@ -6,6 +6,6 @@ if hasattr(os, "nice"):  # not on Windows
     # Before the imports: they take the most of its time, and the match goes first.
     os.nice(10)
 
-from deepsea_web.live.serve import main
+from deepsea_web.live.server import main
 
 main()

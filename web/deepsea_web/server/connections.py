@@ -9,17 +9,27 @@ slowness; an address has so many of them, but not one that may be everybody's; w
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import resource
+import socket
+import ssl
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from deepsea_ladder.accounts import source
-from deepsea_ladder.remote_limits import RemoteLimits
+from deepsea_ladder.limits import RemoteLimits
+from deepsea_referee.errors import UserError
 from deepsea_web.http import HEADERS
 from deepsea_web.server.access import Access
 
 PATIENCE_S: Final = 10
+
 _HEAD: Final = "\r\n".join(
     (
         "Content-Type: text/plain; charset=utf-8",
@@ -108,3 +118,105 @@ class Connection(H11Protocol):
         self._limit = None
         if not self._is_answering():
             self.transport.close()
+
+
+BACKLOG: Final = 2048
+
+MOST_OPEN: Final = 8192
+
+"""Open files that are asked of the system: one for each reader."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is one of the system's choice. Raises UserError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        code = getattr(error, "errno", None)
+        if code == errno.EADDRINUSE:
+            raise UserError(
+                f"port {port} of {host} is in use: choose another one with --port"
+            ) from None
+        if code == errno.EACCES:
+            raise UserError(f"port {port} needs more rights: choose one above 1023") from None
+        words = getattr(error, "strerror", None) or error
+        raise UserError(f"--host {host} --port {port}: {words}") from None
+
+    # For all that connect: asyncio does it by itself only for sockets that name their protocol, and
+    # else a page of two parts waits 40 ms for the reader's word on the first.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def open_many_files() -> None:
+    """Ask the system for as many open files as a server needs, or as it gives."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_OPEN if hard == resource.RLIM_INFINITY else min(MOST_OPEN, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+_log: Final = logging.getLogger(__name__)
+
+_Seen = tuple[tuple[int, int, int] | None, ...]
+
+
+class Certificate:
+    """A pair of PEM files; threads may share one. Raises UserError if there is none at first."""
+
+    def __init__(self, chain: Path, key: Path) -> None:
+        self._chain = chain
+        self._key = key
+        self._lock = Lock()
+        self._seen = self._look()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """The settings of a server: each handshake has the pair as it is then."""
+        outer = _context(self._chain, self._key)
+
+        def choose(
+            handshake: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
+        ) -> None:
+            handshake.context = self._now()
+
+        outer.sni_callback = choose
+        return outer
+
+    def _now(self) -> ssl.SSLContext:
+        with self._lock:
+            seen = self._look()
+            if seen != self._seen:
+                self._seen = seen
+                try:
+                    self._context = self._read()
+                except UserError as error:
+                    _log.warning("%s; the pair before stays in use", error)
+            return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        try:
+            return _context(self._chain, self._key)
+        except (OSError, ValueError) as error:
+            words = getattr(error, "strerror", None) or error
+            raise UserError(f"--tls-cert {self._chain} --tls-key {self._key}: {words}") from None
+
+    def _look(self) -> _Seen:
+        return tuple(map(_state, (self._chain, self._key)))
+
+
+def _context(chain: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    # Without a password: else it would be asked for on the terminal.
+    context.load_cert_chain(chain, key, password=lambda: "")
+    return context
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,17 +1,24 @@
-"""The gateway: whom the server answers, how often, in which thread, for how long.
+"""How often somebody may ask, and how many streams may be open; in memory, by key.
 
-Invariants: pages, forms, the API and live streams share one pool of threads, one count of streams
-and one of rates; a token is taken from the header `authorization` alone, and only where nobody else
-can read it; a stream ends within RECHECK_US of its token or session, and at once when the server
-ends; the queue for threads is bounded, and beyond it requests get 503; mistakes of this program are
-written to the operator's log, and their readers get a sentence without details.
+Invariants: whoever stays within a rate is never refused; what is kept is bounded, whatever keys
+come, and who was forgotten is as one who never asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,28 +31,180 @@ from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.uploads import Upload
 from deepsea_ladder.accounts import is_loopback, source, token_digest
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
-from deepsea_web.remote.rates import MINUTE_US, MOST_KEYS, Rate, Slots
-from deepsea_web.remote.uploads import Beginning, Part, Parts, receive
+
+MOST_KEYS: Final = 20_000
+
+MINUTE_US: Final = 60_000_000
+
+_SECOND_US: Final = 1_000_000
+
+
+class Rate:
+    """At most `most` at once for each key, and as many in each period that follows.
+
+    A period has less than twice as many, right after a time in which the key did not ask.
+    now_us  the time, in microseconds since any moment
+    """
+
+    def __init__(
+        self,
+        most: int,
+        period_us: int,
+        now_us: Callable[[], int],
+        most_keys: int = MOST_KEYS,
+    ) -> None:
+        self._each_us = period_us // most
+        self._period_us = self._each_us * most
+        self._now_us = now_us
+        self._most_keys = most_keys
+        self._full_us: dict[Hashable, int] = {}
+        """When a key has everything again."""
+
+    def wait_s(self, key: Hashable) -> int:
+        """After how many seconds the key may ask once more; 0 is now."""
+        now = self._now_us()
+        over = max(self._full_us.get(key, now), now) + self._each_us - self._period_us - now
+        return -(-over // _SECOND_US) if over > 0 else 0
+
+    def count(self, key: Hashable) -> None:
+        """The key has asked once."""
+        now = self._now_us()
+        self._full_us[key] = max(self._full_us.pop(key, now), now) + self._each_us
+        if len(self._full_us) > self._most_keys:
+            self._forget(now)
+
+    def take(self, key: Hashable) -> int:
+        """Count one more if it may be: 0, or after how many seconds it may."""
+        wait = self.wait_s(key)
+        if not wait:
+            self.count(key)
+        return wait
+
+    def _forget(self, now: int) -> None:
+        """Forget those who have everything again, else those who asked longest ago."""
+        left = [(key, full) for key, full in self._full_us.items() if full > now]
+        self._full_us = dict(left[-(self._most_keys // 2) :])
+
+
+class Slots:
+    """How many of a kind are open at once: of each key, and in all."""
+
+    def __init__(self, most_each: int, most: int) -> None:
+        self._most_each = most_each
+        self._most = most
+        self._open: Counter[Hashable] = Counter()
+
+    @property
+    def open(self) -> int:
+        """How many are open."""
+        return self._open.total()
+
+    @contextmanager
+    def taken(self, key: Hashable | None) -> Iterator[bool]:
+        """Hold a slot; False if there is none. Those without a key are bounded in all alone."""
+        of_key = 0 if key is None else self._open[key]
+        if self.open >= self._most or of_key >= self._most_each:
+            yield False
+            return
+        self._open[key] += 1
+        try:
+            yield True
+        finally:
+            self._open[key] -= 1
+            if not self._open[key]:
+                del self._open[key]
+
+
+Part = dict[str, Any] | bytes
+
+Parts = Callable[[], Awaitable[Part | None]]
+
+"""Reads the next part of an upload: the fields of its header, bytes, or None at its end."""
+
+InThread = Callable[[Callable[[], object]], Awaitable[object]]
+
+
+class Beginning:
+    """Begins an upload in a thread, and closes it even if nobody waits for it any more."""
+
+    def __init__(self, begin: Callable[[], Upload]) -> None:
+        self._begin = begin
+        self._upload: Upload | None = None
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Upload:
+        """The upload; may raise what the beginning raises."""
+        upload = self._begin()
+        with self._lock:
+            self._upload = upload
+            if self._ended:
+                upload.close()
+        return upload
+
+    def close(self) -> None:
+        """Close the upload, now or as soon as it has begun."""
+        with self._lock:
+            self._ended = True
+            if self._upload is not None:
+                self._upload.close()
+
+
+async def receive(upload: Upload, parts: Parts, in_thread: InThread, clock: Clock) -> None:
+    """Feed an upload with all of its parts. Raises ApiError if it is refused."""
+    while (part := await _in_time(upload, parts, clock)) is not None:
+        await in_thread(_taking(upload, part))
+    await in_thread(upload.finish)
+
+
+async def _in_time(upload: Upload, parts: Parts, clock: Clock) -> Part | None:
+    try:
+        async with time_limit(clock, max(int(upload.left() * 1_000_000), 0)):
+            return await parts()
+    except TimeoutError:
+        raise upload.too_slow() from None
+
+
+def _taking(upload: Upload, part: Part) -> Callable[[], None]:
+    if isinstance(part, bytes):
+        return lambda: upload.chunk(part)
+    return lambda: upload.header(**part)
+
 
 THREADS: Final = 8
+
 MOST_WAITING: Final = 256
+
 """Calls and pages that wait for a thread; beyond it they are refused."""
+
 RECHECK_US: Final = 3_000_000
+
 """How long a stream believes in its token or session."""
+
 NEWS_US: Final = 250_000
+
 """How often a stream asks for news, at least."""
+
 EACH_US: Final = 1_500
+
 """And for each open stream: at most about a fifth of a core asks for news, however many watch."""
+
 BATCH: Final = 64
+
 """Answers of a stream that are made at a time."""
+
 PLAIN: Final = (
     "a token was sent where others can read it, so it is not taken: use the https address"
 )
+
 _BEARER: Final = "bearer "
+
 _log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 

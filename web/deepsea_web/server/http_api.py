@@ -28,9 +28,8 @@ from deepsea_arena.api.openapi import openapi
 from deepsea_arena.documents import DIGITS, DocumentError, convert, json_text
 from deepsea_referee.timing.clock import time_limit
 from deepsea_rules.printable import one_line, quoted
-from deepsea_web.remote.uploads import Part, Parts
 from deepsea_web.server.access import Access, is_foreign
-from deepsea_web.server.gateway import Batch, Gateway, refused
+from deepsea_web.server.gateway import Batch, Gateway, Part, Parts, refused
 
 MOST_BODY: Final = 64 * 1024
 """Bytes of a request that is no upload."""

@@ -27,7 +27,7 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.documents import csv_lines, json_text
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.store.revision import Revision
+from deepsea_ladder.store.games import Revision
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
@@ -35,17 +35,20 @@ from deepsea_sdk import __version__
 from deepsea_web.http import Guarded
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway
-from deepsea_web.site.accounts.desk import MEMBER, SessionAuth
-from deepsea_web.site.accounts.members_only import MembersOnly
 from deepsea_web.site.broadcast import Broadcast
-from deepsea_web.site.cache import Cache, Rendered
-from deepsea_web.site.errors import refusal
-from deepsea_web.site.look import Look
-from deepsea_web.site.members import Answers, Members
+from deepsea_web.site.members import Answers, Members, MembersOnly
 from deepsea_web.site.page import Page, Query, parameters_of
-from deepsea_web.site.rendering import KINDS
-from deepsea_web.site.sending import same, sent
-from deepsea_web.site.static import static_files
+from deepsea_web.site.rendering import (
+    KINDS,
+    Cache,
+    Look,
+    Rendered,
+    refusal,
+    same,
+    sent,
+    static_files,
+)
+from deepsea_web.site.sessions import MEMBER, SessionAuth
 
 ANYBODY: Final = "anybody"
 """Who looks: everybody sees the same."""

@@ -7,42 +7,49 @@ form was refused, and has what was typed, but for secrets; every answer is `no-s
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.uploads import Upload
 from deepsea_referee.errors import UserError
-from deepsea_web.site.accounts.desk import UNSEEN, Seen, SessionAuth
-from deepsea_web.site.accounts.ending import WhileValid
-from deepsea_web.site.accounts.own_page import (
+from deepsea_referee.timing.clock import Clock
+from deepsea_web.site.forms import (
     Action,
     Entered,
+    Form,
     Left,
     Outcome,
     OwnPage,
     Shown,
     Then,
+    check_form_token,
+    check_origin,
+    read_form,
 )
-from deepsea_web.site.accounts.upload import UploadForm
-from deepsea_web.site.errors import Refusal, refusal
-from deepsea_web.site.forms import Form, check_form_token, check_origin, read_form
-from deepsea_web.site.page import Query, parameters_of
-from deepsea_web.site.visit import Visit
+from deepsea_web.site.page import Query, Visit, parameters_of
+from deepsea_web.site.rendering import Refusal, refusal
+from deepsea_web.site.sessions import MEMBER, UNSEEN, Seen, SessionAuth
+from deepsea_web.site.uploads import UploadForm
 
 _PLAIN: Final = "What you send here can be read by others: use the https address of this ladder."
+
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
+
 OwnEndpoint = Callable[["SessionAuth", "Seen", Request], Awaitable[ASGIApp]]
+
 """Answers a request of who looks by itself: a file, a stream."""
 
 
@@ -223,3 +230,124 @@ class Answers:
         seen = await self._sessions.seen(request)
         answer = await endpoint(self._sessions, seen, request)
         return WhileValid(answer, partial(self._sessions.holds, seen), self._host.gateway.clock)
+
+
+CHECK_US: Final = 3_000_000
+
+"""How often it is asked whether a session still is one."""
+
+
+async def pause(clock: Clock, us: int) -> None:
+    """Return after so many microseconds."""
+    over = asyncio.Event()
+    alarm = clock.at(clock.now_us() + us, over.set)
+    try:
+        await over.wait()
+    finally:
+        alarm.cancel()
+
+
+class WhileValid:
+    """An application whose reader leaves when `valid` says no."""
+
+    def __init__(self, app: ASGIApp, valid: Callable[[], Awaitable[bool]], clock: Clock) -> None:
+        self._app = app
+        self._valid = valid
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ended = asyncio.Event()
+
+        async def watch() -> None:
+            try:
+                valid = True
+                while valid:
+                    await pause(self._clock, CHECK_US)
+                    valid = await self._valid()
+            finally:
+                ended.set()  # also if it cannot be found out
+
+        async def received() -> Message:
+            if ended.is_set():
+                return {"type": "http.disconnect"}
+            waiting = asyncio.ensure_future(receive()), asyncio.ensure_future(ended.wait())
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                message = waiting[0]
+                return message.result() if message.done() else {"type": "http.disconnect"}
+            finally:
+                for one in waiting:
+                    one.cancel()
+
+        watching = asyncio.create_task(watch())
+        try:
+            await self._app(scope, received, send)
+        finally:
+            watching.cancel()
+
+
+_OPEN: Final = "/static/"
+
+"""What begins so: scripts and styles."""
+
+Refused = Callable[[Request, Exception], Awaitable[Response]]
+
+"""Makes the page of an error."""
+
+
+class MembersOnly:
+    """An application for those with a session."""
+
+    def __init__(
+        self, app: ASGIApp, sessions: SessionAuth, open_paths: Collection[str], refused: Refused
+    ) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._clock = sessions.host.gateway.clock
+        self._refused = refused
+        self._open = open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self._is_open(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            seen = await self._sessions.seen(request)
+        except Exception as error:  # noqa: BLE001  (every error has its page)
+            answer = await self._refused(request, error)
+            await answer(scope, receive, send)
+            return
+        if seen.session is None:
+            answer = await self._refuse(request)
+            await answer(scope, receive, send)
+            return
+        scope = {**scope, MEMBER: True}
+        inner = WhileValid(self._app, partial(self._sessions.holds, seen), self._clock)
+        await inner(scope, receive, _unkept(send))
+
+    def _is_open(self, path: str) -> bool:
+        path = path.removeprefix(self._sessions.host.access.prefix)
+        return path in self._open or path.startswith(_OPEN)
+
+    async def _refuse(self, request: Request) -> Response:
+        wanted = request.query_params.get("format", "html")
+        path = request.scope["path"].removeprefix(self._sessions.host.access.prefix)
+        # What is made for programs and frames gets no page of another address.
+        is_page = wanted == "html" and not path.startswith(("/embed/", "/events"))
+        if request.method in ("GET", "HEAD") and is_page and not path.endswith(".json"):
+            return self._sessions.to_login(request)
+        error = HTTPException(403, "This ladder is private: log in at its first page.")
+        return await self._refused(request, error)
+
+
+def _unkept(send: Send) -> Send:
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in UNSEEN.items():
+                headers[name] = value
+            del headers["etag"]
+        await send(message)
+
+    return sent

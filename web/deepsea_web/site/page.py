@@ -1,27 +1,58 @@
-"""What a page of the site is: an address, a read, a template.
+"""Who looks at a page, and what they may call.
 
-Invariants: only parameters that a page names are read, so that nothing else makes another page of
-it; a parameter that makes no sense is refused in one sentence; reads run in a thread, so they may
-take their time.
+Invariant: what somebody may do is decided by the API alone, in `Visit.ladder`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from starlette.requests import Request
 
+from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import LadderService
+from deepsea_ladder.accounts import Role
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
-from deepsea_web.numbers import LARGEST, whole_number
-from deepsea_web.site.visit import Visit
+from deepsea_web.http import LARGEST, whole_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """Somebody who looks at pages."""
+
+    caller: Caller
+    service: LadderService
+    form_token: str = ""
+    """What the forms that are made for this visit carry."""
+
+    @cached_property
+    def ladder(self) -> LocalLadder:
+        """The ladder, as the caller may use it."""
+        return LocalLadder(self.service, self.caller)
+
+    @property
+    def author(self) -> str:
+        """The name of who looks; "" of a visitor."""
+        return self.caller.author
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether links to the pages of admins are shown."""
+        return self.caller.role >= Role.ADMIN
+
 
 FORMATS: Final = ("html", "json", "csv")
+
 LONGEST: Final = 100
+
 """Characters of a parameter."""
+
 T = TypeVar("T")
 
 

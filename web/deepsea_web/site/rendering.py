@@ -2,11 +2,322 @@
 
 from __future__ import annotations
 
-from typing import Final
+import gzip
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from threading import Lock
+from typing import Any, Final, NamedTuple, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from deepsea_arena.api.errors import STATUS, ApiError
+from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
+from deepsea_referee.errors import UserError
+from deepsea_rules.printable import one_line
+from deepsea_web.charts.files import chart_styles
+from deepsea_web.server.access import Access
+from deepsea_web.site import words
+from deepsea_web.site.page import Page, Query, Visit
+from deepsea_web.viewer.assets import base_styles, render, script, viewer_styles
 
 KINDS: Final = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
 }
+
 """The media type of each format."""
+
+
+MOST_BYTES: Final = 32 * 1024 * 1024
+
+_SMALL: Final = 512
+
+"""What is shorter is not worth packing."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The body of a response."""
+
+    body: bytes
+    kind: str
+    """Its media type."""
+    packed: bytes | None = field(repr=False)
+    """The body by gzip, for clients that take it."""
+
+    @classmethod
+    def of(cls, text: str, kind: str) -> Rendered:
+        """The body with this text."""
+        # Half a character, as a damaged record may have, becomes a question mark.
+        body = text.encode(errors="replace")
+        # With a fixed time, so that the same text gives the same bytes.
+        return cls(body, kind, gzip.compress(body, 6, mtime=0) if len(body) >= _SMALL else None)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        return len(self.body) + len(self.packed or b"")
+
+
+class Cache:
+    """Rendered pages by key; threads may share it."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._size = 0
+        self._kept: OrderedDict[object, Rendered] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: object) -> Rendered | None:
+        """What is kept under the key."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def put(self, key: object, rendered: Rendered) -> None:
+        """Keep it; what was used longest ago goes."""
+        with self._lock:
+            if key in self._kept or rendered.size > self._most:
+                return
+            self._kept[key] = rendered
+            self._size += rendered.size
+            while self._size > self._most:
+                _, gone = self._kept.popitem(last=False)
+                self._size -= gone.size
+
+
+def same(request: Request, tag: str) -> bool:
+    """Whether the reader has this already."""
+    given = request.headers.get("if-none-match", "")
+    return tag in [one.strip() for one in given.split(",")]
+
+
+def sent(request: Request, rendered: Rendered, headers: Mapping[str, str]) -> Response:
+    """A body as the reader takes it: packed, or as it is."""
+    packed = rendered.packed is not None and _takes_gzip(request)
+    body = rendered.packed if packed and rendered.packed is not None else rendered.body
+    encoding = {"Content-Encoding": "gzip"} if packed else {}
+    return Response(body, headers={**headers, **encoding}, media_type=rendered.kind)
+
+
+def _takes_gzip(request: Request) -> bool:
+    for word in request.headers.get("accept-encoding", "").lower().split(","):
+        name, _, quality = word.partition(";")
+        if name.strip() == "gzip":
+            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+_STATIC_KINDS: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+OWN: Final = ("join.js", "copy.js", "submit.js", "submission.js", "analysis.js")
+
+"""Scripts of the pages of people with an account; each of these works without its own."""
+
+
+@cache
+def static_names() -> Mapping[str, str]:
+    """The name with a digest of each file, such as `site.1f0c….css` of `site.css`."""
+    return {name: _served(name, text) for name, text in _texts().items()}
+
+
+@cache
+def static_files() -> Mapping[str, Rendered]:
+    """The files by their names with a digest."""
+    return {
+        _served(name, text): Rendered.of(text, _STATIC_KINDS[name.rpartition(".")[2]])
+        for name, text in _texts().items()
+    }
+
+
+def _served(name: str, text: str) -> str:
+    stem, _, ending = name.rpartition(".")
+    return f"{stem}.{hashlib.sha256(text.encode()).hexdigest()[:16]}.{ending}"
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    return {
+        "site.css": base_styles() + chart_styles() + _read("site.css"),
+        "viewer.css": viewer_styles(),
+        "theme.js": _read("theme.js"),
+        "site.js": _read("site.js"),
+        "viewer.js": script(),
+        "game.css": _read("game.css"),
+        "game.js": _linked("game.js"),
+        "feed.js": _read("feed.js"),
+        "tv.js": _linked("tv.js"),
+        "own.css": _read("own.css"),
+        **{name: _read(name) for name in OWN},
+        "icon.svg": _read("icon.svg"),
+    }
+
+
+def _linked(name: str) -> str:
+    """A script whose imports have their names with a digest."""
+    text = _read(name)
+    for module, its_text in (("viewer.js", script()), ("feed.js", _read("feed.js"))):
+        text = text.replace(f'"./{module}"', f'"./{_served(module, its_text)}"')
+    return text
+
+
+def _read(name: str) -> str:
+    return files("deepsea_web.site").joinpath("static", name).read_text(encoding="utf-8")
+
+
+LONGEST: Final = 300
+
+"""Characters of a sentence."""
+
+_SENTENCES: Final = {
+    404: "There is no such page.",
+    405: "This address can be read, and nothing else.",
+    503: "The ladder cannot be read at the moment; try again.",
+}
+
+_FAILED: Final = "This page cannot be made; the operator's log says why."
+
+
+class Refusal(NamedTuple):
+    """The answer to a request that gets no page."""
+
+    status: int
+    sentence: str
+    retry_after: int | None = None
+    """In so many seconds it is worth another try."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that say more."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+    @property
+    def title(self) -> str:
+        """The status in words."""
+        return HTTPStatus(self.status).phrase
+
+
+def refusal(error: Exception) -> Refusal:
+    """The refusal that an error stands for; 500 for a mistake of this program's own."""
+    match error:
+        case ApiError(kind=kind, retry_after=after):
+            return Refusal(STATUS[kind], _sentence(error), after)
+        case NotOnLadder():
+            return Refusal(404, _sentence(error))
+        case UserError():
+            return Refusal(400, _sentence(error))
+        case StoreUnavailable():
+            return Refusal(503, _SENTENCES[503])
+        case StoreError():
+            return Refusal(500, _FAILED)
+        case HTTPException(status_code=status, detail=detail):
+            usual = detail == HTTPStatus(status).phrase
+            return Refusal(status, _SENTENCES.get(status, detail) if usual else detail)
+    return Refusal(500, _FAILED)
+
+
+def _sentence(error: Exception) -> str:
+    text = one_line(str(error), LONGEST)
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What every template has as `site`."""
+
+    access: Access
+    navigation: Sequence[tuple[str, str]]
+    """Names and paths of the pages that are linked from every page."""
+    accounts: bool = False
+    """Whether people may log in."""
+    private: bool = False
+    """Whether visitors see the login and nothing else."""
+
+    def url(self, path: str, **query: object) -> str:
+        """A link within the site."""
+        return self.access.url(path, **query)
+
+    def address(self, path: str) -> str:
+        """A link that works from anywhere."""
+        return self.access.canonical(path)
+
+    def static(self, name: str) -> str:
+        """The address of a script or a style sheet."""
+        return self.access.url(f"/static/{static_names()[name]}")
+
+    def page(
+        self,
+        page: Page[T],
+        query: Query,
+        data: T,
+        *,
+        embed: bool = False,
+        own: Mapping[str, Any] | None = None,
+    ) -> str:
+        """A page as HTML; `own` is what its reader alone sees."""
+        path = page.path.format_map(query.path)
+        return self._render(
+            page.embed if embed and page.embed else page.template,
+            data=data,
+            here=path,
+            query=query,
+            with_query=lambda **changed: {**query.given, **changed},
+            title=words.name(page.title(data)),
+            summary=words.name(page.summary(data)),
+            canonical=self.access.canonical(path, **query.given),
+            formats=[
+                (one.upper(), self.url(path, **query.given, format=one))
+                for one in page.formats
+                if one != "html"
+            ],
+            current=page.nav,
+            own=own or {},
+            **page.look(data),
+        )
+
+    def own(self, template: str, title: str, visit: Visit, values: Mapping[str, Any]) -> str:
+        """A page that depends on who looks, as HTML."""
+        given = {"query": Query(), "done": None, "problem": None, "typed": {}, **values}
+        return self._render(
+            template,
+            visit=visit,
+            title=words.name(title),
+            summary=words.name(title),
+            canonical=None,
+            current="Account",
+            closed=self.private and not visit.author,
+            **given,
+        )
+
+    def refusal(self, refusal: Refusal, *, closed: bool = False) -> str:
+        """The page of a refusal; `closed`: for somebody who may see nothing else."""
+        return self._render(
+            "error.html",
+            refusal=refusal,
+            title=refusal.title,
+            summary=refusal.sentence,
+            canonical=None,
+            current=None,
+            closed=closed,
+        )
+
+    def _render(self, template: str, **values: Any) -> str:
+        given: Mapping[str, Any] = {"site": self, "w": words, "closed": False, **values}
+        return "".join(render(f"site/{template}", **given))

@@ -11,7 +11,7 @@ from typing import Final
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import GameLine
-from deepsea_ladder.model.submissions import Submission
+from deepsea_ladder.model.bots import Submission
 from deepsea_rules.printable import one_line
 
 NOTHING: Final = "–"

@@ -9,22 +9,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from deepsea_arena.coach.analysis import GameAnalysis
-from deepsea_arena.frame_types import Frames, Viewer
 from deepsea_arena.reports.analysis_frames import with_analysis
-from deepsea_arena.reports.frames import frames_of
+from deepsea_arena.reports.frames import Frames, Viewer, frames_of
 from deepsea_rules.narration import is_turn
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_web.template import render
-from deepsea_web.viewer.assets import script, styles
-from deepsea_web.views import fold, pack
+from deepsea_web.viewer.assets import render, script, styles
 
 START: Final = "start();\n"
 
@@ -136,3 +134,74 @@ def data_block(game: PageGame) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+_VALUE = re.compile(r"=\d+")
+
+_STACK = re.compile(r"[\[{][^\]}]*")
+
+Changes = list[tuple[int, str]]
+
+
+def fold(everything: Frames) -> dict[str, Any]:
+    """The frames, each position as the words that changed, where it has as many as the last one.
+
+    The clock, whose number of words changes with the phase, counts as one.
+    """
+    folded: list[dict[str, Any]] = []
+    before: list[str] = []
+    for frame in everything["frames"]:
+        places, _, clock = frame["p"].rpartition(" | ")
+        words = [*places.split(" "), clock]
+        position: str | Changes = frame["p"]
+        if len(words) == len(before):
+            pairs = enumerate(zip(words, before, strict=True))
+            position = [(place, word) for place, (word, old) in pairs if word != old]
+        folded.append({**frame, "p": position})
+        before = words
+    return {**everything, "frames": folded}
+
+
+def pack(everything: Frames, seen: Frames) -> dict[str, Any]:
+    """The difference between the frames of one game: banks as they change, and other words.
+
+    Values of chips are known in banks only, and there they stay known.
+    """
+    banks = [""] * len(everything["seats"])
+    changes: list[tuple[int, int, str]] = []
+    positions: dict[str, str] = {}
+    words: dict[str, list[str]] = {}
+    pairs = zip(everything["frames"], seen["frames"], strict=True)
+    for index, (whole, part) in enumerate(pairs):
+        for seat, diver in enumerate(part["p"].split("|")[1].split()):
+            bank = diver.partition("/")[2]
+            if bank != banks[seat]:
+                banks[seat] = bank
+                changes.append((index, seat, bank))
+        if _concealed(whole["p"], banks) != part["p"]:
+            positions[str(index)] = part["p"]
+        if whole["say"] != part["say"]:
+            words[str(index)] = part["say"]
+    return {
+        "banks": changes,
+        "p": positions,
+        "say": words,
+        "lead": [mark for mark in seen["marks"] if mark["kind"] == "lead"],
+        "dives": [
+            (dive, seat, part["chips"], part["say"])
+            for dive, pair in enumerate(zip(everything["dives"], seen["dives"], strict=True))
+            for seat, (whole, part) in enumerate(zip(*(d["seats"] for d in pair), strict=True))
+            if whole != part
+        ],
+    }
+
+
+def _concealed(position: str, banks: list[str]) -> str:
+    # Without values a stack is written without commas.
+    bare = _STACK.sub(lambda stack: stack[0].replace(",", ""), _VALUE.sub("", position))
+    trail, divers, clock = bare.split("|")
+    words = [
+        word.partition("/")[0] + (f"/{bank}" if bank else "")
+        for word, bank in zip(divers.split(), banks, strict=True)
+    ]
+    return f"{trail}| {' '.join(words)} |{clock}"

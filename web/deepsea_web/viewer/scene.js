@@ -1,5 +1,5 @@
 // The board of a position as plain data: [tag, attributes, children], where a child may be a text.
-// deepsea_web/scene.py draws the same for pictures; a test compares the two.
+// deepsea_web/viewer/picture.py draws the same for pictures; a test compares the two.
 
 import { LAYOUT } from "./layout.js";
 

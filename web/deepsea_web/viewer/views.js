@@ -1,4 +1,4 @@
-// Frames as a page holds them in less space (deepsea_web/views.py): positions as the words that
+// Frames as a page holds them in less space (deepsea_web/viewer/game_page.py): positions as the words that
 // changed, and what a seat saw as the difference to everything.
 
 /** The version of frames that this viewer draws. */

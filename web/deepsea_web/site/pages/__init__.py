@@ -9,31 +9,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from deepsea_web.site.accounts.own_page import Action, OwnPage
 from deepsea_web.site.app import Endpoint
+from deepsea_web.site.forms import Action, OwnPage
 from deepsea_web.site.members import Members, OwnEndpoint
 from deepsea_web.site.page import Page
-from deepsea_web.site.pages.about import HOW
+from deepsea_web.site.pages.about import API, HOW
 from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
-from deepsea_web.site.pages.api import API
-from deepsea_web.site.pages.bot import BOT
-from deepsea_web.site.pages.game import ANALYSIS, ASK, GAME, game_analysis, game_frames, game_record
-from deepsea_web.site.pages.games import GAMES
-from deepsea_web.site.pages.join import JOIN, REDEEM
-from deepsea_web.site.pages.login import ENTER, LEAVE, LOGIN
+from deepsea_web.site.pages.games import (
+    ANALYSIS,
+    ASK,
+    FEED,
+    GAME,
+    GAMES,
+    TV,
+    events,
+    game_analysis,
+    game_frames,
+    game_record,
+)
 from deepsea_web.site.pages.members import (
     ACCOUNT,
     CREATE_TOKEN,
     END_SESSION,
+    ENTER,
+    JOIN,
+    LEAVE,
+    LOGIN,
+    REDEEM,
     REVOKE_TOKEN,
+    SEND,
+    SUBMISSION,
+    SUBMIT,
     WITHDRAW,
     bot_zip,
+    submission_events,
 )
-from deepsea_web.site.pages.pairs import PAIRS
-from deepsea_web.site.pages.standings import STANDINGS
-from deepsea_web.site.pages.submit import SEND, SUBMISSION, SUBMIT, submission_events
-from deepsea_web.site.pages.tournaments import TOURNAMENT, TOURNAMENTS
-from deepsea_web.site.pages.tv import FEED, TV, events
+from deepsea_web.site.pages.standings import BOT, PAIRS, STANDINGS, TOURNAMENT, TOURNAMENTS
 
 PAGES: Final[tuple[Page[Any], ...]] = (
     STANDINGS,

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
-from deepsea_arena.api.ladder_api import LadderApi
+from collections.abc import Mapping
+from typing import Any
+
+from deepsea_arena.api.ladder_api import ROOT, LadderApi
+from deepsea_arena.api.openapi import openapi
 from deepsea_arena.reports.seasons import SeasonInfo
 from deepsea_web.site.page import Page, Query, season_of
 
 
-def _read(ladder: LadderApi, query: Query) -> SeasonInfo:
+def _read_how(ladder: LadderApi, query: Query) -> SeasonInfo:
     return ladder.season(season=season_of(ladder, query))
 
 
 HOW = Page(
     path="/how",
     template="how.html",
-    read=_read,
+    read=_read_how,
     title=lambda data: "How it works",
     summary=lambda data: (
         "The game, what a rating means, who plays whom, and how everybody can check a game."
     ),
     parameters=("season",),
     nav="How it works",
+)
+
+
+def _read_api(ladder: LadderApi, query: Query) -> Mapping[str, Any]:
+    return openapi()
+
+
+def _api_look(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    methods = [
+        (verb.upper(), path, operation)
+        for path, verbs in data["paths"].items()
+        for verb, operation in verbs.items()
+    ]
+    types = data["components"]["schemas"]
+    return {"root": ROOT, "methods": methods, "types": types, "body_of": _body_of}
+
+
+def _body_of(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a request's body, if it is an object."""
+    content = operation.get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    found: Mapping[str, Any] = schema.get("properties", {})
+    return found
+
+
+API = Page(
+    path="/api",
+    template="api.html",
+    read=_read_api,
+    look=_api_look,
+    title=lambda data: "API",
+    summary=lambda data: "Every method of the ladder's API, with what it takes and returns.",
 )

@@ -6,10 +6,8 @@ from typing import Final
 
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_referee.errors import UserError
-from deepsea_web.site.accounts.own_page import Action, OwnPage, Shown, Then, Values
-from deepsea_web.site.forms import Form
-from deepsea_web.site.page import Query
-from deepsea_web.site.visit import Visit
+from deepsea_web.site.forms import Action, Form, OwnPage, Shown, Then, Values
+from deepsea_web.site.page import Query, Visit
 
 ENTRIES: Final = 200
 

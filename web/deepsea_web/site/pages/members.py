@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from starlette.requests import Request
@@ -9,20 +10,22 @@ from starlette.types import ASGIApp
 
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.types import SubmissionStep
+from deepsea_arena.api.uploads import Upload
+from deepsea_arena.documents import json_text
 from deepsea_rules.printable import quoted
 from deepsea_web.server.http_api import AnswerStream
-from deepsea_web.site.accounts.desk import UNSEEN, Seen, SessionAuth
-from deepsea_web.site.accounts.own_page import Action, OwnPage, Shown, Then, Values
-from deepsea_web.site.forms import Form
-from deepsea_web.site.page import Query
-from deepsea_web.site.visit import Visit
-from deepsea_web.site.words import SCOPES, may
+from deepsea_web.site.forms import Action, Entered, Form, Left, OwnPage, Shown, Then, Values
+from deepsea_web.site.page import Query, Visit
+from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
+from deepsea_web.site.words import SCOPES, may, submission
 
 ENTRIES: Final = 50
+
 SUBMISSIONS: Final = 20
 
 
-def _read(visit: Visit, query: Query) -> Values:
+def _read_account(visit: Visit, query: Query) -> Values:
     account = visit.ladder.who_am_i().account
     sessions = visit.ladder.sessions().sessions
     return {
@@ -40,7 +43,7 @@ ACCOUNT = OwnPage(
     path="/account",
     template="account.html",
     title=lambda values: "Account",
-    read=_read,
+    read=_read_account,
     done={
         "revoked": "The token has ended.",
         "ended": "The login has ended.",
@@ -85,8 +88,11 @@ def _withdraw(visit: Visit, form: Form) -> Then:
 CREATE_TOKEN = Action(
     path="/account/tokens", page=ACCOUNT, act=_create, fields=("label", "scopes", "days")
 )
+
 REVOKE_TOKEN = Action(path="/account/tokens/revoke", page=ACCOUNT, act=_revoke, fields=("id",))
+
 END_SESSION = Action(path="/account/sessions/end", page=ACCOUNT, act=_end, fields=("id",))
+
 WITHDRAW = Action(path="/account/bots/withdraw", page=ACCOUNT, act=_withdraw, fields=("bot",))
 
 
@@ -105,3 +111,158 @@ def _file(bot: str, version: int) -> str:
     """The name of the file that is saved; names of bots need no quoting, and others get none."""
     plain = bot if quoted(bot, 80) == f"'{bot}'" and '"' not in bot and "\\" not in bot else "bot"
     return f"{plain}-v{version}.zip" if version else f"{plain}.zip"
+
+
+JOIN = OwnPage(
+    path="/join", template="join.html", title=lambda values: "Join with a code", open=True
+)
+
+
+def _join(visit: Visit, form: Form) -> Entered:
+    made = visit.ladder.redeem(
+        code=form.text("code"), author=form.text("author"), label=form.text("label")
+    )
+    login = visit.service.log_in(made.token, visit.caller.address)
+    return Entered(
+        secret=login.session,
+        caller=login.caller,
+        then=Shown(
+            template="token.html",
+            title=f"Welcome, {made.account.author}",
+            values={
+                "token": made.token,
+                "author": made.account.author,
+                "means": may(made.account.scopes),
+                "began": True,
+            },
+        ),
+    )
+
+
+REDEEM = Action(
+    path="/join",
+    page=JOIN,
+    act=_join,
+    fields=("code", "author", "label"),
+    secrets=("code",),
+)
+
+
+DAY_S: Final = 86_400
+
+HOME: Final = "/account"
+
+"""Where one is after logging in, unless another page was asked for."""
+
+_LOCAL: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
+
+
+def local(path: str) -> str:
+    """A path within this site as it is, and HOME for everything else."""
+    return path if len(path) <= 100 and _LOCAL.fullmatch(path) else HOME
+
+
+def _read_login(visit: Visit, query: Query) -> Values:
+    return {"next": local(query.text("next") or "")}
+
+
+LOGIN = OwnPage(
+    path="/login",
+    template="login.html",
+    title=lambda values: "Log in",
+    read=_read_login,
+    parameters=("next",),
+    done={"out": "You are logged out."},
+    open=True,
+)
+
+
+def _enter(visit: Visit, form: Form) -> Entered:
+    login = visit.service.log_in(form.text("token"), visit.caller.address)
+    return Entered(
+        secret=login.session,
+        caller=login.caller,
+        then=Then(path=local(form.text("next"))),
+        seconds=DAY_S * visit.service.limits.session_days if form.text("stay") else None,
+    )
+
+
+def _leave(visit: Visit, form: Form) -> Left:
+    visit.service.log_out(visit.caller)
+    return Left(then=Then(path=LOGIN.path, done="out"))
+
+
+ENTER = Action(
+    path="/login",
+    page=LOGIN,
+    act=_enter,
+    fields=("token", "next", "stay"),
+    secrets=("token",),
+)
+
+LEAVE = Action(path="/logout", page=LOGIN, act=_leave)
+
+
+def _read_form(visit: Visit, query: Query) -> Values:
+    return {
+        "bots": visit.ladder.bots().bots,
+        "submissions": visit.ladder.submissions(limit=SUBMISSIONS).submissions,
+        "most_bytes": visit.service.uploads.limits.archive_bytes,
+        # So that a form that is sent twice is one submission.
+        "key": visit.service.entropy().hex()[:32],
+    }
+
+
+SUBMIT = OwnPage(
+    path="/submit",
+    template="submit.html",
+    title=lambda values: "Submit a bot",
+    read=_read_form,
+)
+
+
+def _begin(visit: Visit) -> Upload:
+    return visit.ladder.begin_upload()
+
+
+def _submit(visit: Visit, form: Form) -> Then:
+    step = next(filter(None, visit.ladder.submit(form.upload)))
+    return Then(path=f"/submissions/{step.submission.id}")
+
+
+SEND = Action(
+    path="/submit", page=SUBMIT, act=_submit, begin=_begin, fields=("bot", "key"), secrets=("key",)
+)
+
+
+def _read_submission(visit: Visit, query: Query) -> Values:
+    number = query.number("id", 1) or 0
+    step = next(filter(None, visit.ladder.watch_submission(id=number)))
+    return {"one": step.submission}
+
+
+SUBMISSION = OwnPage(
+    path="/submissions/{id}",
+    template="submission.html",
+    title=lambda values: f"Submission {values['one'].id}",
+    read=_read_submission,
+)
+
+
+async def submission_events(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
+    """The steps of a submission as server-sent events, until it has ended."""
+    gateway, caller = sessions.host.gateway, seen.visit.caller
+    number = Query(dict(request.path_params)).number("id", 1) or 0
+    steps = gateway.stream(caller, METHODS["watch_submission"], {"id": number})
+    return await AnswerStream.begun(gateway, steps, write=_event)
+
+
+def _event(step: SubmissionStep) -> str:
+    one = step.submission
+    data = {
+        "state": one.state,
+        "words": submission(one),
+        "games": one.games,
+        "of_games": one.of_games,
+    }
+    return f"event: step\ndata: {json_text(data)}\n"

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from deepsea_arena.api.ladder_api import LadderApi
-from deepsea_arena.reports.standings import Standings, csv_rows
+from deepsea_arena.documents import to_object
+from deepsea_arena.reports.bots import BotProfile
+from deepsea_arena.reports.standings import PairTable, Standings, csv_rows
+from deepsea_arena.reports.tournaments import TournamentList, TournamentReport
 from deepsea_ladder.standings import StandingLine
+from deepsea_web.charts.course import WIDE, area, course, moments
+from deepsea_web.charts.files import inline
 from deepsea_web.charts.small import Scale, axis, bar, span_of, sparkline
+from deepsea_web.charts.svg import WIDTH
 from deepsea_web.site.page import Page, Query, season_of
-from deepsea_web.site.words import count
+from deepsea_web.site.words import count, minute, name
 
 
-def _read(ladder: LadderApi, query: Query) -> Standings:
+def _read_standings(ladder: LadderApi, query: Query) -> Standings:
     data = ladder.standings(
         season=season_of(ladder, query),
         everybody=query.flag("all"),
@@ -29,7 +36,7 @@ def _is_meant(line: StandingLine, wanted: str) -> bool:
     return wanted in line.bot.lower() or wanted in line.author.lower()
 
 
-def _look(data: Standings) -> Mapping[str, Any]:
+def _standings_look(data: Standings) -> Mapping[str, Any]:
     lines = data.standings
     # Newcomers could be anywhere: where others have played enough, these set the scale.
     known = [line for line in lines if not line.provisional] or lines
@@ -46,8 +53,8 @@ def _look(data: Standings) -> Mapping[str, Any]:
 STANDINGS = Page(
     path="/",
     template="standings.html",
-    read=_read,
-    look=_look,
+    read=_read_standings,
+    look=_standings_look,
     title=lambda data: f"Standings of {data.season.name}",
     summary=lambda data: (
         f"{count(len(data.standings), 'bot')} after {count(data.games, 'rated game')} of Deep Sea "
@@ -58,4 +65,167 @@ STANDINGS = Page(
     nav="Standings",
     embed="embed_standings.html",
     embed_path="/standings",
+)
+
+
+OPPONENTS: Final = 30
+
+"""Opponents that the page lists; JSON has them all."""
+
+VERSIONS: Final = 20
+
+"""Versions that the page lists, the newest."""
+
+
+def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
+    return ladder.bot(
+        bot=query.path["name"],
+        version=query.number("version", 1, 10**6) or 0,
+        season=season_of(ladder, query),
+    )
+
+
+def _bot_rows(data: BotProfile) -> Iterator[Mapping[str, Any]]:
+    """The points of the course."""
+    return (moment._asdict() for moment in moments(data.course))
+
+
+def _bot_look(data: BotProfile) -> Mapping[str, Any]:
+    courses = {one.version: one for one in data.course}
+    listed = data.versions[::-1][:VERSIONS]
+    return {
+        "opponents": OPPONENTS,
+        "versions": [(one, courses.get(one.version)) for one in listed],
+        **_pictures(data),
+    }
+
+
+def _pictures(data: BotProfile) -> Mapping[str, Any]:
+    if not data.course:
+        return {"plots": [], "course": None, "points": None}
+    narrow, wide = (course(data.bot, data.course, width) for width in (WIDTH, WIDE))
+    points = [
+        (one.game, one.version, round(one.rating, 3), round(one.mu, 3), round(2 * one.sigma, 3))
+        for one in moments(data.course)
+    ]
+    return {
+        "course": narrow,
+        "plots": [
+            ("narrow", inline(narrow), json.dumps(area(data.course, WIDTH))),
+            ("broad", inline(wide), json.dumps(area(data.course, WIDE))),
+        ],
+        "points": json.dumps(points, separators=(",", ":")),
+    }
+
+
+def _bot_summary(data: BotProfile) -> str:
+    standing = data.standing
+    if standing is None or standing.rank is None:
+        return f"{data.bot} by {data.author} in season {data.season.name}."
+    return (
+        f"{data.bot} by {data.author}: rank {standing.rank} of season {data.season.name} with a "
+        f"rating of {standing.rating:.1f} after {standing.games:,} games."
+    )
+
+
+BOT = Page(
+    path="/bots/{name}",
+    template="bot.html",
+    read=_read_bot,
+    look=_bot_look,
+    title=lambda data: f"{data.bot} v{data.version}",
+    summary=_bot_summary,
+    parameters=("season", "version"),
+    rows=_bot_rows,
+)
+
+
+SIZE: Final = 20
+
+"""Bots on one page."""
+
+
+def _read_pairs(ladder: LadderApi, query: Query) -> PairTable:
+    start = query.number("start", most=1_000_000) or 0
+    return ladder.pairs(season=season_of(ladder, query), start=start, size=SIZE)
+
+
+def _pair_rows(data: PairTable) -> Iterator[Mapping[str, Any]]:
+    for row, cells in zip(data.bots, data.cells, strict=True):
+        for column, cell in zip(data.bots, cells, strict=True):
+            if cell is not None:
+                yield {
+                    "bot": row.bot,
+                    "version": row.version,
+                    "other": column.bot,
+                    "other_version": column.version,
+                    "games": cell.games,
+                    "share": cell.share,
+                }
+
+
+def _pairs_look(data: PairTable) -> Mapping[str, Any]:
+    last = data.start + len(data.bots)
+    return {
+        "last": last,
+        "earlier": None if data.start == 0 else max(0, data.start - SIZE),
+        "later": last if last < data.total else None,
+        "shade": lambda share: round(10 * share),
+    }
+
+
+PAIRS = Page(
+    path="/pairs",
+    template="pairs.html",
+    read=_read_pairs,
+    title=lambda data: f"Pairs of {name(data.season.name)}",
+    summary=lambda data: (
+        "The share of games at one table in which one bot was placed before another, with others "
+        "at the table: no table of duels."
+    ),
+    parameters=("season", "start"),
+    rows=_pair_rows,
+    look=_pairs_look,
+    nav="Pairs",
+)
+
+
+def _list(ladder: LadderApi, query: Query) -> TournamentList:
+    return ladder.tournaments()
+
+
+def _one(ladder: LadderApi, query: Query) -> TournamentReport:
+    return ladder.tournament(tournament=query.text("name") or "")
+
+
+def _score_rows(data: TournamentReport) -> Iterator[Mapping[str, Any]]:
+    return map(to_object, data.scores)
+
+
+def _tournament_summary(data: TournamentReport) -> str:
+    bots = count(len(data.entrants), "bot")
+    if data.tournament.embargo_until is not None:
+        return f"{bots}; results are shown from {minute(data.tournament.embargo_until)} UTC."
+    if data.champion is not None:
+        return f"{name(data.champion, 40)} wins among {bots}."
+    return f"{bots}, {data.tournament.kind}."
+
+
+TOURNAMENTS = Page(
+    path="/tournaments",
+    template="tournaments.html",
+    read=_list,
+    title=lambda data: "Tournaments",
+    summary=lambda data: f"{count(len(data.tournaments), 'tournament')} of the ladder's bots.",
+    rows=lambda data: map(to_object, data.tournaments),
+    nav="Tournaments",
+)
+
+TOURNAMENT = Page(
+    path="/tournaments/{name}",
+    template="tournament.html",
+    read=_one,
+    title=lambda data: f"Tournament {name(data.tournament.name)}",
+    summary=_tournament_summary,
+    rows=_score_rows,
 )

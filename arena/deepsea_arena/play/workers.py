@@ -1,0 +1,194 @@
+"""Workers that play the ladder's games: processes on this machine, or a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.tasks import HostTrouble, Outcome, VoidOutcome, outcome_of
+from deepsea_bundle.bot_cache import BotCache
+from deepsea_ladder.model.games import Job
+from deepsea_referee import shared_match
+from deepsea_referee.bots.output import OutputPlan
+from deepsea_referee.bots.resolve import COMMAND_PREFIX, BotSpec, bundle_for_ladder, unpacked_bot
+from deepsea_referee.errors import UserError
+from deepsea_referee.match import MatchSettings, OnGame, OnVoid
+from deepsea_referee.results.summary import MatchResult
+from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
+from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.shared_match import ShareResult
+from deepsea_referee.worker import Link
+from deepsea_referee.workers import Died, Done, Event, Failed, Task, Workers
+from deepsea_sdk.launch import split_parameters
+
+if TYPE_CHECKING:
+    from deepsea_arena.play.dask import DaskWorkers
+
+
+def dask_workers() -> type[DaskWorkers]:
+    """The pool on a Dask cluster; raises UserError if Dask is not installed."""
+    try:
+        from deepsea_arena.play.dask import DaskWorkers
+    except ModuleNotFoundError as error:
+        if error.name != "distributed":
+            raise
+        raise UserError(
+            "--cluster needs the package distributed: pip install distributed"
+        ) from None
+    return DaskWorkers
+
+
+class JobWorkers:
+    """The workers that play the jobs of a run. Their tasks are jobs, and results are outcomes."""
+
+    def __init__(self, pool: Workers) -> None:
+        self._pool = pool
+        self._jobs: dict[Task, Job] = {}
+        self._workers: dict[Hashable, _Worker] = {}
+        self._works = False
+        """Whether any worker has finished a job, so that they can be started here."""
+
+    def free(self) -> Sequence[int | None]:
+        """The workers that can take a job, once for each: the rotations of their last jobs."""
+        return [self._worker(place).rotation for place in self._pool.free()]
+
+    def start(self, job: Job) -> None:
+        """Give a job to one of the workers with the fewest: that of its rotation, or a new one."""
+        free = self._pool.free()
+        fewest = min(len(self._worker(place).jobs) for place in free)
+        idle = [place for place in free if len(self._worker(place).jobs) == fewest]
+        rotations = {place: self._worker(place).rotation for place in idle}
+        place = max(rotations, key=lambda at: (rotations[at] == job.rotation, not rotations[at]))
+        needs = dict.fromkeys(version.digest for version in job.seats)
+        self._jobs[self._pool.start(job, place, tuple(needs))] = job
+        worker = self._worker(place)
+        worker.jobs.append(job)
+        worker.rotation = job.rotation
+
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
+        return [self._finished(event) for event in self._pool.wait(seconds, stop)]
+
+    def waits(self, job: Job) -> bool:
+        """Whether a job was not begun because its worker still plays another one."""
+        return any(job in worker.jobs[1:] for worker in self._workers.values())
+
+    def abandon(self, job: Job) -> None:
+        """Kill the worker of a job; the job has no outcome then."""
+        for task in [task for task, own in self._jobs.items() if own == job]:
+            del self._jobs[task]
+            self._forget(job)
+            self._pool.kill(task)
+
+    def close(self) -> None:
+        """Stop every worker, whatever it plays."""
+        self._pool.close()
+
+    def _worker(self, place: Hashable) -> _Worker:
+        return self._workers.setdefault(place, _Worker())
+
+    def _finished(self, event: Event) -> tuple[Job, Outcome]:
+        job = self._jobs.pop(event.task)
+        self._forget(job)
+        return job, self._outcome(event)
+
+    def _outcome(self, event: Event) -> Outcome:
+        match event:
+            case Done(_, outcome):
+                self._works = True
+                return cast(Outcome, outcome)  # what `setup` gives returns nothing else
+            case Failed(_, error):
+                return outcome_of(error)
+            case Died(_, ending):
+                reason = f"the worker ended ({ending})"
+                cannot_start = ending == "exit status 1" and not self._works
+                return HostTrouble(reason) if cannot_start else VoidOutcome(reason)
+        raise AssertionError("jobs send no messages")
+
+    def _forget(self, job: Job) -> None:
+        for worker in self._workers.values():
+            if job in worker.jobs:
+                worker.jobs.remove(job)
+
+
+class _Worker:
+    """What is known of a worker."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        """The one that it plays, and those that wait."""
+        self.rotation: int | None = None
+        """That of its last job."""
+
+
+GAMES_OF_A_SHARE: Final = 20
+
+
+def run_match(
+    settings: MatchSettings,
+    bots: Sequence[str],
+    address: str,
+    on_game: OnGame | None = None,
+    on_void: OnVoid | None = None,
+    *,
+    report: Callable[[str], object],
+) -> MatchResult:
+    """Play a match on the workers of the scheduler at `address`; see `shared_match.run_match`.
+
+    bots    the bots of the settings, as they were named for `resolve`
+    report  called with what should be known of workers that cannot be used
+    Raises UserError for a bot that has no files, WorkerError if nobody can play.
+    """
+    archives: dict[str, bytes] = {}
+    digests = []
+    for text in bots:
+        if text.startswith(COMMAND_PREFIX):
+            raise UserError(f"{text!r} is a command on this machine, and a cluster plays files")
+        bundle = bundle_for_ladder(
+            text if Path(text).exists() else split_parameters(text)[0] or text
+        )
+        archives[bundle.digest] = bundle.archive
+        digests.append(bundle.digest)
+    level: IsolationLevel = "process" if settings.hosting.isolation.name == "process" else "sandbox"
+    setup = partial(player, tuple(digests), level)
+    check = partial(choose, level)
+    pool = dask_workers()(address, setup, check, fetch=archives.__getitem__, report=report)
+    return shared_match.run_match(
+        replace(settings, output=OutputPlan()),
+        on_game=on_game,
+        on_void=on_void,
+        pool=pool,
+        needs=tuple(archives),
+        share_games=GAMES_OF_A_SHARE,
+    )
+
+
+@contextmanager
+def player(
+    digests: Sequence[str], level: IsolationLevel, link: Link
+) -> Iterator[Callable[[MatchSettings], ShareResult]]:
+    """Set up a worker whose tasks are shares of a match of bots with these digests."""
+    folder = cleanup.private_folder()
+    bots = BotCache(folder, link.file)
+    isolation: Isolation = choose(level)
+
+    def here(bot: BotSpec, digest: str) -> BotSpec:
+        found = unpacked_bot(bots(digest), bot.name)
+        return replace(bot, command=found.command, folder=found.folder, program=None)
+
+    def play(share: MatchSettings) -> ShareResult:
+        specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
+        # This machine's CPUs are not those of the run, and other workers may be here.
+        hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)
+        return shared_match.play_share(link, replace(share, bots=specs, hosting=hosting))
+
+    try:
+        yield play
+    finally:
+        cleanup.remove_folder(folder)
