@@ -1,4 +1,22 @@
-"""What a season's bots may take of the machine that plays them."""
+"""A season: all settings of its games and ratings.
+
+Invariants: frozen, since games played under different settings are not compared; a round
+trip through JSON loses nothing; an invalid setting is refused in one line that names the key.
+
+    name = "summer"
+    rules = "manual"            # a preset, or a table [rules] with name, base and [rules.options]
+    seats = [4]                 # how many bots sit at a table; [2, 3, 4] mixes them
+    clock = "100ms+2s"
+    isolation = "sandbox"       # or "process", where all authors are trusted
+    packages = ["numpy==2.1.0"] # what bots may count on beside the SDK, installed by the keeper
+    best_of_author = true       # the standings have the best bot of each author
+
+    [limits]                    # memory_mib, processes, require_cgroups
+    [uploads]                   # versions, mib: of one author
+    [rating]                    # mu, sigma, beta, tau, draw_probability
+    [pairing]                   # same_author, former_versions, exploration, patience,
+                                # provisional_games
+"""
 
 from __future__ import annotations
 

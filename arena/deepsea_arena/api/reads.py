@@ -13,7 +13,6 @@ from deepsea_arena.api.service import LadderPart
 from deepsea_arena.api.types import ExportLine, FeedGame, FramesText, GameText, SeasonNames, Server
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.documents import json_text
-from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.bots import BotProfile, bot_profile
 from deepsea_arena.reports.games import (
     GAMES,
@@ -132,6 +131,8 @@ class ReadMethods(LadderPart):
             last = len(record.seats) - 1
             raise UserError(f"seat is a number from 0 to {last} ({SEAT_LETTERS[last]})")
         text = document_of(self.public, game_id)
+        from deepsea_arena.reports.analysis_frames import analysed_frames  # loads the SDK
+
         return FramesText(json_text(analysed_frames(record, seat, text)))
 
     def export(self, *, season: str = "") -> Iterator[ExportLine]:

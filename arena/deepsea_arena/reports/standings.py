@@ -25,7 +25,6 @@ from deepsea_ladder.standings import (
     place,
     standings,
 )
-from deepsea_ladder.store import Store
 
 if TYPE_CHECKING:
     from deepsea_ladder.rating.totals import RatingTotals

@@ -34,7 +34,8 @@ def apart(ratings: Sequence[Rating]) -> Variances:
 
 def rank_ranges(means: Sequence[float], variances: Variances) -> list[tuple[int, int]]:
     """The best and the worst rank of each, in the order of `means`."""
-    needed = quantile(CONFIDENCE) ** 2
+    certain = quantile(CONFIDENCE)
+    needed = certain * certain
     ahead, behind = [0] * len(means), [0] * len(means)
     # By mu, and every pair once: certainty() of all pairs would take ten times as long.
     order = sorted(range(len(means)), key=lambda one: -means[one])
