@@ -9,6 +9,7 @@ from deepsea_ladder import backup
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store, migrate
 from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.schema import REVISION
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,9 @@ class UpgradedLadder:
     """A ladder whose tables are those of this program."""
 
     store: str
-    former_schema: str | None
-    """The revision of its tables before; None if it had none."""
+    former_schema: str
+    schema: str
+    """The revisions of its tables before and now, which may be the same."""
 
 
 def check_backup(file: Path, *, records: bool = False) -> BackupCheck:
@@ -54,9 +56,14 @@ def restore_backup(file: Path, target: str) -> RestoredLadder:
 
 
 def upgrade_ladder(target: str) -> UpgradedLadder:
-    """Migrate a ladder's tables to the schema of this program, in one transaction."""
+    """Migrate a ladder's tables to the schema of this program, in one transaction.
+
+    `StoreError` for a database that is empty, newer or no ladder, or whose tables are not those of
+    its revision.
+    """
     database = Database(target)
     try:
-        return UpgradedLadder(str(database), migrate.upgrade(database))
+        former = migrate.upgrade(database)
+        return UpgradedLadder(str(database), former or "none", REVISION)
     finally:
         database.close()

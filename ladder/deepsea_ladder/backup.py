@@ -22,8 +22,7 @@ from deepsea_ladder.chain import Prove, follow, prove
 from deepsea_ladder.errors import ChainBroken, LadderError, StoreDamaged, StoreError
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.store import Store
-from deepsea_ladder.store import migrate as copying
+from deepsea_ladder.store import Database, Store, migrate
 from deepsea_ladder.store.database import UNREADABLE, damages, refuse_leftovers
 
 
@@ -35,7 +34,7 @@ def back_up(store: Store, target: Path) -> int:
     with _new_file(target) as scratch:
         if store.database.path is None:
             with Store.create(scratch) as copy:
-                copying.copy(store.database, copy.database)
+                migrate.copy(store.database, copy.database)
         else:
             _copy_sqlite(store.database.path, scratch)
         return _verified(scratch)
@@ -50,17 +49,17 @@ def restore(backup: Path, target: str) -> int:
         raise StoreError(f"there is no backup at {backup}")
     if "://" not in target:
         with _new_file(Path(target)) as scratch:
-            _copy_sqlite(backup, scratch)
+            _copy_backup(backup, scratch)
             games = _verified(scratch)
         with Store.open(target) as store:
             _refuse(damages(store.database), target)
             return games
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder, "backup.db")
-        _copy_sqlite(backup, scratch)
+        _copy_backup(backup, scratch)
         games = _verified(scratch)
         with Store.open(scratch) as source, Store.create(target) as store:
-            copying.copy(source.database, store.database)
+            migrate.copy(source.database, store.database)
             _refuse(differences(store), target)
     return games
 
@@ -69,7 +68,7 @@ def verify(backup: Path, *, records: bool = False) -> list[str]:
     """The differences found in a backup; none if it is sound. `records` also re-runs every game."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder, "backup.db")
-        _copy_sqlite(backup, scratch)
+        _copy_backup(backup, scratch)
         with Store.open(scratch) as store:
             return differences(store, records=records)
 
@@ -92,6 +91,18 @@ def _verified(path: Path) -> int:
 def _refuse(found: list[str], where: str) -> None:
     if found:
         raise StoreDamaged(f"the copy at {where} is not sound: {found[0]}")
+
+
+def _copy_backup(backup: Path, target: Path) -> None:
+    """Copy a backup, and bring the copy up to this program's schema."""
+    _copy_sqlite(backup, target)
+    database = Database(target)
+    try:
+        migrate.upgrade(database)
+    except StoreError as error:
+        raise type(error)(str(error).replace(str(target), str(backup))) from None
+    finally:
+        database.close()
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:

@@ -51,4 +51,4 @@ def test_a_missing_backup_is_named(tmp_path: Path) -> None:
 def test_a_ladder_of_this_program_is_upgraded_to_itself(copy: Path) -> None:
     upgraded = upgrade_ladder(str(copy))
     assert upgraded.store == str(copy)
-    assert upgraded.former_schema is not None
+    assert upgraded.former_schema == upgraded.schema

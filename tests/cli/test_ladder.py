@@ -7,6 +7,8 @@ import io
 import json
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,12 @@ from deepsea_cli.output import Column, table
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_ladder.store import Store
+from deepsea_ladder.store.schema import REVISION
 from deepsea_referee.bots.resolve import sample_bots
 from deepsea_rules.randomness import commitment
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
-from helpers import ladder
+from helpers import ladder, stored
 from helpers.commands import Run, one_line
 
 
@@ -682,8 +685,36 @@ def test_backups_are_restored_and_verified(run: Run, played: Path, tmp_path: Pat
 
 
 def test_a_ladder_of_this_program_needs_no_upgrade(run: Run, played: Path) -> None:
-    assert run("ladder", "upgrade").status == 0
+    done = run("ladder", "upgrade")
+    assert (done.status, done.out) == (
+        0,
+        f"{played} has this program's schema {REVISION} already\n",
+    )
     assert run("ladder", "refold").status == 0
+
+
+@pytest.mark.parametrize(
+    "change", ["DROP TABLE analyses", "UPDATE alembic_version SET version_num = 'later'"]
+)
+@pytest.mark.parametrize(
+    "command", ["run", "serve --port 0", "status", "upgrade", "standings", "backup copy.db"]
+)
+def test_a_ladder_of_another_program_is_refused_in_a_line(
+    run: Run, played: Path, command: str, change: str
+) -> None:
+    with closing(sqlite3.connect(played)) as connection:
+        connection.execute(change)
+        connection.commit()
+    done = run("ladder", *command.split())
+    assert (done.status, done.out) == (2, "")
+    assert str(played) in one_line(done.err)
+
+
+def test_a_backup_of_an_earlier_program_is_restored(run: Run, tmp_path: Path) -> None:
+    stored.put("0001", str(tmp_path / "old.db"))
+    again = tmp_path / "again.db"
+    assert run("ladder", "restore", tmp_path / "old.db", "--verify", "--store", again).status == 0
+    assert run("ladder", "refold", "--records", "--store", again).status == 0
 
 
 def test_a_sample_bot_is_a_submission() -> None:

@@ -17,9 +17,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, text
 
+from deepsea_ladder.backup import differences
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Database, Store, migrate, schema
-from helpers import ladder
+from helpers import ladder, stored
 from helpers.killing import NEVER, context, kill_before
 
 NEXT = """
@@ -93,6 +94,92 @@ def test_somebody_elses_tables_are_left_alone(empty: str) -> None:
         with pytest.raises(StoreError, match=r"is no ladder: it has tables .*: recipes"):
             use(empty)
     database.close()
+
+
+def test_the_migrations_of_another_program_are_no_ladders(empty: str) -> None:
+    database = Database(empty, create=True)
+    with database.write() as connection:
+        connection.execute(text("CREATE TABLE recipes (id INTEGER)"))
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
+        connection.execute(text("INSERT INTO alembic_version VALUES ('0001')"))
+    for use in (Store.open, Store.create, lambda _: migrate.upgrade(database)):
+        with pytest.raises(StoreError, match=r"is no ladder: it has tables .*: recipes"):
+            use(empty)
+    database.close()
+
+
+def test_an_empty_database_is_not_upgraded(empty: str) -> None:
+    database = Database(empty, create=True)
+    with pytest.raises(StoreError, match="there is no ladder at"):
+        migrate.upgrade(database)
+    with database.read() as connection:
+        assert inspect(connection).get_table_names() == []
+    database.close()
+
+
+PARTS = """
+    DROP TABLE submission_parts;
+    CREATE TABLE submission_parts
+    (submission_id INTEGER, number INTEGER, content TEXT, motto TEXT NOT NULL)
+    """
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DROP TABLE analyses", "no table analyses"),
+        ("ALTER TABLE seasons RENAME head TO tail", "no column head in the table seasons"),
+        (PARTS, "another column, motto, in the table submission_parts"),
+    ],
+)
+def test_tables_that_are_not_those_of_the_schema_are_refused(
+    empty: str, change: str, words: str
+) -> None:
+    database = _stored("0001", empty)
+    for statement in change.split(";"):
+        with database.write() as connection:
+            connection.execute(text(statement))
+    with pytest.raises(StoreError, match=f"does not fit: .* schema 0001, but has {words};"):
+        migrate.upgrade(database)
+    with database.write() as connection:
+        new = {"new": schema.REVISION}
+        connection.execute(text("UPDATE alembic_version SET version_num = :new"), new)
+    with pytest.raises(StoreError, match=r"does not fit: .*, but has "):
+        Store.open(empty)
+    database.close()
+
+
+def test_what_else_is_in_the_database_does_no_harm(empty: str) -> None:
+    database = _stored("0001", empty)
+    with database.write() as connection:
+        connection.execute(text("CREATE TABLE recipes (id INTEGER)"))
+        connection.execute(text("ALTER TABLE bots ADD motto TEXT"))
+    migrate.upgrade(database)
+    database.close()
+    Store.open(empty).close()
+
+
+def _stored(revision: str, target: str) -> Database:
+    stored.put(revision, target)
+    return Database(target)
+
+
+@pytest.mark.parametrize("revision", stored.REVISIONS)
+def test_a_stored_ladder_of_each_schema_is_brought_up_and_sound(empty: str, revision: str) -> None:
+    database = _stored(revision, empty)
+    assert migrate.upgrade(database) == revision
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+    database.close()
+    with Store.open(empty) as store:
+        assert differences(store, records=True) == []
+        assert len(list(store.history.games())) == 3
+
+
+def test_each_former_schema_has_a_stored_ladder() -> None:
+    scripts = {file.name[1:5] for file in (migrate.SCRIPTS / "versions").glob("r*.py")}
+    assert scripts - {schema.REVISION} <= set(stored.REVISIONS)
 
 
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
@@ -190,7 +277,7 @@ def _kill_at(database: Database, scripts: Path, number: int) -> int | None:
 def _upgrade(answer: Connection, target: str, scripts: Path, number: int) -> None:
     database = Database(target)
     count = kill_before(database.engine, number)
-    migrate.upgrade(database, scripts)
+    migrate.upgrade(database, scripts, create=True)
     answer.send(count())
 
 

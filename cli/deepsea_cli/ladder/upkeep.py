@@ -76,7 +76,10 @@ def upgrade(*, store_text: str) -> None:
     from deepsea_arena.backups import upgrade_ladder
 
     upgraded = upgrade_ladder(store_text)
-    echo(f"{upgraded.store}: upgraded from schema {upgraded.former_schema or 'none'}")
+    if upgraded.former_schema == upgraded.schema:
+        echo(f"{upgraded.store} has this program's schema {upgraded.schema} already")
+    else:
+        echo(f"{upgraded.store}: schema {upgraded.schema}, upgraded from {upgraded.former_schema}")
 
 
 @click.command("refold")

@@ -90,7 +90,7 @@ class Store:
         """Create a ladder in a new file or an empty database; `StoreError` if it is not empty."""
         database = Database(target, create=True)
         try:
-            if migrate.upgrade(database) is not None:
+            if migrate.upgrade(database, create=True) is not None:
                 raise StoreError(f"there is a ladder at {database} already")
         except BaseException:
             database.close()

@@ -1,14 +1,15 @@
-"""Copies a whole ladder from one database to another.
+"""Copies a whole ladder from one database to another, and brings the schema up.
 
-Invariant: what is copied is one snapshot, and it arrives in one transaction.
+Invariants: what is copied is one snapshot, and it arrives in one transaction; a database whose
+tables are not those of its revision is refused by name and not touched.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sqlalchemy import Connection, func, insert, inspect, select, text
+from sqlalchemy import Connection, MetaData, create_engine, func, insert, inspect, select, text
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import schema
@@ -46,25 +47,47 @@ SCRIPTS: Final = Path(__file__).parent / "migrations"
 
 _REVISIONS: Final = "alembic_version"
 
+_LADDERS_ALONE: Final = {"bot_versions", "game_seats", "job_seats"}
+"""Tables that a ladder has and nobody else: what lacks others is still a ladder."""
+
+_Tables: TypeAlias = dict[str, dict[str, bool]]
+"""Of each table its columns, and whether a new row needs a value there."""
+
+
+def _tables(connection: Connection) -> _Tables:
+    return {
+        name: {
+            column["name"]: not column["nullable"] and column["default"] is None
+            for column in columns
+        }
+        for (_, name), columns in inspect(connection).get_multi_columns().items()
+    }
+
 
 def revision(connection: Connection) -> str | None:
     """The schema's revision; None for an empty database. `StoreError` for somebody else's."""
-    tables = inspect(connection).get_table_names()
-    if _REVISIONS in tables:
-        found = connection.execute(text(f"SELECT version_num FROM {_REVISIONS}")).scalars().all()
-        return ",".join(found) or None
-    if tables:
-        raise StoreError(f"it has tables that are no ladder's: {', '.join(sorted(tables)[:3])}")
-    return None
+    return _revision(connection, _tables(connection))
+
+
+def _revision(connection: Connection, tables: _Tables) -> str | None:
+    found = ""
+    if "version_num" in tables.get(_REVISIONS, ()):
+        numbers = connection.execute(text(f"SELECT version_num FROM {_REVISIONS}")).scalars()
+        found = ",".join(map(str, numbers))
+    theirs = sorted(tables.keys() - ({_REVISIONS} if found else set()))
+    if theirs and (not found or _LADDERS_ALONE.isdisjoint(theirs)):
+        raise StoreError(f"it has tables that are no ladder's: {', '.join(theirs[:3])}")
+    return found or None
 
 
 def check(database: Database, needed: str = REVISION) -> None:
     """Refuse a database with another schema than this revision."""
     with database.read() as connection:
-        found = _revision_at(database, connection)
+        found, tables = _look(database, connection)
     if found is None:
-        raise StoreError(f"there is no ladder at {database}: make one with `ladder init`")
+        raise _no_ladder(database)
     if found == needed:
+        _refuse_misfit(database, found, tables, _columns_of(schema.metadata))
         return
     if found in _known(_config(SCRIPTS)):
         raise StoreError(
@@ -74,25 +97,78 @@ def check(database: Database, needed: str = REVISION) -> None:
     raise _newer(database, found)
 
 
-def upgrade(database: Database, scripts: Path = SCRIPTS) -> str | None:
-    """Migrate an empty or older database to the newest schema; returns its former revision."""
+def upgrade(database: Database, scripts: Path = SCRIPTS, *, create: bool = False) -> str | None:
+    """Migrate an older database, or with `create` an empty one, to the newest schema.
+
+    Returns its former revision.
+    """
     config = _config(scripts)
     with database.write() as connection:
-        found = _revision_at(database, connection)
-        if found is not None and found not in _known(config):
-            raise _newer(database, found)
-        from alembic import command
-
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        found, tables = _look(database, connection)
+        if found is not None:
+            if found not in _known(config):
+                raise _newer(database, found)
+            _refuse_misfit(database, found, tables, _columns_at(found, scripts))
+        elif not create:
+            raise _no_ladder(database)
+        _migrate(config, connection, "head")
     return found
 
 
-def _revision_at(database: Database, connection: Connection) -> str | None:
+def _migrate(config: Config, connection: Connection, target: str) -> None:
+    from alembic import command
+
+    config.attributes["connection"] = connection
+    command.upgrade(config, target)
+
+
+def _columns_of(metadata: MetaData) -> dict[str, set[str]]:
+    return {table.name: {*table.columns.keys()} for table in metadata.sorted_tables}
+
+
+def _columns_at(revision: str, scripts: Path) -> dict[str, set[str]]:
+    """The columns of each table in a new database of that revision."""
+    engine = create_engine("sqlite://")
     try:
-        return revision(connection)
+        with engine.begin() as connection:
+            _migrate(_config(scripts), connection, revision)
+            tables = _tables(connection)
+    finally:
+        engine.dispose()
+    del tables[_REVISIONS]
+    return {name: set(columns) for name, columns in tables.items()}
+
+
+def _refuse_misfit(
+    database: Database, revision: str, tables: _Tables, needed: dict[str, set[str]]
+) -> None:
+    """Raise `StoreError` if the tables are not those of the revision that they are said to be."""
+    for name, columns in sorted(needed.items()):
+        if name not in tables:
+            trouble = f"no table {name}"
+        elif missing := sorted(columns - tables[name].keys()):
+            trouble = f"no column {missing[0]} in the table {name}"
+        elif more := [one for one, wanted in tables[name].items() if wanted and one not in columns]:
+            trouble = f"another column, {more[0]}, in the table {name}"
+        else:
+            continue
+        raise StoreError(
+            f"the ladder at {database} does not fit: it is said to have the schema {revision}, but "
+            f"has {trouble}; it can be read with the deepsea-referee that made it, and not be "
+            "upgraded"
+        )
+
+
+def _look(database: Database, connection: Connection) -> tuple[str | None, _Tables]:
+    tables = _tables(connection)
+    try:
+        return _revision(connection, tables), tables
     except StoreError as error:
         raise StoreError(f"{database} is no ladder: {error}") from None
+
+
+def _no_ladder(database: Database) -> StoreError:
+    return StoreError(f"there is no ladder at {database}: make one with `ladder init`")
 
 
 def _newer(database: Database, found: str) -> StoreError:
