@@ -9,6 +9,8 @@ from msgspec import Meta
 
 Time = Annotated[datetime, Meta(tz=True)]
 """A time of a document, which knows its zone."""
+NO_TIME: Final = "no time with its offset, such as 2027-01-31T18:00Z"
+"""What another text is, after `is`."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -19,6 +21,16 @@ class Int64(int):
 def utc_time(ms: int) -> datetime:
     """A time that is given in milliseconds since 1970, as the database has it."""
     return _EPOCH + timedelta(milliseconds=ms)
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time of RFC 3339 in UTC; None for what is none, and without an offset from UTC, which would
+    be another one elsewhere."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time.astimezone(UTC) if time.tzinfo is not None else None
 
 
 def milliseconds(time: datetime) -> int:

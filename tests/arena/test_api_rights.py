@@ -78,6 +78,8 @@ MAY: Final = {
     "block_author": ADMINS,
     "set_bot_state": ADMINS,
     "queue": ADMINS,
+    "season_control": ADMINS,
+    "set_deadline": ADMINS,
     "quarantine": ADMINS,
     "requeue": ADMINS,
 }

@@ -64,6 +64,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ada = store.accounts.redeem(by_name["code"], "Ada", token, "192.0.2.0/24").author_id
         assert store.sessions.open(token.digest, by_name["page"], 14, 9, "192.0.2.0/24")
         submissions.add(store, ada, "mine")
+        later = season.created_at + 10**9
+        store.seasons.set_deadline(season.name, later, MACHINE)
+        store.seasons.extend(season.name, "Ada", later + 10**9, MACHINE)
         plan = ladder_analyses.plan()
         store.analyses.request("s1-3", ada, plan, submissions.LIMITS)
         lease = store.analyses.claim("runner", 60)

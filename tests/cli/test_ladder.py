@@ -102,19 +102,43 @@ def test_every_setting_of_a_season_gets_through(run: Run, place: Path) -> None:
 
 def test_a_season_takes_in_bots_until_a_time(run: Run, place: Path) -> None:
     assert run("ladder", "init", "--trusted").status == 0
-    until = ("--trusted", "--submissions-until")
+    until = ("--trusted", "--deadline")
     done = run("ladder", "season", "cup", *until, "2101-01-31T18:00+02:00")
     assert done.status == 0
-    assert done.out.splitlines()[-1] == "it takes in bots until 2101-01-31 16:00 UTC"
+    assert "takes in bots until 2101-01-31 16:00 UTC" in done.out.splitlines()
     with Store.open(place) as store:
         assert store.seasons.get("cup").submissions_until == 4136630400000
     for text, words in (
         ("2101-01-31T18:00", "is no time with its offset"),
-        ("2001-01-31T18:00Z", "submissions end in the future: that time is over"),
+        ("2001-01-31T18:00Z", "a deadline is in the future: that time is over"),
     ):
         done = run("ladder", "season", "late", *until, text)
         assert done.status == 2
         assert words in done.err
+
+
+def test_a_deadline_is_shown_and_changed(run: Run, played: Path) -> None:
+    lasting = "season s1 takes in bots until it is closed\n"
+    assert run("ladder", "deadline").out == lasting
+    until = "season s1 takes in bots until 2101-01-31 16:00 UTC\n"
+    assert run("ladder", "deadline", "2101-01-31T18:00+02:00").out == until
+    more = f"{until}  anna-senior may submit until 2101-02-02 18:00 UTC\n"
+    late = ("--author", "anna-senior")
+    assert run("ladder", "deadline", "2101-02-02T18:00Z", *late).out == more
+    assert "takes in bots until 2101-01-31 16:00 UTC" in run("ladder", "standings").out
+    status = run("ladder", "status").out
+    assert "  anna-senior may submit until 2101-02-02 18:00 UTC" in status.splitlines()
+    assert run("ladder", "deadline", "--remove", *late).out == until
+    assert run("ladder", "deadline", "--remove").out == lasting
+    for words, refusal in (
+        (("2101-01-31T18:00Z", "--remove"), "exclude each other"),
+        (late, "say until when"),
+        (("2101-02-02T18:00Z", "--author", "nobody"), "no author 'nobody'"),
+        (("2101-01-31T18:00",), "is no time with its offset"),
+    ):
+        done = run("ladder", "deadline", *words)
+        assert done.status == 2
+        assert refusal in one_line(done.err)
 
 
 @pytest.mark.parametrize(

@@ -217,9 +217,10 @@ def test_a_newer_schema_is_refused(database: Database) -> None:
 
 
 def test_an_older_schema_is_named_and_brought_up(database: Database, next_scripts: Path) -> None:
-    with pytest.raises(StoreError, match="has the older schema 0001, this program needs next"):
+    older = f"has the older schema {schema.REVISION}, this program needs next"
+    with pytest.raises(StoreError, match=older):
         migrate.check(database, "next")
-    assert migrate.upgrade(database, next_scripts) == "0001"
+    assert migrate.upgrade(database, next_scripts) == schema.REVISION
     assert migrate.upgrade(database, next_scripts) == "next"
     migrate.check(database, "next")
     with database.read() as connection:
@@ -240,12 +241,12 @@ def test_a_migration_that_is_killed_anywhere_leaves_the_old_schema(
     for number in range(step, statements + 1, step):
         assert _kill_at(database, next_scripts, number) is None
         with database.read() as connection:
-            assert migrate.revision(connection) == "0001"
+            assert migrate.revision(connection) == schema.REVISION
             names = set(inspect(connection).get_table_names()) - {"alembic_version"}
             assert names == set(schema.metadata.tables)
             columns = [column["name"] for column in inspect(connection).get_columns("bots")]
             assert "motto" not in columns
-    assert migrate.upgrade(database, next_scripts) == "0001"
+    assert migrate.upgrade(database, next_scripts) == schema.REVISION
 
 
 def test_making_a_ladder_that_is_killed_anywhere_can_be_repeated(empty: str) -> None:
@@ -285,7 +286,8 @@ def _undo(database: Database) -> None:
     with database.write() as connection:
         connection.execute(text("DROP TABLE medals"))
         connection.execute(text("ALTER TABLE bots DROP COLUMN motto"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        before = {"before": schema.REVISION}
+        connection.execute(text("UPDATE alembic_version SET version_num = :before"), before)
 
 
 def test_a_damaged_file_is_called_damaged(tmp_path: Path) -> None:

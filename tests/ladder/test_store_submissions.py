@@ -11,8 +11,10 @@ from sqlalchemy import func, select, update
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import (
     KeyReused,
+    LadderError,
     LimitReached,
     NotOnLadder,
+    SeasonClosed,
     StoreError,
     SubmissionError,
 )
@@ -339,6 +341,7 @@ def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> 
     for refused in (
         lambda: add(store, ada, "late"),
         lambda: ladder.submit(store, "late", author="Ada"),
+        lambda: ladder.submit(store, "late", author="Newcomer"),
         lambda: store.bots.check_quota("Ada"),
     ):
         with pytest.raises(SubmissionError, match=words):
@@ -506,3 +509,71 @@ def test_nothing_of_a_blocked_author_is_accepted(store: Store, ada: int) -> None
     ):
         with pytest.raises(SubmissionError, match="'Ada' is blocked"):
             step()
+
+
+def test_a_deadline_is_moved_and_an_author_gets_more_time(store: Store, ada: int, bob: int) -> None:
+    at = milliseconds(add(store, ada, "early").created_at)
+    season = store.seasons.open(ladder.a_season(), ladder.SEED, submissions_until=at + 10**9)
+    stored = store.seasons.set_deadline("s1", at + 2 * 10**9, MACHINE)
+    assert stored.submissions_until == at + 2 * 10**9
+    store.seasons.extend("s1", "bob", at + 3 * 10**9, MACHINE)
+    assert [(one.author, milliseconds(one.until)) for one in store.seasons.extensions(season)] == [
+        ("Bob", at + 3 * 10**9)
+    ]
+    _pass_deadline(store, at + 1)
+    with pytest.raises(SubmissionError, match="that time is over"):
+        add(store, ada, "late")
+    late = add(store, bob, "late", "bobs")
+    assert late.state is QUEUED
+    store.bots.check_quota("Bob")
+    stored = store.seasons.get("s1")
+    assert store.seasons.deadline_of(stored, bob) == at + 3 * 10**9
+    assert store.seasons.deadline_of(stored, ada) == at + 1
+    store.seasons.extend("s1", "Bob", None, MACHINE)
+    with pytest.raises(SubmissionError, match="that time is over"):
+        add(store, bob, "later", "bobs")
+    # What came in time is checked whatever is changed later, by the time at which it came.
+    store.seasons.set_deadline("s1", at + 10**9, MACHINE)
+    assert add(store, ada, "again in time").state is QUEUED
+    store.seasons.set_deadline("s1", None, MACHINE)
+    assert store.seasons.get("s1").submissions_until is None
+    notes = [entry.note for entry in store.audit.latest(5)]
+    assert notes[0] == "takes in bots until it is closed"
+    assert notes[2] == "may submit to season s1 no longer than others"
+
+
+def test_a_deadline_that_makes_no_sense_is_refused(store: Store, ada: int) -> None:
+    season = store.seasons.open(ladder.a_season(), ladder.SEED)
+    at = season.created_at
+    for wrong, words in (
+        (lambda: store.seasons.set_deadline("s1", at, MACHINE), "that time is over"),
+        (lambda: store.seasons.extend("s1", "Ada", at + 10**9, MACHINE), "has no deadline"),
+        (lambda: store.seasons.set_deadline("s2", at + 10**9, MACHINE), "no season 's2'"),
+    ):
+        with pytest.raises(LadderError, match=words):
+            wrong()
+    store.seasons.set_deadline("s1", at + 10**9, MACHINE)
+    for author, until, words in (
+        ("Ada", at + 10**8, "everybody's bots until"),
+        ("Eve", at + 10**10, "no author 'Eve'"),
+    ):
+        with pytest.raises(LadderError, match=words):
+            store.seasons.extend("s1", author, until, MACHINE)
+    assert store.seasons.extensions(season) == []
+
+
+def test_who_closes_a_season_ends_every_extension(store: Store, ada: int) -> None:
+    season = store.seasons.open(ladder.a_season(), ladder.SEED)
+    store.seasons.set_deadline("s1", season.created_at + 10**9, MACHINE)
+    store.seasons.extend("s1", "Ada", season.created_at + 10**10, MACHINE)
+    store.seasons.end_submissions("s1")
+    with pytest.raises(SubmissionError, match="that time is over"):
+        add(store, ada, "late")
+    store.seasons.close("s1")
+    with pytest.raises(SeasonClosed, match="season s1 is closed and takes in no bots"):
+        store.seasons.set_deadline("s1", None, MACHINE)
+
+
+def _pass_deadline(store: Store, at: int) -> None:
+    with store.database.write() as connection:
+        connection.execute(update(schema.seasons).values(submissions_until=at))

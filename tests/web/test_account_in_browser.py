@@ -63,6 +63,7 @@ OF_VISITORS = ("/login", "/join")
 OF_AUTHORS = ("/account", "/submit", "/submissions/1", "/games/s1-2")
 OF_ADMINS = (
     "/admin",
+    "/admin/season",
     "/admin/codes",
     "/admin/authors",
     f"/admin/authors/{ANNA}",

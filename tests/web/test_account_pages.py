@@ -42,6 +42,7 @@ SEEN_BY = {
     "/submissions/1": (TO_LOGIN, 200, 404, 404),
     "/games/s1-1/analysis": (TO_LOGIN, 200, 200, 200),
     "/admin": (TO_LOGIN, 403, 403, 200),
+    "/admin/season": (TO_LOGIN, 403, 403, 200),
     "/admin/codes": (TO_LOGIN, 403, 403, 200),
     "/admin/authors": (TO_LOGIN, 403, 403, 200),
     "/admin/authors/anna-senior": (TO_LOGIN, 403, 403, 200),
@@ -155,6 +156,7 @@ DEEDS: dict[str, tuple[dict[str, str], tuple[int, int, int]]] = {
     "/account/bots/withdraw": ({"bot": "anna"}, (401, 303, 404)),
     "/submit": ({}, (401, 400, 400)),
     "/analyse": ({"id": "s1-1"}, (401, 303, 303)),
+    "/admin/season/deadline": ({"season": "s1", "until": "2101-01-31T18:00"}, (401, 403, 303)),
     "/admin/codes": ({"count": "2", "days": "3"}, (401, 403, 200)),
     "/admin/codes/revoke": ({"id": "99"}, (401, 403, 404)),
     "/admin/author/reset": ({"author": BEN}, (401, 403, 200)),
@@ -188,6 +190,28 @@ def test_who_may_do_something(world: World, address: str) -> None:
             answer = person.do(address, typed)
             assert answer.status == status, answer.text
             assert answer.headers["cache-control"] == "no-store"
+
+
+def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
+    anna, ben, admin = (world.person(name) for name in (ANNA, BEN, "admin"))
+    assert "data-until" not in anna.get("/submit").text
+    form = {"season": "s1", "until": "2101-01-31T18:00"}
+    done = admin.do("/admin/season/deadline", form)
+    assert done.headers["location"].endswith("/admin/season?done=until")
+    more = {**form, "author": ANNA, "until": "2101-02-28T18:00"}
+    assert admin.do("/admin/season/deadline", more).status == 303
+    everybodys, annas = ('datetime="2101-01-31T18:00:00Z" data-until', '"2101-02-28T18:00:00Z"')
+    assert annas in anna.get("/submit").text
+    assert everybodys in ben.get("/submit").text
+    assert everybodys in ben.get("/").text
+    page = admin.get("/admin/season").text
+    assert everybodys in page
+    assert annas in page
+    wrong = admin.do("/admin/season/deadline", {**form, "until": "soon"})
+    assert wrong.status == 400
+    assert "no time with its offset" in wrong.text
+    assert admin.do("/admin/season/deadline", {**form, "until": ""}).status == 303
+    assert "data-until" not in ben.get("/").text
 
 
 def test_a_game_in_quarantine_gets_another_try(world: World) -> None:

@@ -117,6 +117,8 @@ def rename(who: str, author: str, **fields: object) -> Ask:
     return ask(who, f"/admin/authors/{author}/rename", fields)
 
 
+MORE_TIME: Final = {"author": "anna-senior", "until": "2027-07-01T18:00Z"}
+
 METHODS: Final[Mapping[str, Sequence[Ask]]] = {
     "GET /server": [ask(READERS, "/server"), ask(VISITOR, "/server?x=1")],
     "POST /redeem": [
@@ -407,6 +409,25 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/authors/nobody/blocked", {"blocked": True}),
         unread("/admin/authors/anna-senior/blocked", "head", {"blocked": "yes"}),
     ],
+    "GET /admin/season": [
+        ask(ADMINS, "/admin/season"),
+        ask("head", "/admin/season?season=spring"),
+        ask("head", "/admin/season?season=none"),
+    ],
+    "POST /admin/season/deadline": [
+        ask("visitor anna chief", "/admin/season/deadline", {"until": "2027-06-01T18:00Z"}),
+        ask("head", "/admin/season/deadline", {"until": "2027-06-01T18:00+02:00"}),
+        ask("head", "/admin/season/deadline", MORE_TIME),
+        ask("head", "/admin/season/deadline", {**MORE_TIME, "author": "nobody"}),
+        ask("head", "/admin/season/deadline", {**MORE_TIME, "until": "2027-05-01T18:00Z"}),
+        ask("head", "/admin/season/deadline", {"until": "2027-06-01T18:00"}),
+        ask("head", "/admin/season/deadline", {"until": "2026-06-01T18:00Z"}),
+        ask("head", "/admin/season/deadline", {"season": "spring", "until": "none"}),
+        ask("head", "/admin/season/deadline", {"season": "cup", "until": "none"}),
+        ask("head", "/admin/season/deadline"),
+        ask("head", "/admin/season/deadline", {"until": "none"}),
+        ask("head", "GET /audit?everybody=true&limit=3"),
+    ],
     "POST /admin/bots/{bot}/state": [
         ask("visitor anna chief", "/admin/bots/anna/state", {"state": "active"}),
         ask("head", "/admin/bots/anna/state", {"state": "disabled", "reason": "it is loud"}),
@@ -615,6 +636,11 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("round-robin cup --json"),
         Line("elimination final --json"),
         Line("gauntlet main --json"),
+    ],
+    "deadline": [
+        Line("--json", "head"),
+        Line("--season none --json"),
+        Line("2027-06-01T18:00Z --remove --json"),
     ],
     "export": [Line("--season final"), Line("--season final --csv"), Line("--csv")],
 }

@@ -1,4 +1,4 @@
-"""The methods of admins: codes, authors, disabled bots, games in quarantine.
+"""The methods of admins: codes, authors, seasons, disabled bots, games in quarantine.
 
 Invariant: every method needs the role and the scope of an admin, and whatever it changes stands in
 the audit log with who did it.
@@ -22,11 +22,13 @@ from deepsea_arena.api.types import (
     NewCode,
     Quarantine,
     QuarantinedJob,
+    SeasonControl,
 )
+from deepsea_arena.reports.seasons import find_season, season_info
 from deepsea_ladder.accounts import StoredAuthor, code_digest, new_code
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import JobStatus
-from deepsea_ladder.values import utc_time
+from deepsea_ladder.values import NO_TIME, milliseconds, parse_time, utc_time
 from deepsea_referee.errors import UserError
 
 CODE_DAYS: Final = 14
@@ -85,6 +87,22 @@ class AdminMethods(LadderPart):
     def block_author(self, *, author: str = "", blocked: bool = False) -> ChangedAuthor:
         found = self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
         return ChangedAuthor(_author_line(found))
+
+    def season_control(self, *, season: str = "") -> SeasonControl:
+        stored = find_season(self.store, season or None)
+        return SeasonControl(season_info(stored), tuple(self.store.seasons.extensions(stored)))
+
+    def set_deadline(self, *, season: str = "", until: str = "", author: str = "") -> SeasonControl:
+        name = find_season(self.store, season or None).name
+        time = parse_time(until)
+        if time is None and until != "none":
+            raise UserError(f"until: {until!r} is {NO_TIME}, and not none")
+        ms = None if time is None else milliseconds(time)
+        if author:
+            self.store.seasons.extend(name, author, ms, self.caller.by)
+        else:
+            self.store.seasons.set_deadline(name, ms, self.caller.by)
+        return self.season_control(season=name)
 
     def set_bot_state(self, *, bot: str = "", state: str = "", reason: str = "") -> ChangedBot:
         if state == BotState.ACTIVE:

@@ -31,6 +31,7 @@ from deepsea_arena.api.types import (
     NewCode,
     Quarantine,
     Redeemed,
+    SeasonControl,
     SeasonNames,
     Server,
     SessionList,
@@ -294,6 +295,17 @@ class LadderApi(ABC):
     @abstractmethod
     def block_author(self, *, author: str, blocked: bool = False) -> ChangedAuthor:
         """Block an author, or lift that."""
+
+    @method("GET", "/admin/season", role=Role.ADMIN, scope=Scope.ADMIN)
+    @abstractmethod
+    def season_control(self, *, season: str = "") -> SeasonControl:
+        """Describe a season with what admins direct: its deadline, and who has more time."""
+
+    @method("POST", "/admin/season/deadline", role=Role.ADMIN, scope=Scope.ADMIN)
+    @abstractmethod
+    def set_deadline(self, *, season: str = "", until: str = "", author: str = "") -> SeasonControl:
+        """Let everybody submit to a season until a time such as 2027-01-31T18:00Z, or `author`
+        alone until a later one; `none` is until the season is closed, or no longer than others."""
 
     @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN)
     @abstractmethod

@@ -55,7 +55,9 @@ class ReadMethods(LadderPart):
         # Only members see the season of a private ladder.
         hidden = self.service.private and self.caller.role is Role.VISITOR
         season = opened[-1] if opened and not hidden else None
-        until = None if season is None else season.submissions_until
+        until = None
+        if season is not None:
+            until = self.public.seasons.deadline_of(season, self.caller.author_id)
         return Server(
             version=__version__,
             url=self.service.url,

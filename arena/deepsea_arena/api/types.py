@@ -12,9 +12,11 @@ from typing import Protocol
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import BotLogLine, GameLine
+from deepsea_arena.reports.seasons import SeasonInfo
 from deepsea_ladder.accounts import AuditLine, CodeLine, SessionLine, TokenLine
 from deepsea_ladder.limits import Limit
 from deepsea_ladder.model.bots import BotState, Submission
+from deepsea_ladder.model.games import Extension
 from deepsea_ladder.values import Int64, Time
 
 
@@ -27,6 +29,7 @@ class Server:
     private: bool
     season: str
     submissions_until: Time | None
+    """Until when the caller may submit to this season."""
     limits: tuple[Limit, ...]
 
 
@@ -35,6 +38,15 @@ class SeasonNames:
     """The names of seasons, the oldest first."""
 
     seasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonControl:
+    """A season, as admins direct it."""
+
+    season: SeasonInfo
+    extensions: tuple[Extension, ...]
+    """The authors who may submit after the deadline, by name."""
 
 
 @dataclass(frozen=True, slots=True)

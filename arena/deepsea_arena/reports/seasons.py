@@ -63,6 +63,8 @@ class SeasonInfo:
     """The head of its chain at that place, in hex (docs/records.md)."""
     opened_at: Time
     closed_at: Time | None
+    submissions_until: Time | None = None
+    """Its deadline, after which no bots are taken in; None if they are until it is closed."""
     embargo_until: Time | None
     """When strangers may see its results; None if they always may."""
 
@@ -110,9 +112,14 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         place=stored.place,
         head=stored.head,
         opened_at=utc_time(stored.created_at),
-        closed_at=None if stored.closed_at is None else utc_time(stored.closed_at),
-        embargo_until=None if stored.embargo_until is None else utc_time(stored.embargo_until),
+        closed_at=_time(stored.closed_at),
+        submissions_until=_time(stored.submissions_until),
+        embargo_until=_time(stored.embargo_until),
     )
+
+
+def _time(ms: int | None) -> Time | None:
+    return None if ms is None else utc_time(ms)
 
 
 def _missing(packages: Sequence[str]) -> tuple[str, ...]:

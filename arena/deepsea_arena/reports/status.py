@@ -11,7 +11,14 @@ from deepsea_arena.documents import Json, to_json, to_object
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.model.bots import BotConduct, BotState, Submission
-from deepsea_ladder.model.games import AttemptEnd, JobInfo, JobStatus, StoredGame, StoredSeason
+from deepsea_ladder.model.games import (
+    AttemptEnd,
+    Extension,
+    JobInfo,
+    JobStatus,
+    StoredGame,
+    StoredSeason,
+)
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import Time, utc_time
 
@@ -31,6 +38,7 @@ class SeasonStatus:
     """A season's queue."""
 
     season: SeasonInfo
+    extensions: tuple[Extension, ...]
     waiting: int
     leased: int
     expired: int
@@ -113,6 +121,7 @@ def _season(store: Store, season: StoredSeason) -> SeasonStatus:
     newest = store.history.latest(RATE_GAMES, season)
     return SeasonStatus(
         season=season_info(season),
+        extensions=tuple(store.seasons.extensions(season)),
         waiting=counts.todo,
         leased=counts.leased,
         expired=counts.expired,

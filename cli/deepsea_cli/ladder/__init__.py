@@ -16,6 +16,7 @@ SECTIONS: Final = {
     "Seasons": {
         "init": ("seasons", "Create a ladder with one season."),
         "season": ("seasons", "Open another season."),
+        "deadline": ("seasons", "Show or change until when a season takes in bots."),
         "close": ("seasons", "Close a season and show the seed of its games."),
     },
     "Bots": {

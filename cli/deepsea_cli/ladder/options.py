@@ -177,14 +177,10 @@ def read_time(
     """A time of RFC 3339; one without an offset from UTC would be another one elsewhere."""
     if value is None:
         return None
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise click.BadParameter(
-            f"{value!r} is no time with its offset, such as 2027-01-31T18:00Z", context, parameter
-        )
+    from deepsea_ladder.values import NO_TIME, parse_time
+
+    if (time := parse_time(value)) is None:
+        raise click.BadParameter(f"{value!r} is {NO_TIME}", context, parameter)
     return time
 
 

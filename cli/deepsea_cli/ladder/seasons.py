@@ -1,4 +1,4 @@
-"""`ladder init`, `season` and `close`: creates a ladder and its seasons.
+"""`ladder init`, `season`, `deadline` and `close`: creates a ladder and its seasons.
 
 A season's settings never change: other settings are another season. Bots belong to the ladder and
 play in every season.
@@ -6,9 +6,8 @@ play in every season.
 
 from __future__ import annotations
 
-from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,21 +15,41 @@ from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import (
     FIRST_SEASON,
     VARIABLE,
+    Place,
     default_store,
     open_store,
+    place_option,
     read_time,
     season_from,
+    season_option,
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import count, peculiarities, percent, print_final_check, print_table
-from deepsea_cli.output import echo
+from deepsea_cli.ladder.tables import (
+    count,
+    minute,
+    peculiarities,
+    percent,
+    print_extensions,
+    print_final_check,
+    print_table,
+)
+from deepsea_cli.output import echo, print_json
+from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from deepsea_arena.reports.seasons import SeasonInfo, Unfinished
     from deepsea_arena.season_close import FinalTable
+
+
+deadline_option: Final = click.option(
+    "--deadline",
+    metavar="TIME",
+    callback=read_time,
+    help="Take in no bots after this time, such as 2027-01-31T18:00Z, while it is open.",
+)
 
 
 @click.command("init")
@@ -42,8 +61,9 @@ if TYPE_CHECKING:
     show_default=FIRST_SEASON,
     help="The name of its first season.",
 )
+@deadline_option
 @settings_options
-def init(*, store_text: str, name: str | None, **settings: Any) -> None:
+def init(*, store_text: str, name: str | None, deadline: datetime | None, **settings: Any) -> None:
     """Create a ladder in a new file, or in an empty PostgreSQL database.
 
     An existing file is not changed.
@@ -55,7 +75,7 @@ def init(*, store_text: str, name: str | None, **settings: Any) -> None:
     if store_text == default_store():
         Path(store_text).parent.mkdir(parents=True, exist_ok=True)
     with Store.create(store_text) as store:
-        opened = open_season(store, season)
+        opened = open_season(store, season, submissions_until=deadline)
         echo(f"a ladder at {store.database}")
     _print_season(opened)
     if store_text != default_store():
@@ -64,25 +84,59 @@ def init(*, store_text: str, name: str | None, **settings: Any) -> None:
 
 @click.command("season")
 @click.argument("name", metavar="NAME")
-@click.option(
-    "--submissions-until",
-    metavar="TIME",
-    callback=read_time,
-    help="Take in no bots after this time, such as 2027-01-31T18:00Z, while it is open.",
-)
+@deadline_option
 @store_option
 @settings_options
-def season(
-    *, store_text: str, name: str, submissions_until: datetime | None, **settings: Any
-) -> None:
+def season(*, store_text: str, name: str, deadline: datetime | None, **settings: Any) -> None:
     """Open the season NAME, in which every bot starts without games."""
     opened = season_from(name, settings)
     from deepsea_arena.reports.seasons import open_season
 
     with open_store(store_text) as store:
-        _print_season(open_season(store, opened, submissions_until=submissions_until))
-    if submissions_until is not None:
-        echo(f"it takes in bots until {submissions_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+        _print_season(open_season(store, opened, submissions_until=deadline))
+
+
+@click.command("deadline")
+@click.argument("time", metavar="[TIME]", required=False, callback=read_time)
+@click.option("--author", metavar="NAME", default="", help="More time for this author alone.")
+@click.option("--remove", is_flag=True, help="Take in bots until it is closed, as without one.")
+@season_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+def deadline(
+    *,
+    place: Place,
+    time: datetime | None,
+    author: str,
+    remove: bool,
+    season_name: str | None,
+    as_json: bool,
+) -> None:
+    """Show until when a season takes in bots, or let it be TIME.
+
+    With --author this author may submit until TIME, after everybody else, and with --remove no
+    longer than others.
+    """
+    from deepsea_arena.documents import to_json
+
+    if remove and time is not None:
+        raise UserError("TIME and --remove exclude each other")
+    if author and not remove and time is None:
+        raise UserError("say until when this author may submit, or --remove")
+    season = season_name or ""
+    with place.opened(own=True) as ladder:
+        if remove or time is not None:
+            wanted = "none" if time is None else time.isoformat()
+            found = ladder.set_deadline(season=season, until=wanted, author=author)
+        else:
+            found = ladder.season_control(season=season)
+    if as_json:
+        print_json(to_json(found))
+    else:
+        until = found.season.submissions_until
+        last = "it is closed" if until is None else f"{minute(until)} UTC"
+        echo(f"season {found.season.name} takes in bots until {last}")
+        print_extensions(found.extensions)
 
 
 @click.command("close")

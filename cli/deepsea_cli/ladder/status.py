@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.ladder.tables import count, minute, peculiarities
+from deepsea_cli.ladder.tables import count, minute, peculiarities, print_extensions
 from deepsea_cli.output import echo, print_json
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
@@ -68,6 +68,7 @@ def _show_season(found: SeasonStatus) -> None:
     echo(f"  head {found.season.place}: {found.season.head}")
     for line in peculiarities(found.season):
         echo(f"  {line}")
+    print_extensions(found.extensions)
     if found.season.closed_at is None and (note := without_cgroups(found.season.isolation)):
         echo(f"  note: {note}")
     if rate is not None:

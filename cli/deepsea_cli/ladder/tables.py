@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from deepsea_arena.reports.seasons import SeasonInfo
     from deepsea_arena.reports.standings import Standings
     from deepsea_arena.season_close import CheckLine, SeasonCheck
+    from deepsea_ladder.model.games import Extension
     from deepsea_ladder.standings import StandingLine
 
 
@@ -71,6 +72,8 @@ def peculiarities(season: SeasonInfo) -> list[str]:
         lines.append(f"a bot may take {season.memory_mib} MiB and {season.processes} processes")
     if season.require_cgroups:
         lines.append("it is played only where there are control groups")
+    if season.submissions_until is not None and season.closed_at is None:
+        lines.append(f"takes in bots until {minute(season.submissions_until)} UTC")
     if season.embargo_until is not None:
         lines.append(f"under embargo until {minute(season.embargo_until)} UTC")
     if season.packages:
@@ -79,6 +82,12 @@ def peculiarities(season: SeasonInfo) -> list[str]:
         missing = ", ".join(season.missing_packages)
         lines.append(f"note: not installed here: {missing}; install them before games are played")
     return lines
+
+
+def print_extensions(extensions: Sequence[Extension]) -> None:
+    """Print who may submit after the deadline, a line each."""
+    for one in extensions:
+        echo(f"  {one.author} may submit until {minute(one.until)} UTC")
 
 
 def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
@@ -109,6 +118,8 @@ def print_table(page: Standings, columns: Sequence[Column] | None = None) -> Non
         f"season {season.name}{closed}: {count(page.games, 'game')}, "
         f"rules {season.rules!r}, clock {season.clock}"
     )
+    if season.submissions_until is not None and not closed:
+        echo(f"takes in bots until {minute(season.submissions_until)} UTC")
     click.echo()
     grid(columns or standing_columns(page.standings))
     if page.not_listed:

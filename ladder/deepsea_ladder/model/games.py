@@ -260,6 +260,14 @@ class StoredSeason:
         return self.season.name
 
 
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An author who may submit to a season until another time than its deadline."""
+
+    author: str
+    until: Time
+
+
 class ClosedSeason(NamedTuple):
     """A season that gets no more games."""
 

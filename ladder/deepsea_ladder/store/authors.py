@@ -7,10 +7,9 @@ there was one.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, Insert, Row, Select, and_, func, insert, select, update
+from sqlalchemy import Connection, Insert, Row, Select, and_, case, func, insert, select, update
 
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
@@ -29,6 +28,7 @@ from deepsea_ladder.season import Season, UploadLimits
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
 from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.values import utc_time
 
 _authors = schema.authors
 
@@ -255,19 +255,22 @@ def _stored(row: Row[Any]) -> StoredAuthor:
 
 _MIB: Final = 1 << 20
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+def check_deadline(connection: Connection, at: int, author_id: int | None = None) -> None:
+    """Raise `SubmissionError` if an open season took in bots of an author until before `at`.
 
-def check_deadline(connection: Connection, at: int) -> None:
-    """Raise `SubmissionError` if an open season took in bots until a time before `at`."""
-    table = schema.seasons
-    over = table.c.submissions_until <= at
-    query = select(table).where(table.c.closed_at.is_(None), over).order_by(table.c.id).limit(1)
-    if (row := connection.execute(query).first()) is not None:
-        until = _EPOCH + timedelta(milliseconds=row.submissions_until)
+    author_id  None: somebody who is no author yet, and has no extension
+    """
+    table, more = schema.seasons, schema.extensions
+    theirs = and_(more.c.season_id == table.c.id, more.c.author_id == author_id)
+    later = more.c.until > table.c.submissions_until
+    until = case((later, more.c.until), else_=table.c.submissions_until)
+    query = select(table.c.name, until.label("until")).outerjoin(more, theirs)
+    over = query.where(table.c.closed_at.is_(None), until <= at).order_by(table.c.id).limit(1)
+    if (row := connection.execute(over).first()) is not None:
         raise SubmissionError(
-            f"season {row.name} has taken in bots until {until:%Y-%m-%d %H:%M} UTC, and that time "
-            "is over"
+            f"season {row.name} has taken in bots until {utc_time(row.until):%Y-%m-%d %H:%M} UTC, "
+            "and that time is over"
         )
 
 

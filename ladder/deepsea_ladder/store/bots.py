@@ -49,16 +49,17 @@ class Bots:
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
             at = now(connection)
-            check_deadline(connection, at)
             author_id = ensure_author(connection, author, at)
+            check_deadline(connection, at, author_id)
             return add_version(connection, author_id, name, bundle.digest, packed, at, by)
 
     def check_quota(self, author: str) -> None:
         """Raise `SubmissionError` if an author may submit no more, before games are played."""
         key = schema.authors.c.name_key == names.key(author)
         with self._database.read() as connection:
-            check_deadline(connection, now(connection))
             author_row = connection.execute(select(schema.authors).where(key)).first()
+            author_id = None if author_row is None else author_row.id
+            check_deadline(connection, now(connection), author_id)
             if author_row is not None:
                 check_quota(connection, author_row.id, author_row.name)
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION: Final = "0001"
+REVISION: Final = "0002"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE: Final = 2000
 """Characters of what is noted in words: a reason, an error."""
@@ -147,9 +147,18 @@ seasons = Table(
     Column("closed_at", BigInteger),
     # Until then strangers see nothing of it; never changed.
     Column("embargo_until", BigInteger),
-    Column("submissions_until", BigInteger),  # after it no bots are taken in; never changed
+    Column("submissions_until", BigInteger),  # the deadline: after it no bots are taken in
     Column("place", Integer, nullable=False),  # the last one of its chain
     Column("head", _Digest, nullable=False),  # at that place
+)
+
+# Authors who may submit until another time than the season's deadline.
+extensions = Table(
+    "extensions",
+    metadata,
+    Column("season_id", _Id, ForeignKey("seasons.id"), primary_key=True, autoincrement=False),
+    Column("author_id", _Id, ForeignKey("authors.id"), primary_key=True, autoincrement=False),
+    Column("until", BigInteger, nullable=False),
 )
 
 jobs = Table(

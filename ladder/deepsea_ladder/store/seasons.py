@@ -1,4 +1,4 @@
-"""Seasons: their settings, which never change, and their secret seeds.
+"""Seasons: their settings, which never change, their deadlines, and their secret seeds.
 
 Invariants: game n of a season has the seed `game_seed(season's seed, n)`, and after k leases
 without a result `game_seed(season's seed, n, k)`; the commitment to the season's seed is shown when
@@ -11,25 +11,40 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
-from deepsea_ladder.accounts import MACHINE, AuditKind
-from deepsea_ladder.errors import NotOnLadder, SeasonError, StoreDamaged, StoreError
+from deepsea_ladder.accounts import MACHINE, Actor, AuditKind
+from deepsea_ladder.errors import (
+    NotOnLadder,
+    SeasonClosed,
+    SeasonError,
+    StoreDamaged,
+    StoreError,
+)
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AttemptEnd, ClosedSeason, JobStatus, StoredSeason
+from deepsea_ladder.model.games import (
+    AttemptEnd,
+    ClosedSeason,
+    Extension,
+    JobStatus,
+    StoredSeason,
+)
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.authors import find_author
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.history import read_tallies
 from deepsea_ladder.store.leases import SEASON_CLOSED, end_attempt, give_back
 from deepsea_ladder.store.submissions import OPEN, bots_from_afar
 from deepsea_ladder.store.versions import embargoed, versions_by_id, visible
+from deepsea_ladder.values import utc_time
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 
+_OVER: Final = "a deadline is in the future: that time is over"
 _BY_ID: Final = select(schema.seasons).where(schema.seasons.c.id == bindparam("season"))
 _SEED: Final = select(schema.seasons.c.seed).where(schema.seasons.c.id == bindparam("season"))
 
@@ -70,7 +85,7 @@ class Seasons:
             if embargo_until is not None and embargo_until <= at:
                 raise StoreError("an embargo ends in the future: that time is over")
             if submissions_until is not None and submissions_until <= at:
-                raise StoreError("submissions end in the future: that time is over")
+                raise SeasonError(_OVER)
             connection.execute(
                 insert(table).values(
                     name=season.name,
@@ -110,9 +125,67 @@ class Seasons:
             if stored.submissions_until is None or stored.submissions_until > at:
                 ends = update(table).where(table.c.id == stored.id).values(submissions_until=at)
                 connection.execute(ends)
+                _end_extensions(connection, stored.id)
                 note(connection, at, AuditKind.SEASON, name, "takes in no more bots", by=MACHINE)
             opened = select(func.count()).where(rows.c.state.in_(OPEN))
             return _provisional(connection, stored), connection.execute(opened).scalar_one()
+
+    def set_deadline(self, name: str, until: int | None, by: Actor) -> StoredSeason:
+        """Take in bots until this time, in milliseconds since 1970; None: until it is closed."""
+        table = schema.seasons
+        with self._database.write() as connection:
+            stored, at = _taking_bots(connection, name, until)
+            change = update(table).where(table.c.id == stored.id).values(submissions_until=until)
+            connection.execute(change)
+            if until is None:
+                _end_extensions(connection, stored.id)
+            words = f"takes in bots until {_shown(until)}"
+            note(connection, at, AuditKind.SEASON, name, words, by=by)
+            return _get(connection, name, public=False)
+
+    def extend(self, name: str, author: str, until: int | None, by: Actor) -> None:
+        """Let an author submit after the deadline, until this time; None: no longer than others."""
+        table = schema.extensions
+        with self._database.write() as connection:
+            stored, at = _taking_bots(connection, name, until)
+            author_id = find_author(connection, author).id
+            if stored.submissions_until is None:
+                raise SeasonError(f"season {name} has no deadline: nobody needs more time")
+            if until is not None and until <= stored.submissions_until:
+                last = _shown(stored.submissions_until)
+                raise SeasonError(
+                    f"season {name} takes in everybody's bots until {last}: say later"
+                )
+            key = {"season_id": stored.id, "author_id": author_id}
+            theirs = (table.c.season_id == stored.id, table.c.author_id == author_id)
+            connection.execute(delete(table).where(*theirs))
+            if until is not None:
+                connection.execute(insert(table).values(**key, until=until))
+            words = f"may submit to season {name} until {_shown(until)}"
+            if until is None:
+                words = f"may submit to season {name} no longer than others"
+            note(connection, at, AuditKind.SEASON, "", words, author_id=author_id, by=by)
+
+    def extensions(self, season: StoredSeason) -> list[Extension]:
+        """The authors with more time, by name."""
+        table, authors = schema.extensions, schema.authors
+        query = (
+            select(authors.c.name, table.c.until)
+            .join(authors, authors.c.id == table.c.author_id)
+            .where(table.c.season_id == season.id)
+            .order_by(authors.c.name_key)
+        )
+        with self._database.read() as connection:
+            return [Extension(row.name, utc_time(row.until)) for row in connection.execute(query)]
+
+    def deadline_of(self, season: StoredSeason, author_id: int) -> int | None:
+        """Until when an author may submit to a season."""
+        table = schema.extensions
+        theirs = (table.c.season_id == season.id, table.c.author_id == author_id)
+        with self._database.read() as connection:
+            until = connection.execute(select(table.c.until).where(*theirs)).scalar()
+        everybodys = season.submissions_until
+        return everybodys if until is None or everybodys is None else max(everybodys, int(until))
 
     def close(self, name: str) -> ClosedSeason:
         """Close a season. Games that are being played still count: until they have ended, the seed
@@ -183,6 +256,27 @@ def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
         version for version, tally in tallies.items() if tally.games >= pairing.provisional_games
     }
     return [bot.name for bot in bots if bot.name in replaced and bot.current.id not in played]
+
+
+def _taking_bots(connection: Connection, name: str, until: int | None) -> tuple[StoredSeason, int]:
+    """The season and the time now; raises unless it may take in bots until another time."""
+    stored, at = _get(connection, name, public=False), now(connection)
+    if stored.closed_at is not None:
+        raise SeasonClosed(f"season {name} is closed and takes in no bots")
+    if stored.tournament is not None:
+        raise SeasonError(f"season {name} is a tournament's, between bots that are there")
+    if until is not None and until <= at:
+        raise SeasonError(_OVER)
+    return stored, at
+
+
+def _end_extensions(connection: Connection, season_id: int) -> None:
+    table = schema.extensions
+    connection.execute(delete(table).where(table.c.season_id == season_id))
+
+
+def _shown(until: int | None) -> str:
+    return "it is closed" if until is None else f"{utc_time(until):%Y-%m-%d %H:%M} UTC"
 
 
 def by_id(connection: Connection, season_id: int) -> tuple[StoredSeason, bytes]:

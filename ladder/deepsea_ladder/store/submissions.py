@@ -55,7 +55,7 @@ SELECT: Final[Select[Any]] = select(_rows, schema.authors.c.name.label("author")
 
 def check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
     """Refuse what may not be added now."""
-    check_deadline(connection, at)
+    check_deadline(connection, at, new.author_id)
     check_isolation(connection, needs_sandbox=new.needs_sandbox)
     check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
     if new.bot:
@@ -302,7 +302,7 @@ class Submissions(LeasedRows):
     def check_before(self, lease: SubmissionLease) -> None:
         """Raise `SubmissionError` for what would be refused anyway, before games are played."""
         with self._database.read() as connection:
-            check_deadline(connection, lease.created_at)
+            check_deadline(connection, lease.created_at, lease.author_id)
             check_isolation(connection, needs_sandbox=lease.needs_sandbox)
             check_quota(connection, lease.author_id, active_name(connection, lease.author_id))
 
@@ -362,7 +362,7 @@ class Submissions(LeasedRows):
             if not connection.execute(select(_rows.c.id).where(*self._held(lease))).first():
                 return False
             at = now(connection)
-            check_deadline(connection, lease.created_at)
+            check_deadline(connection, lease.created_at, lease.author_id)
             check_isolation(connection, needs_sandbox=lease.needs_sandbox)
             bot = own_bot(connection, lease.author_id, bundle.name)
             check_another_bot(connection, limits, lease.author_id, bot)

@@ -1,10 +1,11 @@
-"""Administration: codes, authors, the queue, quarantine, bots, the audit log."""
+"""Administration: the season, codes, authors, the queue, quarantine, bots, the audit log."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.values import parse_time
 from deepsea_referee.errors import UserError
 from deepsea_web.site.forms import Action, Form, OwnPage, Shown, Then, Values
 from deepsea_web.site.page import Query, Visit
@@ -17,6 +18,11 @@ def _read_queue(visit: Visit, query: Query) -> Values:
         "queue": visit.ladder.queue().submissions,
         "jobs": visit.ladder.quarantine().jobs,
     }
+
+
+def _read_season(visit: Visit, query: Query) -> Values:
+    control = visit.ladder.season_control(season=visit.ladder.server().season)
+    return {"season": control.season, "extensions": control.extensions}
 
 
 def _read_codes(visit: Visit, query: Query) -> Values:
@@ -49,6 +55,17 @@ ADMIN = OwnPage(
     title=lambda values: "Queue and quarantine",
     read=_read_queue,
     done={"requeued": "The game waits for a worker again."},
+)
+SEASON = OwnPage(
+    path="/admin/season",
+    template="admin_season.html",
+    title=lambda values: f"Season {values['season'].name}",
+    read=_read_season,
+    done={
+        "until": "The season takes in bots until this time.",
+        "always": "The season takes in bots until it is closed.",
+        "extended": "The author has this time.",
+    },
 )
 CODES = OwnPage(
     path="/admin/codes",
@@ -92,6 +109,14 @@ AUDIT = OwnPage(
 
 def _shown(codes: object) -> Shown:
     return Shown(template="admin_codes_made.html", title="New codes", values={"codes": codes})
+
+
+def _set_deadline(visit: Visit, form: Form) -> Then:
+    author, until = form.text("author"), form.text("until")
+    # What browsers give for a time has no offset, and pages say UTC.
+    wanted = f"{until}Z" if until and parse_time(until) is None else until or "none"
+    visit.ladder.set_deadline(season=form.text("season"), until=wanted, author=author)
+    return Then(path=SEASON.path, done="extended" if author else "until" if until else "always")
 
 
 def _make_codes(visit: Visit, form: Form) -> Shown:
@@ -148,8 +173,14 @@ def _to_author(name: str, done: str) -> Then:
     return Then(path=AUTHOR.path.format(author=name), done=done)
 
 
-ADMIN_PAGES: Final = (ADMIN, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)
+ADMIN_PAGES: Final = (ADMIN, SEASON, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)
 ADMIN_ACTIONS: Final = (
+    Action(
+        path="/admin/season/deadline",
+        page=SEASON,
+        act=_set_deadline,
+        fields=("season", "until", "author"),
+    ),
     Action(path="/admin/codes", page=CODES, act=_make_codes, fields=("count", "authors", "days")),
     Action(path="/admin/codes/revoke", page=CODES, act=_revoke_code, fields=("id",)),
     Action(path="/admin/author/reset", page=AUTHOR, act=_reset, fields=("author",)),

@@ -207,6 +207,7 @@ def _read_form(visit: Visit, query: Query) -> Values:
     return {
         "bots": visit.ladder.bots().bots,
         "submissions": visit.ladder.submissions(limit=SUBMISSIONS).submissions,
+        "until": visit.ladder.server().submissions_until,
         "most_bytes": visit.service.uploads.limits.archive_bytes,
         # So that a form that is sent twice is one submission.
         "key": visit.service.entropy().hex()[:32],

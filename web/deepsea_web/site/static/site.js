@@ -1,4 +1,5 @@
-// What every page has besides its text: the choice of colours. Without it everything can be read.
+// What every page has besides its text: the choice of colours, and how long it is until a time.
+// Without it everything can be read.
 
 const KEY = "deepsea-theme";
 const root = document.documentElement;
@@ -22,6 +23,21 @@ function themeChoice() {
 }
 
 document.getElementById("theme")?.append(themeChoice());
+
+function countDown(time) {
+  const words = document.createElement("span");
+  time.nextSibling.after(words);
+  const show = () => {
+    const left = Math.floor((Date.parse(time.dateTime) - Date.now()) / 60000);
+    const days = Math.floor(left / 1440), hours = Math.floor(left / 60) % 24, minutes = left % 60;
+    words.textContent = left < 0 ? ", which is over"
+      : days ? `, in ${days} d ${hours} h` : hours ? `, in ${hours} h ${minutes} min` : `, in ${minutes} min`;
+  };
+  show();
+  setInterval(show, 10000);
+}
+
+for (const time of document.querySelectorAll("time[data-until]")) countDown(time);
 
 // A rating course: a line at the point that is pointed at or chosen with keys, and its numbers.
 
