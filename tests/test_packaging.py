@@ -173,7 +173,7 @@ def test_wheels_use_no_names_but_their_own(wheels: tuple[Path, Path]) -> None:
         *("deepsea_rules", "deepsea_bundle", "deepsea_sdk")
     }
     assert slim.items() < whole.items()
-    # What pages are made of is data, which a wheel holds only if it is told so.
+    # What pages are made of is data, which a wheel holds only if its settings say so.
     web = PACKAGES["deepsea_web"].parent
     data = {".css", ".html", ".js", ".svg"}
     files = {path for path in PACKAGES["deepsea_web"].rglob("*") if path.suffix in data}

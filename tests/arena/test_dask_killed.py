@@ -183,8 +183,8 @@ def test_a_tournament_on_a_cluster_goes_on_after_a_worker_is_killed(
     check_whole(run, 6, "cup")
 
 
-# Without a cluster in every run: tests/cli/test_ladder_run.py; tasks that are told to stop on one:
-# tests/arena/test_dask.py.
+# Without a cluster in every run: tests/cli/test_ladder_run.py; tasks that are stopped
+# on one: tests/arena/test_dask.py.
 @pytest.mark.release
 def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
     run: Run, cluster: Cluster

@@ -59,7 +59,7 @@ def reasons_to_refuse() -> list[str]:
         if not os.statvfs("/").f_flag & os.ST_RDONLY:
             reasons.append("/ can be written")
     except (OSError, KeyError, ValueError) as error:
-        reasons.append(f"cannot be told: {error!r}")
+        reasons.append(f"cannot be found out: {error!r}")
     return reasons
 
 

@@ -163,7 +163,7 @@ def attack(
     assert peak_bytes() - memory < PEAK_BYTES
     gc.collect()
     _vanished(bot.folder, before)
-    # Whatever a bot does is told in the match's report, and nothing is shouted about it.
+    # The match's report says what a bot does, and nothing else is printed about it.
     assert [record.getMessage() for record in records if record.levelno >= logging.ERROR] == []
     words = [record.getMessage() for record in records] + [
         report.explanation() for reports in played.faults for report in reports

@@ -184,7 +184,7 @@ def nothing_stays_behind(monkeypatch: pytest.MonkeyPatch, seconds: float = 60.0)
 
 
 def _programs(folder: str) -> list[str]:
-    """Running processes that were told an address in the folder."""
+    """Running processes whose address is in the folder."""
     return [words for _, words in _running(folder)]
 
 

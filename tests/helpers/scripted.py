@@ -153,7 +153,7 @@ def without_referee() -> dict[str, str]:
 
 
 def start_of(game: Game, game_id: str, seat: int = 0) -> pb.GameStart:
-    """What a seat is told when the game begins."""
+    """What a seat gets when the game begins."""
     info = GameInfo(game_id, seat, game.players, game.rules, 100_000, 2_000_000, game.commitment)
     return pb.GameStart.FromString(start_to_wire(info))
 
@@ -172,7 +172,7 @@ def request_of(
 
 
 def end_of(game: Game, game_id: str, seat: int) -> GameEnd:
-    """How a finished game ended, as a seat is told."""
+    """How a finished game ended, as a seat gets it."""
     return GameEnd(
         game_id,
         seat,

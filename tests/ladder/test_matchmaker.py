@@ -1,4 +1,4 @@
-"""What the pairing is told: the same for everybody who looks at the same store."""
+"""What the pairing is given: the same for everybody who looks at the same store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks that can be told to jump, and time that is shared."""
+"""Clocks that jump when a test says so, and time that is shared."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Process:
 
 @dataclass(slots=True)
 class Table:
-    """Bots that have said hello, and their freezer."""
+    """Bots that are connected, and their freezer."""
 
     clock: ManualClock
     freezer: Freezer

@@ -72,7 +72,7 @@ async def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_or
         assert all(request.view.seat == seat for request in requests)
         # Nobody is asked where there is no choice.
         assert all(len(request.legal) > 1 for request in requests)
-        # Each event is told once, at the latest with the end.
+        # Each event comes once, at the latest with the end.
         told = [event for request in requests for event in request.events] + [*over.events]
         assert len(told) == len(game.events)
         assert over.seed == game.seed
@@ -142,7 +142,7 @@ async def test_an_answer_that_is_not_legal_is_counted_and_the_default_played(tex
     assert report.came.isascii()
     assert report.came.isprintable()
     assert len(report.came) < 120
-    # The bot is told, before its next question.
+    # The bot gets the notice before its next question.
     (notice,) = [n for message in table.streams[0].messages() for n in message.faults]
     assert notice.fault == pb.FAULT_ILLEGAL_ACTION
     assert notice.message == report.explanation()

@@ -28,7 +28,7 @@ def new_game(preset: str) -> Game:
 
 
 class Curious(Bot):
-    """Takes what it can, and keeps what it was told."""
+    """Takes what it can, and keeps the messages that it got."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
@@ -140,7 +140,7 @@ def test_a_bot_plays_with_a_newer_referee_as_with_one_of_its_age(preset: str) ->
         assert {(fault.fault, fault.message) for fault in faults} == {("unknown", "new")}
         (start, *rest), (known_start, *known_rest) = one.told, other.told
         assert [told for told in rest if told not in faults] == known_rest
-        # It plays, but it must not simulate, and is told why.
+        # It plays, but it must not simulate, and gets the reason.
         assert isinstance(start, GameInfo)
         assert isinstance(known_start, GameInfo)
         assert start.rules.unknown_options == ("currents",)

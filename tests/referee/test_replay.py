@@ -29,7 +29,7 @@ class Heard(NamedTuple):
 
 
 class Diary(Bot):
-    """Writes down what it is told, and takes up to two units."""
+    """Writes down the messages that it gets, and takes up to two units."""
 
     def __init__(self) -> None:
         self.heard: list[Heard] = []

@@ -54,7 +54,7 @@ class Load:
 
 @asynccontextmanager
 async def never_ready_bot(tmp_path: Path, clock: ManualClock, load: Load) -> AsyncIterator[BotPool]:
-    """A pool whose bot never says hello, not yet started."""
+    """A pool whose bot never connects, not yet started."""
     hosting = Hosting(PlainProcess(), start_limit_us=LIMIT_US, gauge=load.gauge, grace_us=0)
     pool = BotPool([never_ready(tmp_path)], hosting, clock)
     try:

@@ -355,7 +355,7 @@ def test_events_since_a_mark() -> None:
 
 @pytest.mark.parametrize("preset", ALL)
 def test_a_seat_and_a_watcher_get_what_they_may_know(preset: str) -> None:
-    """The clean-up of a dive, as it is told right after it: banked values by viewer."""
+    """The clean-up of a dive, as viewers get it right after it: banked values by viewer."""
     rules = PRESETS[preset]
     told = 0
     game = new_game(preset, 3)

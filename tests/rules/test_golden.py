@@ -60,7 +60,7 @@ def unseen(game: Game) -> list[str]:
 
 
 def events(game: Game, since: int) -> list[str]:
-    """What happened since a mark, for each viewer, viewers who are told the same together."""
+    """What happened since a mark, for each viewer; viewers who get the same stand together."""
     told = [game.events_for(viewer, since) for viewer in (*range(SEATS), None)]
     lines = []
     for index in range(len(told[0])):

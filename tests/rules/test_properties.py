@@ -211,7 +211,7 @@ def compare(state: GameState, model: Model) -> None:
     assert state.place == model.place
     assert list(state.home_order) == model.home_order
     cargo = [[tuple(unit) for unit in units] for units in state.cargo]
-    if model.phase == "order":  # who has laid its items already is told differently
+    if model.phase == "order":  # who has laid its items already is written differently
         assert cargo[model.to_move] == model.cargo[model.to_move]
     else:
         assert cargo == model.cargo

@@ -64,7 +64,7 @@ async def played(folder: Path, script: Script, bot: NewBot) -> None:
 
 
 class Diary(Bot):
-    """Writes down everything that it is told; takes what it can, and turns with two units."""
+    """Writes down every message that it gets; takes what it can, and turns with two units."""
 
     kept: list[Diary]
 

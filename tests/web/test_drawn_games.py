@@ -159,7 +159,7 @@ def test_what_a_page_holds_in_short_is_what_each_seat_saw(page: Page, preset: st
                 assert [one[key] for one in part["frames"]] == [
                     dict(one)[key] for one in seen["frames"]
                 ]
-            # What a seat did not learn of others' faults is told at the end; a page has it all.
+            # What a seat did not learn of others' faults comes at the end; a page has it all.
             assert [one["say"] for one in part["frames"]][:-1] == [
                 one["say"] for one in seen["frames"]
             ][:-1]

@@ -39,7 +39,7 @@ def page(clock: ManualClock) -> Iterator[LivePage]:
 
 
 def last_news(address: str) -> dict[str, Any]:
-    """What a reader has been told when the match is over."""
+    """What a reader has received when the match is over."""
     url = urlsplit(address)
     assert url.hostname is not None
     games: list[Any] = []

@@ -21,7 +21,7 @@ def main() -> None:
     """Become the command."""
     parent, *command = sys.argv[1:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == int(parent):  # else the parent was gone before it could be told
+    if os.getppid() == int(parent):  # else the parent was gone before the call
         os.execv(command[0], command)
 
 

@@ -1,8 +1,8 @@
 """What everybody who watches the ladder gets at once: the newest results, and the game on TV.
 
 Invariants: the store is asked once for all who watch, and not at all while nobody does; the games
-that are told are stored and finished, and at most KEPT are kept: a reader who lacks older ones is
-told to reload; a poll that fails in any way is logged, and the next one comes; everybody sees the
+that it announces are stored and finished, and at most KEPT are kept: a reader who lacks older ones
+has to reload; a poll that fails in any way is logged, and the next one comes; everybody sees the
 same frame of the game on TV at the same moment, since its start is the server's.
 """
 
@@ -56,7 +56,7 @@ class ReaderCursor(NamedTuple):
     seq: int
     """The newest game in its list."""
     shows: int = 0
-    """How many games were on TV when it last was told of one."""
+    """How many games were on TV when the last one was announced."""
     beats: int = 0
     told: bool = False
     """Whether it was sent anything on this connection."""

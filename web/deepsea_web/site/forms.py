@@ -163,7 +163,7 @@ class Form:
 
 
 def form_token(secret: str) -> str:
-    """What the forms that are made for the holder of a cookie carry; the cookie cannot be told."""
+    """What the forms for the holder of a cookie carry; it does not reveal the cookie."""
     return hmac.new(secret.encode(), b"deepsea form", hashlib.sha256).hexdigest()
 
 
