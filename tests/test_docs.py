@@ -38,7 +38,7 @@ from deepsea_sdk._pb import play_pb2
 from helpers import ladder
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "sdk/README.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "sdk/README.md"]
 PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
 RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "docs/search.md"]
 RUN_PAGES += ["docs/scripts.md", "sdk/README.md"]
@@ -198,6 +198,12 @@ def test_commands_and_snippets_run(
 def test_the_readme_sets_up_everything_with_make(target: str) -> None:
     commands = [block.text for block in blocks("README.md", "sh")]
     assert any(f"make {target}\n" in text for text in commands)
+
+
+def test_hooks_before_a_commit_are_what_make_check_runs() -> None:
+    entries = re.findall(r"^ +entry: (.+)$", read(".pre-commit-config.yaml"), re.M)
+    recipe = [words for words in make_recipe("check") if not {"pip", "compileall"} & {*words}]
+    assert [shlex.split(entry) for entry in entries] == recipe
 
 
 # Links
