@@ -228,6 +228,17 @@ def test_links_resolve(page: str) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_modules_and_folders_that_are_named_exist(page: str) -> None:
+    folders = "|".join(path.name for path in ROOT.iterdir() if path.is_dir())
+    prose = re.sub(r"^```.*?^```$", "", read(page), flags=re.M | re.S)
+    named = re.findall(rf"`((?:{folders})/[\w./-]*)`", prose)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    own = {"my_bot.py", *(block.file for block in blocks(page, "python"))}
+    modules = set(re.findall(r"`(\w+\.py)`", prose)) - own
+    assert [name for name in modules if not any(ROOT.glob(f"[a-z]*/**/{name}"))] == []
+
+
 # Rules
 
 

@@ -42,7 +42,7 @@ class BatchRatings:
 
     ratings: dict[int, Rating]
     """By player, of those who played. sigma is that of one rating, as the fold has it; two bots
-    are compared by `joint.py`."""
+    are compared by `Joint`."""
     ties: Ties
     """How firmly the games tie each two players together."""
     sweeps: int
@@ -68,7 +68,7 @@ class _Game:
     def __init__(self, players: tuple[int, ...], shared: tuple[bool, ...]) -> None:
         self.players = players
         self.shared = shared
-        # Normal distributions as in factor_graph.py.
+        # Normal distributions as in trueskill_fold.py.
         self.p, self.q = [0.0] * len(players), [0.0] * len(players)
         self.difference_p, self.difference_q = [0.0] * len(shared), [0.0] * len(shared)
 
