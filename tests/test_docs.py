@@ -200,6 +200,12 @@ def test_the_readme_sets_up_everything_with_make(target: str) -> None:
     assert any(f"make {target}\n" in text for text in commands)
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_targets_of_make_that_are_named_exist(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.M))
+    assert set(re.findall(r"`make ([a-z-]+)", read(page))) <= targets
+
+
 def test_hooks_before_a_commit_are_what_make_check_runs() -> None:
     entries = re.findall(r"^ +entry: (.+)$", read(".pre-commit-config.yaml"), re.M)
     recipe = [words for words in make_recipe("check") if not {"pip", "compileall"} & {*words}]
