@@ -6,7 +6,6 @@ Invariant: the numbers are those of the analysis and its sums, nothing is estima
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import click
 
@@ -30,9 +29,9 @@ from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
 from deepsea_sdk.coach.decisions import MARKS, Interval, Judgement
 from deepsea_sdk.policies import STEADY_VERSION
 
-WORST: Final = 10
+WORST = 10
 """How many decisions of many games are shown."""
-LUCKY: Final = 0.10
+LUCKY = 0.10
 """The luck of a roll or of a reveal that is shown, if that is sure."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from rich.live import Live
 from rich.text import Text
@@ -20,12 +19,12 @@ from deepsea_rules import narration
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
 
-NEXT: Final = frozenset({" ", "\n", "\r", "n", "\x1b[C", "\x1b[B"})
-BACK: Final = frozenset({"b", "\x1b[D", "\x1b[A"})
-PLAY: Final = "p"
-QUIT: Final = frozenset({"q", "\x1b", "\x04"})
-FEWEST_LINES: Final = 2
-MOST_LINES: Final = 8
+NEXT = frozenset({" ", "\n", "\r", "n", "\x1b[C", "\x1b[B"})
+BACK = frozenset({"b", "\x1b[D", "\x1b[A"})
+PLAY = "p"
+QUIT = frozenset({"q", "\x1b", "\x04"})
+FEWEST_LINES = 2
+MOST_LINES = 8
 
 
 def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise: bool) -> None:

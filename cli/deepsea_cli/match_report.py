@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -27,9 +26,9 @@ from deepsea_rules.printable import printable
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 
-OUTPUT_LINES: Final = 20
+OUTPUT_LINES = 20
 """How much of a bot's output is shown with a fault."""
-SHORT_SEED: Final = 24
+SHORT_SEED = 24
 """A longer seed, such as a random one, is printed at the end only."""
 
 

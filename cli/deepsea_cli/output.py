@@ -11,7 +11,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from rich.cells import cell_len
@@ -21,7 +21,12 @@ from deepsea_rules.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-TAB: Final = "\t"
+TAB = "\t"
+GAP = 2
+READABLE = 14
+"""A name is shortened to this before a column is left out,"""
+SHORTEST = 8
+"""and to this if nothing can be left out any more."""
 
 
 def width() -> int:
@@ -85,17 +90,6 @@ def print_error(line: str) -> None:
 def print_json(document: object) -> None:
     """Write one JSON document to stdout."""
     click.echo(json.dumps(document, indent=2))
-
-
-GAP: Final = 2
-
-READABLE: Final = 14
-
-"""A name is shortened to this before a column is left out,"""
-
-SHORTEST: Final = 8
-
-"""and to this if nothing can be left out any more."""
 
 
 class Column(NamedTuple):

@@ -6,7 +6,7 @@ import tempfile
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.output import echo
@@ -19,16 +19,14 @@ from deepsea_rules.record import GameRecord
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import GameAnalysis
 
+MOST_GAMES = 40
+"""How many games a page has."""
+
 
 def open_in_browser(url: str) -> None:
     """Open a page; raises UserError with its address if there is no browser."""
     if not webbrowser.open(url):
         raise UserError(f"there is no browser to open here; open {url} in one of your own")
-
-
-MOST_GAMES: Final = 40
-
-"""How many games a page has."""
 
 
 def show_page(

@@ -7,7 +7,7 @@ when there is something to draw; the file is written whole or not at all.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deepsea_rules.time_control import TimeControl
     from deepsea_web.charts.svg import Chart
 
-_SUFFIXES: Final = (".svg", ".html")
+_SUFFIXES = (".svg", ".html")
 
 plot_option = click.option(
     "--plot",

@@ -10,13 +10,12 @@ import termios
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 assert sys.platform != "win32"
 
-ESCAPE: Final = b"\x1b"
+ESCAPE = b"\x1b"
 """Begins what an arrow key sends, three bytes; alone it is the key of that name."""
-KEY_SECONDS: Final = 0.05
+KEY_SECONDS = 0.05
 """How long the rest of a key may take."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn
 
-PATIENCE_US: Final = 1_000_000
+PATIENCE_US = 1_000_000
 """A command that is shorter shows no progress."""
-REDRAW_US: Final = 200_000
-PRINT_US: Final = 30_000_000
+REDRAW_US = 200_000
+PRINT_US = 30_000_000
 """How often a line is printed where stderr is no terminal."""
-ROOMY: Final = 80
+ROOMY = 80
 """Columns of a terminal that is wide enough for a bar and the remaining time."""
 
 

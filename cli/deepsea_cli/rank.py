@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 GAMES = 1000
 GAMES_UNTIL_DECIDED = 20_000
+NAME = "rank.jsonl"
+FORMAT = "deepsea-rank/1"
 
 
 @click.command("rank")
@@ -194,10 +196,6 @@ def command(
     if not ranking.games:
         raise UserError("no round counts: every one had a void game")
     ctx.exit(DONE if ranking.decided else NEGATIVE)
-
-
-NAME = "rank.jsonl"
-FORMAT = "deepsea-rank/1"
 
 
 def _standing(ranking: Ranking) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,10 +13,10 @@ from deepsea_cli.output import Column, echo, grid, span
 from deepsea_referee.workbench.ranking import Ranking, RankSettings
 from deepsea_rules.printable import printable
 
-_SIGNS: Final = {"better": ">", "worse": "<", "level": "=", None: "?"}
-_MOST_SHOWN: Final = 20
+_SIGNS = {"better": ">", "worse": "<", "level": "=", None: "?"}
+_MOST_SHOWN = 20
 """Open pairs that are listed."""
-_KEY: Final = "> better, = level, ? open, < worse, each against the bot of that rank"
+_KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
 
 
 class Run(NamedTuple):

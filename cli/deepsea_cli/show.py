@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -26,7 +25,7 @@ from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
 
-LISTED: Final = 40
+LISTED = 40
 """How many games of a folder are listed."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
@@ -25,7 +25,7 @@ from deepsea_rules.record import GameRecord, verify
 if TYPE_CHECKING:
     from deepsea_ladder.chain import Link
 
-_HEAD_BYTES: Final = 4096
+_HEAD_BYTES = 4096
 
 
 class RecordCheck(NamedTuple):

@@ -7,12 +7,11 @@ import sys
 import time  # noqa: TID251  (a console cannot be waited for)
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 assert sys.platform == "win32"
 
-LOOK_S: Final = 0.02
-ARROWS: Final = {"H": "\x1b[A", "P": "\x1b[B", "M": "\x1b[C", "K": "\x1b[D"}
+LOOK_S = 0.02
+ARROWS = {"H": "\x1b[A", "P": "\x1b[B", "M": "\x1b[C", "K": "\x1b[D"}
 """What a console sends for an arrow, after its prefix: as a terminal elsewhere would."""
 
 

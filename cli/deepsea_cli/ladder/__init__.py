@@ -5,14 +5,12 @@ Invariant: a command is an attribute of the module named beside it, and imports 
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from deepsea_cli.errors import BAD_INPUT
 from deepsea_cli.lazy import LazyCommand, LazyGroup
 
-SECTIONS: Final = {
+SECTIONS = {
     "Seasons": {
         "init": ("seasons", "Create a ladder with one season."),
         "season": ("seasons", "Open another season."),
@@ -74,7 +72,7 @@ SECTIONS: Final = {
 }
 """The commands in the order of help by section, with their module and short help."""
 
-COMMANDS: Final = {
+COMMANDS = {
     name: LazyCommand(f"{__name__}.{module}:{name.replace('-', '_')}", line, section)
     for section, commands in SECTIONS.items()
     for name, (module, line) in commands.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from deepsea_ladder.accounts import CodeLine, TokenLine
+
+CUT = "- " * 31 + "8<"
 
 
 @click.command("authors")
@@ -137,9 +139,6 @@ def anonymise(*, place: Place, author: str, yes: bool) -> None:
     with place.opened(own=True) as ladder:
         changed = ladder.anonymise_author(author=author).author
     echo(f"{author} is {changed.author} now, with {count(changed.bots, 'bot')} on the ladder")
-
-
-CUT: Final = "- " * 31 + "8<"
 
 
 @click.command("admin-token")

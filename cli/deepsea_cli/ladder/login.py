@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from deepsea_arena.api.types import Account
     from deepsea_cli.remote.address import Address
 
-FROM_STDIN: Final = "-"
-_LONGEST_SECRET: Final = 1000
-_LONGEST_LABEL: Final = 40
+FROM_STDIN = "-"
+_LONGEST_SECRET = 1000
+_LONGEST_LABEL = 40
 
 
 @click.command("login")

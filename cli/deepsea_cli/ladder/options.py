@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+VARIABLE = "DEEPSEA_LADDER"
+FIRST_SEASON = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +123,6 @@ def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: 
     return Place(store_text, target, verbose)
 
 
-VARIABLE: Final = "DEEPSEA_LADDER"
-
-FIRST_SEASON: Final = "main"
-
-
 def default_store() -> str:
     """The default ladder, in the user's data folder."""
     data = os.environ.get("XDG_DATA_HOME", "")
@@ -211,7 +208,7 @@ def settings_options(function: _F) -> _F:
     return function
 
 
-_SETTINGS: Final = (
+_SETTINGS = (
     click.option("--rules", metavar="NAME|FILE.toml", help=RULES_HELP),
     click.option(
         "--seats",

@@ -7,7 +7,7 @@ play in every season.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from deepsea_arena.season_close import FinalTable
 
 
-deadline_option: Final = click.option(
+deadline_option = click.option(
     "--deadline",
     metavar="TIME",
     callback=read_time,

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +22,12 @@ from deepsea_rules.printable import quoted
 
 if TYPE_CHECKING:
     from deepsea_web.serve import Served
+
+CERTIFICATE = "cert.pem"
+KEY = "key.pem"
+LONGEST_DAYS = 3650
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 @click.command("serve")
@@ -109,17 +115,6 @@ def _announce(served: Served) -> None:
     if served.workers:
         workers = "1 worker" if served.workers == 1 else f"{served.workers} workers"
         echo(f"a runner with {workers} plays and checks bots")
-
-
-CERTIFICATE: Final = "cert.pem"
-
-KEY: Final = "key.pem"
-
-LONGEST_DAYS: Final = 3650
-
-_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-
-_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 @click.command("make-cert")

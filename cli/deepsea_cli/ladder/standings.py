@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_arena.reports.bots import BotProfile, CoursePoint, FaultLine
     from deepsea_arena.reports.games import GameLine, GamesPage
+
+POINTS = 8
+"""Points of a rating's history that are shown."""
+ERROR_LINES = 12
+"""How much of the newest error is shown."""
+FAULTY = 10
+"""Games with faults that are listed, the newest first; JSON has more."""
 
 
 @click.command("standings")
@@ -84,19 +91,6 @@ def standings(
             click.echo()
         if matrix:
             print_matrix(found)
-
-
-POINTS: Final = 8
-
-"""Points of a rating's history that are shown."""
-
-ERROR_LINES: Final = 12
-
-"""How much of the newest error is shown."""
-
-FAULTY: Final = 10
-
-"""Games with faults that are listed, the newest first; JSON has more."""
 
 
 @click.command("bot")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deepsea_arena.reports.status import LadderStatus, SeasonStatus
     from deepsea_ladder.model.bots import BotConduct
 
-LISTED: Final = 10
+LISTED = 10
 
 
 @click.command("status")

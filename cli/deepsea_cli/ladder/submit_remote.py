@@ -10,7 +10,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
 from deepsea_cli.errors import Interrupted
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from deepsea_bundle.reader import BotBundle
     from deepsea_ladder.model.bots import Submission
 
-KIB: Final = 1024
-CHUNK: Final = 32 * KIB
+KIB = 1024
+CHUNK = 32 * KIB
 """Bytes of an upload that are sent at a time."""
-RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0)
+RETRIES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0)
 """Seconds before each further attempt; after news they begin anew."""
-LONGEST_WAIT: Final = 60
+LONGEST_WAIT = 60
 """Seconds that a ladder may ask for."""
-MOST_BREAKS: Final = 100
+MOST_BREAKS = 100
 """Broken connections after which it is given up, whatever came between."""
 Note = Callable[[str], object]
 

@@ -5,7 +5,7 @@ Invariant: rounding, units and widths only; what is shown, and in which order, c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from deepsea_arena.season_close import CheckLine, SeasonCheck
     from deepsea_ladder.model.games import Extension
     from deepsea_ladder.standings import StandingLine
+
+MATRIX = 12
+"""Bots of a matrix; it then fits 80 columns. JSON has all."""
+_MARKS = {"same": "= same", "within": "~ within", "differs": "! differs", None: "-"}
 
 
 def minute(time: datetime | None) -> str:
@@ -127,13 +131,6 @@ def print_table(page: Standings, columns: Sequence[Column] | None = None) -> Non
         echo(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
     click.echo()
     echo(f"head {season.place}: {season.head}")
-
-
-MATRIX: Final = 12
-
-"""Bots of a matrix; it then fits 80 columns. JSON has all."""
-
-_MARKS: Final = {"same": "= same", "within": "~ within", "differs": "! differs", None: "-"}
 
 
 def print_check(page: Standings, check: SeasonCheck) -> None:

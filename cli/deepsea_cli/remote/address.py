@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import urlsplit
 
 from deepsea_ladder.accounts import is_loopback
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
-_PORTS: Final = {"http": 80, "https": 443}
-_PREFIX: Final = re.compile(r"[A-Za-z0-9._~/-]*")
-_HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
-LONGEST: Final = 500
+_PORTS = {"http": 80, "https": 443}
+_PREFIX = re.compile(r"[A-Za-z0-9._~/-]*")
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.remote.address import Address, read_address
@@ -24,15 +24,15 @@ from deepsea_rules.printable import quoted
 if TYPE_CHECKING:
     from deepsea_arena.api.remote import RemoteLadder
 
-VARIABLE: Final = "DEEPSEA_LADDER_TOKEN"
+VARIABLE = "DEEPSEA_LADDER_TOKEN"
 
-FORMAT: Final = "deepsea-ladders/1"
+FORMAT = "deepsea-ladders/1"
 
-PRIVATE: Final = 0o600
+PRIVATE = 0o600
 
-_LARGEST: Final = 1 << 20
+_LARGEST = 1 << 20
 
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_.-]{16,200}")
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]{16,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ same values; the mean of the luck is 0 for any bots that do not know the seed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from deepsea_referee.workbench.comparison import LUCK_BOUND, largest_lead
 from deepsea_referee.workbench.paired_blocks import PlayedBlock
@@ -19,7 +18,7 @@ from deepsea_sdk.coach.formula import VERSION, formula
 class BlockLuck:
     """Measures the luck of A, in the placement score of a block's lead."""
 
-    version: Final = VERSION
+    version = VERSION
     """What it measures by: other versions give other sums."""
 
     def __init__(

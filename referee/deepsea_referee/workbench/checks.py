@@ -13,7 +13,6 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from deepsea_referee.bots.output import joined
 from deepsea_referee.bots.pool import BotPool
@@ -323,7 +322,7 @@ class AtRandom:
     pass of the event loop, as a bot does, and takes no time.
     """
 
-    features: Final = frozenset({NO_EVENTS})
+    features = frozenset({NO_EVENTS})
 
     def __init__(self, game: Game, seat: int, _session: object = None) -> None:
         self._game = game
