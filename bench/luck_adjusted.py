@@ -22,9 +22,8 @@ from deepsea_bots.heuristic import Heuristic
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.block_luck import BlockLuck
+from deepsea_referee.workbench.blocks import BlockLuck, seated
 from deepsea_referee.workbench.comparison import Comparison
-from deepsea_referee.workbench.paired_blocks import seated
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.chance_sum import Luck

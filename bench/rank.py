@@ -22,7 +22,7 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.workbench.paired_blocks import PlayedBlock, play_blocks
+from deepsea_referee.workbench.blocks import PlayedBlock, play_blocks
 from deepsea_referee.workbench.ranking import Pair, RankGames, Ranking, RankSettings
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
@@ -125,9 +125,10 @@ def main() -> None:
     parser.add_argument("--seed", default="rank")
     given = parser.parse_args()
     print(f"# {described()}")
-    ranking = Ranking(len(TEN))
+    wanted = replace(settings(given.seats, given.seed), games=given.games)
+    playing = RankGames(wanted)
+    ranking = playing.ranking
     with ProcessPoolExecutor(given.workers) as pool:
-        playing = RankGames(settings(given.seats, given.seed), ranking, given.games)
         on_group = marks(ranking, [250, 500, 1000, 2000, 3000, given.games])
         playing.play(on_group, play=partial(match, pool))
         decided, pairs = ranking.counts

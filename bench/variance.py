@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.workbench.paired_blocks import seated
+from deepsea_referee.workbench.blocks import seated
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 from deepsea_rules.scoring import placement_scores
 from deepsea_rules.view import View

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.options import SEAT, load_record, records_in
+from deepsea_cli.options import SEAT, load_record, records_in, refuse_unwritable
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -80,10 +80,7 @@ def command(
     given = ctx.get_parameter_source("precision") is not click.core.ParameterSource.DEFAULT
     if given and rollouts is not None:
         raise click.UsageError("--precision and --rollouts exclude each other")
-    if html is not None:
-        from deepsea_cli.options import refuse_unwritable
-
-        refuse_unwritable("--html", html)
+    refuse_unwritable("--html", html)
     settings = AnalysisSettings(
         effort=Effort.to(precision) if rollouts is None else Effort.of(rollouts),
         luck=(rollouts or LUCK_ROLLOUTS) if luck else 0,

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.options import load_record
+from deepsea_cli.options import load_record, naming
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
-from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -50,10 +49,8 @@ def command(
     from deepsea_referee.workbench.variations import branch, original_bots
 
     original = load_record(record)
-    try:
+    with naming(record):
         verify(original)
-    except InvalidRecord as error:
-        raise InvalidRecord(f"{record}: {error}") from None
     seats = len(original.seats)
     if len(bots) not in (0, 1, seats):
         raise UserError(f"name one bot for all seats, or {seats}, one for each; not {len(bots)}")

@@ -1,48 +1,35 @@
 """`deepsea-referee compare`: is bot A stronger than bot B?
 
-Converts arguments to blocks; comparison.py computes the verdict. stdout has the result only;
+Converts arguments to `BlockSettings`; `CompareGames` plays them. stdout has the result only;
 progress goes to stderr.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.options import (
-    bot_uids_option,
     browser_option,
-    clock_option,
-    freeze_option,
-    in_process_option,
-    isolation_option,
-    load_record,
+    group_options,
+    hosting_of,
+    kept_folder,
     load_rules,
     rules_option,
-    workers_option,
+    seed_text,
 )
-from deepsea_cli.output import echo, print_json
+from deepsea_cli.output import print_json
 from deepsea_cli.plot_file import PlotFile, plot_option
 from deepsea_cli.progress import Progress
-from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from deepsea_cli.compare_report import Run
-    from deepsea_referee.bots.resolve import BotSpec
-    from deepsea_referee.results.summary import GameResult
     from deepsea_referee.sandbox.interface import IsolationLevel
-    from deepsea_referee.workbench.comparison import Comparison
-    from deepsea_referee.workbench.paired_blocks import PlayedBlock
-    from deepsea_rules.record import GameRecord
+    from deepsea_referee.workbench.blocks import PlayedBlock
 
 BLOCKS = 100
 BLOCKS_UNTIL_DECIDED = 2000
@@ -90,12 +77,7 @@ BLOCKS_UNTIL_DECIDED = 2000
 @click.option(
     "--seed", metavar="TEXT", help="Seed text: the same text gives the same deals and dice."
 )
-@clock_option
-@in_process_option
-@isolation_option
-@bot_uids_option
-@freeze_option
-@workers_option(64, "Worker processes, each with its own bots.", default=1)
+@group_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -138,132 +120,68 @@ def command(
     Exit status: 0 with any verdict, 1 undecided.
     """
     rules = load_rules(rules_text)
-    drawn = PlotFile(plot) if plot else None
-    from deepsea_cli.compare_report import Run, document, facts, live_standing, report
-    from deepsea_referee.bots.process import Hosting
-    from deepsea_referee.bots.resolve import resolve, split_list, with_unique_names
-    from deepsea_referee.system import SYSTEM
-    from deepsea_referee.workbench.comparison import Comparison
-    from deepsea_referee.workbench.paired_blocks import BlockSettings, play_blocks, seated
+    drawn = PlotFile(plot)
+    from deepsea_cli import verdict_report
+    from deepsea_referee.bots.resolve import resolve, split_list
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, seated
     from deepsea_rules.time_control import TimeControl
-    from deepsea_sdk.entropy import fresh_seed
 
-    if out is not None:
-        from deepsea_referee.workbench.comparison_folder import kept_seed
-
-        seed = kept_seed(out) if seed is None else seed
-    seed_text = fresh_seed().hex()[:16] if seed is None else seed
-    pair = [resolve(a), resolve(b)]
-    names = [bot.name for bot in with_unique_names(pair)]
-    others = [resolve(bot) for bot in split_list(field)]
-    bots, line_ups, ours, theirs = seated(pair[0], pair[1], others, seats)
+    text = seed_text(seed, out, BlockSettings.kind)
+    pair = resolve(a), resolve(b)
+    others = tuple(resolve(bot) for bot in split_list(field))
+    bots, line_ups, ours, theirs = seated(*pair, others, seats)
     most = blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS)
     settings = BlockSettings(
         bots=bots,
-        hosting=Hosting(
-            SYSTEM.choose("process" if in_process else isolation), freeze=freeze
-        ).for_one_of(workers),
+        hosting=hosting_of(isolation, in_process=in_process, freeze=freeze, workers=workers),
         games=most * len(line_ups),
         rules=rules,
         time_control=TimeControl.parse(clock),
-        seed=seed_from_text(seed_text),
+        seed=seed_from_text(text),
+        seed_text=text,
+        margin=margin,
+        alpha=alpha,
+        until_decided=until_decided,
         line_ups=line_ups,
+        ours=ours,
+        theirs=theirs,
+        field=others,
+        luck_adjusted=luck_adjusted,
     )
-    comparison = Comparison(
-        line_ups, ours, theirs, margin=margin, alpha=alpha, luck_adjusted=luck_adjusted
-    )
-    block_luck = None
-    if luck_adjusted:
-        from deepsea_referee.workbench.block_luck import BlockLuck
-
-        block_luck = BlockLuck(line_ups, ours, theirs)
-    if drawn is not None:
-        drawn.begin_pair(bots, pair, ours, theirs)
-    run = Run(comparison, settings, names, seed_text, margin, alpha)
-    interrupted = False
+    drawn.begin_pair(settings)
+    page = None
     with ExitStack() as opened:
-        folder = None
-        if out is not None:
-            from deepsea_referee.workbench.comparison_folder import ComparisonFolder
-
-            luck_by = "no" if block_luck is None else block_luck.version
-            folder = opened.enter_context(ComparisonFolder(out, _asked(run, pair, others, luck_by)))
-            for block in folder.blocks:
-                games = block.games
-                comparison.add(games, block.luck)
-                if drawn is not None:
-                    drawn.add_block(comparison, [(game, _kept_record(out, game)) for game in games])
-            settings = replace(settings, done=folder.next_block)
-        page, standing = None, partial(live_standing, run)
+        folder = kept_folder(opened, out, settings)
+        games = CompareGames(settings, folder)
+        if folder is not None:
+            drawn.add_kept(folder)
+        standing = partial(verdict_report.comparison_standing, games)
         if browser:
             from deepsea_cli.live_page import LiveCommand
 
-            page = ctx.with_resource(LiveCommand(" against ".join(names), standing()))
+            page = ctx.with_resource(LiveCommand(" against ".join(settings.names), standing()))
+        progress = opened.enter_context(Progress(games.left, "blocks", printed=True))
 
-        def on_block(number: int, played: PlayedBlock) -> bool:
-            luck = block_luck.of(played) if block_luck is not None else None
-            comparison.add([result for result, _ in played], luck)
-            if page is not None:
-                for result, record in played:
+        def on_block(played: PlayedBlock) -> None:
+            for result, record in played:
+                drawn.add(result, record)
+                if page is not None:
                     page.add(result, record, standing)
-            if drawn is not None:
-                drawn.add_block(comparison, played)
-            if folder is not None:
-                folder.add(number, played, {} if luck is None else {"luck": luck})
-            progress.advance(note=_standing(comparison))
-            return until_decided and comparison.verdict is not None
+            progress.advance(note=verdict_report.comparison_note(games.comparison))
 
-        if settings.done < most and not (until_decided and comparison.verdict):
-            with Progress(most - settings.done, "blocks", printed=True) as progress:
-                interrupted = play_blocks(
-                    settings, on_block, workers=workers, in_process=in_process
-                )
-    if drawn is not None and comparison.blocks:
-        drawn.write(facts(run), settings.time_control, margin=margin, alpha=alpha)
+        interrupted = games.play(on_block, workers=workers, in_process=in_process)
+    comparison = games.comparison
+    drawn.write(verdict_report.comparison_facts(games), settings.time_control, games)
     if as_json:
-        print_json(document(run))
+        print_json(verdict_report.comparison_document(games))
     elif comparison.blocks:
-        report(run, sequential=until_decided)
-        if drawn is not None:
-            echo(f"plots: {plot}")
+        verdict_report.report_comparison(games)
+        drawn.say_where()
     if page is not None:
         page.stay("interrupted" if interrupted else "over", standing())
-    if interrupted:
-        kept = f"; they are in {out}, from where the same command goes on" if out else ""
-        raise Interrupted(f"after {comparison.blocks} blocks{kept}")
-    if not comparison.blocks:
-        raise UserError("no block counts: every one had a void game")
-    ctx.exit(DONE if comparison.verdict else NEGATIVE)
-
-
-def _kept_record(folder: Path, game: GameResult) -> GameRecord:
-    from deepsea_referee.results.summary import record_name
-
-    return load_record(folder / record_name(game.game))
-
-
-def _asked(
-    run: Run, pair: Sequence[BotSpec], field: Sequence[BotSpec], luck_by: str
-) -> dict[str, object]:
-    """What has to be the same for a comparison to go on."""
-    (a, b), settings = pair, run.settings
-    return {
-        "bot_A": a.name,
-        "bot_B": b.name,
-        "field": [bot.name for bot in field],
-        "program_of_A": a.digest,
-        "program_of_B": b.digest,
-        "programs_of_the_field": [bot.digest for bot in field],
-        "seats": len(settings.line_ups[0]),
-        "rules": {"name": settings.rules.name, **settings.rules.options()},
-        "seed": run.seed,
-        "clock": settings.time_control.format(),
-        "margin": run.margin,
-        "alpha": run.alpha,
-        "luck_adjusted": luck_by,
-    }
-
-
-def _standing(comparison: Comparison) -> str:
-    mean, (low, high) = comparison.deciding.mean, comparison.deciding.interval
-    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}] {comparison.verdict or 'undecided'}"
+    decided = comparison.verdict is not None
+    ctx.exit(
+        verdict_report.verdict_status(
+            comparison.blocks, "blocks", "block", out, interrupted=interrupted, decided=decided
+        )
+    )

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.options import SEAT, load_record
+from deepsea_cli.options import SEAT, load_record, naming
 from deepsea_cli.output import echo
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_rules.errors import InvalidRecord, RulesError
+from deepsea_rules.errors import RulesError
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 
@@ -42,10 +42,8 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
 
     source = load_record(record)
     spec = resolve(bot)
-    try:
+    with naming(record):
         course = Replay(source, SEAT_LETTERS.index(seat))
-    except InvalidRecord as error:
-        raise InvalidRecord(f"{record}: {error}") from None
     player = load(spec)
     echo(
         f"{spec.name} in seat {seat} of game {source.game_id}, for {source.seats[course.seat].name}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from deepsea_cli.match_report import columns, facts
+from deepsea_cli.output import count
 from deepsea_referee.system import SYSTEM
 from deepsea_web.live.feed import LivePage
 
@@ -100,5 +101,5 @@ class MatchPage(LiveCommand):
         """Show the end of the match, and wait as `stay` does."""
         words = "interrupted" if result.interrupted else "over"
         if voids := result.voids.count:
-            words += f", {voids} void game{'' if voids == 1 else 's'}"
+            words += f", {count(voids, 'void game')}"
         self.stay(words, self._standing())

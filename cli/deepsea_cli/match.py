@@ -1,12 +1,12 @@
 """`deepsea-referee match`: plays games between bots and prints the results.
 
-Converts arguments to `MatchSettings` and decides nothing; report.py prints the results.
+Converts arguments to `MatchSettings` and decides nothing; match_report.py prints the results.
 stdout has the results only; progress goes to stderr.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +26,7 @@ from deepsea_cli.options import (
     load_rules,
     refuse_workers_of_cluster,
     rules_option,
+    seed_text,
     workers_option,
 )
 from deepsea_cli.output import echo
@@ -35,10 +36,12 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from deepsea_referee.bots.resolve import BotSpec
-    from deepsea_referee.results.summary import GameResult, VoidGame
+    from deepsea_referee.match import MatchSettings
+    from deepsea_referee.results.folder import ResultsFolder
+    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_rules.record import GameRecord
 
@@ -122,43 +125,37 @@ def command(
     Exit status: 0 played, even with faults of bots; 1 every game was void.
     """
     rules = load_rules(rules_text)
-    drawn = PlotFile(plot) if plot else None
-    if in_process:
-        _refuse_with_in_process(ctx)
-    if cluster is not None and (tcp or show_output):
-        raise UserError("a cluster's bots are on other machines: omit --tcp and --show-output")
-    refuse_workers_of_cluster(cluster, workers)
-    workers = workers or 1
-    level = _level("process" if in_process else isolation, tcp)
+    drawn = PlotFile(plot)
+    _refuse_together(ctx)
+    level: IsolationLevel = "process" if in_process or tcp else isolation
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.system import SYSTEM
 
     specs = [resolve(bot) for bot in bots]
     # A child process tests the sandbox while this one imports gRPC.
     with SYSTEM.begin_test(level) as begun:
+        from deepsea_cli import match_report
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
-        from deepsea_referee.results.folder import ResultsFolder, ResultsJson
+        from deepsea_referee.results.folder import ResultsFolder
         from deepsea_referee.shared_match import run_match
         from deepsea_rules.time_control import TimeControl
-        from deepsea_sdk.entropy import fresh_seed
 
         chosen = SYSTEM.choose(level, begun)
 
-    # A seed as text even if none is given, so that the match can be repeated.
-    seed_text = fresh_seed().hex()[:16] if seed is None else seed
+    text = seed_text(seed)
     settings = MatchSettings(
         bots=specs,
         hosting=Hosting(
             isolation=chosen,
             freeze=freeze,
             tcp_host="127.0.0.1" if tcp else SYSTEM.tcp_host,
-        ).for_one_of(workers),
+        ).for_one_of(workers or 1),
         games=games,
         rules=rules,
         time_control=TimeControl.parse(clock),
-        seed=seed_from_text(seed_text),
+        seed=seed_from_text(text),
         seating=seating,
         tables=tables,
         output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs)),
@@ -168,72 +165,69 @@ def command(
         from deepsea_cli.live_page import MatchPage
 
         where = "in-process" if in_process else chosen.name
-        shown = ctx.with_resource(MatchPage(settings, seed_text, where))
-    with ExitStack() as opened:
-        folder = opened.enter_context(ResultsFolder(out)) if out else None
-        document = folder.document if folder else None
-        if as_json and document is None:
-            document = opened.enter_context(ResultsJson())
-        if drawn is not None:
-            drawn.begin(specs)
-
+        shown = ctx.with_resource(MatchPage(settings, text, where))
+    play: Callable[..., MatchResult]
+    play = partial(run_match, settings, workers or 1, in_process=in_process)
+    if cluster is not None:
+        play = _of_cluster(settings, bots, cluster)
+    drawn.begin(specs)
+    watching = [drawn.add] if shown is None else [drawn.add, shown.add_game]
+    with ResultsFolder(out) if out or as_json else nullcontext() as results:
         with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:
-
-            def on_game(outcome: GameResult, record: GameRecord) -> object:
-                progress.advance()
-                if drawn is not None:
-                    drawn.add(outcome, record)
-                if shown is not None:
-                    shown.add_game(outcome, record)
-                if folder is not None:
-                    return folder.add(outcome, record)
-                if document is not None:
-                    document.add(outcome)
-                return None
-
-            def on_void(void: VoidGame) -> object:
-                progress.advance()
-                if folder is not None:
-                    return folder.add_void(void)
-                if document is not None:
-                    document.add_void(void)
-                return None
-
-            if cluster is not None:
-                from deepsea_arena.play import workers as cluster_match
-
-                result = cluster_match.run_match(
-                    settings, bots, cluster, on_game, on_void, report=partial(click.echo, err=True)
-                )
-            else:
-                result = run_match(settings, workers, on_game, on_void, in_process=in_process)
-            if folder is not None:
-                folder.finish(result)
-
-        if drawn is not None:
-            from deepsea_cli.match_report import facts
-
-            drawn.write(facts(result, seed_text), settings.time_control)
-        if as_json and document is not None:
-            for piece in document.pieces(result):
+            result = _play(play, results, progress, watching)
+        drawn.write(match_report.facts(result, text), settings.time_control)
+        if as_json and results is not None:
+            for piece in results.document.pieces(result):
                 click.echo(piece, nl=False)
     if not as_json and not quiet and (result.games or result.voids.count or not result.interrupted):
-        from deepsea_cli.match_report import report
-
         # How to repeat it is news if the seed was not chosen, or something went wrong.
         news = seed is None or result.faults.count or result.voids.count
-        report(result, seed_text, out, again=(*bots, *_unusual(ctx)) if news else None)
-        if tables and min(tables, games // workers) > result.tables == 1 < result.games:
+        match_report.report(result, text, out, again=(*bots, *_unusual(ctx)) if news else None)
+        if tables and min(tables, games // (workers or 1)) > result.tables == 1 < result.games:
             echo("one table: not every bot declares concurrent_games (see check)")
-        if plot is not None and result.games:
-            echo(f"plots: {plot}")
+        if result.games:
+            drawn.say_where()
     if shown is not None:
         shown.stay_after(result)
     if result.interrupted:
-        kept = f"; their records are in {out}" if out and result.games else ""
-        raise Interrupted(f"after {result.games} of {games} games{kept}")
+        where = f"; their records are in {out}" if out and result.games else ""
+        raise Interrupted(f"after {result.games} of {games} games{where}")
     if not result.games:
         ctx.exit(NEGATIVE)
+
+
+def _play(
+    play: Callable[..., MatchResult],
+    results: ResultsFolder | None,
+    progress: Progress,
+    watching: Iterable[Callable[[GameResult, GameRecord], object]],
+) -> MatchResult:
+    """Play the match, and let what watches it have each game that counts."""
+
+    def on_game(outcome: GameResult, record: GameRecord) -> object:
+        progress.advance()
+        for watch in watching:
+            watch(outcome, record)
+        return None if results is None else results.add(outcome, record)
+
+    def on_void(void: VoidGame) -> object:
+        progress.advance()
+        return None if results is None else results.add_void(void)
+
+    result = play(on_game=on_game, on_void=on_void)
+    if results is not None:
+        results.finish(result)
+    return result
+
+
+def _of_cluster(
+    settings: MatchSettings, bots: Sequence[str], cluster: str
+) -> Callable[..., MatchResult]:
+    """Plays the match on a cluster."""
+    from deepsea_arena.play import workers
+
+    report = partial(click.echo, err=True)
+    return partial(workers.run_match, settings, bots, cluster, report=report)
 
 
 def _shown(
@@ -252,16 +246,18 @@ def _shown(
     return frozenset(found)
 
 
-def _level(level: IsolationLevel, tcp: bool) -> IsolationLevel:
-    if tcp and level == "sandbox":
+def _refuse_together(ctx: click.Context) -> None:
+    """Raise UserError for options that exclude each other."""
+    given = ctx.params
+    if given["in_process"]:
+        for name in ("tcp", "isolation", "freeze", "tables", "cluster"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise UserError(f"--in-process plays in one process: it has no --{name}")
+    if given["cluster"] is not None and (given["tcp"] or given["show_output"]):
+        raise UserError("a cluster's bots are on other machines: omit --tcp and --show-output")
+    refuse_workers_of_cluster(given["cluster"], given["workers"])
+    if given["tcp"] and given["isolation"] == "sandbox":
         raise UserError("--tcp needs --isolation process: a sandbox has no network")
-    return "process" if tcp else level
-
-
-def _refuse_with_in_process(ctx: click.Context) -> None:
-    for name in ("tcp", "isolation", "freeze", "tables", "cluster"):
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UserError(f"--in-process plays in one process: it has no --{name}")
 
 
 def _unusual(ctx: click.Context) -> list[str]:

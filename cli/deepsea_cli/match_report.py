@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.output import Column, echo, echo_lines, grid
+from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_command
 from deepsea_referee.bots.output import log_name
 from deepsea_referee.results.summary import (
     EXPLAINED,
@@ -22,7 +22,6 @@ from deepsea_referee.results.summary import (
     record_name,
 )
 from deepsea_referee.timing.host_load import UNFAIR_SHARE
-from deepsea_rules.printable import printable
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 
@@ -59,18 +58,18 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     explain_faults(result.faults, [bot.name for bot in result.bots])
     if out is None:
         _show_outputs(result)
-    voids = [f"game {void.game}: {void.reason}" for void in result.voids]
-    _explain("void game", result.voids.count, voids)
+    _print_voids(result)
     _print_where(result, seed, out, again)
 
 
 def facts(result: MatchResult, seed: str) -> str:
     """Games, rules, clock, isolation, tables and seed in one line."""
-    games = "1 game" if result.games == 1 else f"{result.games} games"
-    rules, clock = result.rules.name, result.time_control.format()
     tables = f", up to {result.tables} tables" if result.tables > 1 else ""
     suffix = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
-    return f"{games}, {rules} rules, clock {clock}, {result.isolation}{tables}{suffix}"
+    return (
+        f"{count(result.games, 'game')}, {result.rules.name} rules, "
+        f"clock {result.time_control.format()}, {result.isolation}{tables}{suffix}"
+    )
 
 
 def columns(rows: Sequence[BotSummary]) -> list[Column]:
@@ -108,15 +107,14 @@ def _winner(result: MatchResult, game: GameResult) -> str:
     return f"{who} {verb} with {game.points[seats[0]]} points"
 
 
-def _explain(what: str, count: int, lines: Sequence[str]) -> None:
-    """Print the first lines of `count`, below a heading with the number."""
-    if not count:
-        return
-    echo(f"{count} {what}{'' if count == 1 else 's'}:")
-    for line in lines:
-        echo(f"  {line}")
-    if count > len(lines):
-        echo(f"  and {count - len(lines)} more")
+def _print_voids(result: MatchResult) -> None:
+    voids = list(result.voids)
+    if voids:
+        echo(f"{count(result.voids.count, 'void game')}:")
+    for void in voids:
+        echo(f"  game {void.game}: {void.reason}")
+    if (more := result.voids.count - len(voids)) > 0:
+        echo(f"  and {more} more")
 
 
 def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
@@ -127,7 +125,7 @@ def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
     kinds = list(faults)
     if not kinds:
         return
-    echo(f"{faults.count} fault{'' if faults.count == 1 else 's'}:")
+    echo(f"{count(faults.count, 'fault')}:")
     for kind in kinds[:EXPLAINED]:
         echo(f"  {kind.line(names[kind.bot])}")
         echo_lines(kind.first.error, "    ")
@@ -154,12 +152,12 @@ def _print_where(
         if result.games_asked > 1:
             command[-2:-2] = ["--games", str(result.games_asked)]
         echo("no records kept; to play the same games again and keep them:")
-        _print_command(command)
+        print_command(*command)
         return
     if out is not None and result.first_game:
         first = out / record_name(result.first_game.game)
         echo(f"records and results.json: {out}; to watch a game:")
-        _print_command(["deepsea-referee", "show", str(first)])
+        print_command("deepsea-referee", "show", str(first))
         _print_how_to_explain(result, out)
     if len(seed) > SHORT_SEED:
         echo(f"seed: {shlex.quote(seed)}")
@@ -178,10 +176,5 @@ def _print_how_to_explain(result: MatchResult, out: Path) -> None:
         if kind.first.when == "decision":
             echo(f"to see what led to the fault in game {kind.game}:")
             path, seat = out / record_name(kind.game), SEAT_LETTERS[kind.first.seat]
-            _print_command(["deepsea-referee", "show", str(path), "--seat", seat])
+            print_command("deepsea-referee", "show", str(path), "--seat", seat)
             return
-
-
-def _print_command(words: Sequence[str]) -> None:
-    """Print a command to be copied, not wrapped."""
-    click.echo(f"  {printable(shlex.join(words))}")

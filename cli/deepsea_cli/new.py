@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
-from deepsea_cli.output import echo
+from deepsea_cli.output import echo, print_command
 from deepsea_referee.workbench.scaffold import Language, create
-from deepsea_rules.printable import printable
 
 
 @click.command("new")
@@ -29,10 +26,6 @@ def command(name: str, language: Language) -> None:
         echo(str(file))
     click.echo()
     if language == "node":
-        _print_command("npm", "install", "--prefix", name)
+        print_command("npm", "install", "--prefix", name)
     for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
-        _print_command("deepsea-referee", *words)
-
-
-def _print_command(*words: str) -> None:
-    click.echo(f"  {printable(shlex.join(words))}")
+        print_command("deepsea-referee", *words)

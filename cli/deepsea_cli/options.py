@@ -1,4 +1,4 @@
-"""Arguments that several commands share: rule sets and records.
+"""Arguments that several commands share: rule sets, records, and how games are played.
 
 Arguments are interpreted here alone. An argument that cannot be read raises a one-line error that
 names it.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,6 +20,14 @@ from deepsea_referee.sandbox.interface import BOT_USERS
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, SEAT_LETTERS, RuleSet, preset
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from deepsea_referee.bots.process import Hosting
+    from deepsea_referee.sandbox.interface import IsolationLevel
+    from deepsea_referee.workbench.blocks import GroupSettings
+    from deepsea_referee.workbench.folder import ComparisonFolder
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -122,9 +131,63 @@ in_process_option = click.option(
     "--in-process", is_flag=True, help="Run Python bots that you trust in this process: faster."
 )
 
+
+def group_options(function: _F) -> _F:
+    """Add what `compare` and `rank` have to say about how their games are played."""
+    options = (
+        clock_option,
+        in_process_option,
+        isolation_option,
+        bot_uids_option,
+        freeze_option,
+        workers_option(64, "Worker processes, each with its own bots.", default=1),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 browser_option = click.option(
     "--browser", is_flag=True, help="Show the games in your browser as they end."
 )
+
+
+def hosting_of(
+    isolation: IsolationLevel, *, in_process: bool, freeze: bool, workers: int
+) -> Hosting:
+    """How the bots of `compare` and `rank` are run."""
+    from deepsea_referee.bots.process import Hosting
+    from deepsea_referee.system import SYSTEM
+
+    level = SYSTEM.choose("process" if in_process else isolation)
+    return Hosting(level, freeze=freeze).for_one_of(workers)
+
+
+def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> str:
+    """The given seed, else that of what a folder has to go on from, else a new one.
+
+    A text in any case, so that the games can be repeated.
+    """
+    if given is None and folder is not None:
+        from deepsea_referee.workbench.folder import kept_seed
+
+        given = kept_seed(folder, kind)
+    if given is None:
+        from deepsea_sdk.entropy import fresh_seed
+
+        given = fresh_seed().hex()[:16]
+    return given
+
+
+def kept_folder(
+    opened: ExitStack, out: Path | None, settings: GroupSettings
+) -> ComparisonFolder | None:
+    """The folder of --out of `compare` and `rank`, closed with `opened`."""
+    if out is None:
+        return None
+    from deepsea_referee.workbench.folder import ComparisonFolder
+
+    return opened.enter_context(ComparisonFolder(out, settings.asked(), settings.kind))
 
 
 def needs_linux(what: str) -> None:
@@ -156,11 +219,17 @@ def records_in(folder: Path) -> list[Path]:
 
 def load_record(path: Path) -> GameRecord:
     """Load the record in a file; raises `InvalidRecord` if it is damaged."""
-    try:
+    with naming(Path("stdin") if str(path) == "-" else path):
         return GameRecord.from_json(read_text(path))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in what is wrong with its record."""
+    try:
+        yield
     except InvalidRecord as error:
-        where = "stdin" if str(path) == "-" else path
-        raise InvalidRecord(f"{where}: {error}") from None
+        raise InvalidRecord(f"{path}: {error}") from None
 
 
 def read_text(path: Path) -> str:
@@ -180,8 +249,10 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: is not a text file") from None
 
 
-def refuse_unwritable(option: str, path: Path) -> None:
-    """Raise UserError if the option's file exists, or cannot be written."""
+def refuse_unwritable(option: str, path: Path | None) -> None:
+    """Raise UserError if the option's file exists, or cannot be written; None is not given."""
+    if path is None:
+        return
     if path.exists() or path.is_symlink():
         raise UserError(f"{option} {str(path)!r} exists: name another file, or remove it first")
     try:

@@ -1,4 +1,4 @@
-"""Output of commands: width, colours, and untrusted text.
+"""Output of commands: width, colours, tables, and untrusted text.
 
 Invariants: names from bots and records pass through `printable` before they reach a terminal; what
 goes into a pipe is plain text; rich is imported only when something is drawn with it.
@@ -7,6 +7,7 @@ goes into a pipe is plain text; rich is imported only when something is drawn wi
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 import textwrap
@@ -14,7 +15,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from rich.cells import cell_len
 
 from deepsea_rules.printable import printable
 
@@ -34,18 +34,25 @@ def width() -> int:
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
 
+def cells(text: str) -> int:
+    """How many columns a text takes; characters may be two columns wide."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def fit(text: str, columns: int) -> str:
     """The text shortened to that many columns, but not padded."""
-    from rich.cells import cell_len, set_cell_size
+    from rich.cells import set_cell_size
 
     safe = printable(text)
-    if cell_len(safe) <= columns:
+    if cells(safe) <= columns:
         return safe
     return f"{set_cell_size(safe, columns - 1).rstrip()}…"
 
 
 def column(text: str, columns: int) -> str:
-    """The text shortened or padded to that many columns; characters may be two columns wide."""
+    """The text shortened or padded to that many columns."""
     from rich.cells import set_cell_size
 
     return set_cell_size(fit(text, columns), columns)
@@ -85,6 +92,16 @@ def echo_lines(text: str, indent: str = "") -> None:
 def print_error(line: str) -> None:
     """Print a line to stderr."""
     click.echo(f"deepsea-referee: {printable(line)}", err=True)
+
+
+def count(number: int, what: str) -> str:
+    """`1 game`, `2 games`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def print_command(*words: str) -> None:
+    """Print a command to be copied, not wrapped."""
+    click.echo(f"  {printable(shlex.join(words))}")
 
 
 def print_json(document: object) -> None:
@@ -129,25 +146,25 @@ def table(columns: Sequence[Column], room: int) -> list[str]:
         if not texts:
             break
         sizes[max(texts, key=lambda i: sizes[i])] -= 1
-    cells = [
+    aligned = [
         _aligned([column.head, *column.cells], size if column.text else None)
         for (column, _), size in zip(kept, sizes, strict=True)
     ]
-    return [(" " * GAP).join(row).rstrip() for row in zip(*cells, strict=True)]
+    return [(" " * GAP).join(row).rstrip() for row in zip(*aligned, strict=True)]
 
 
-def _aligned(cells: Sequence[str], most: int | None) -> list[str]:
+def _aligned(column: Sequence[str], most: int | None) -> list[str]:
     """The cells of a column, all of one width: texts of at most this many columns, or numbers."""
-    cells = [printable(cell) if most is None else fit(cell, most) for cell in cells]
-    size = max(map(cell_len, cells))
-    rooms = [" " * (size - cell_len(cell)) for cell in cells]
+    column = [printable(cell) if most is None else fit(cell, most) for cell in column]
+    size = max(map(cells, column))
+    rooms = [" " * (size - cells(cell)) for cell in column]
     if most is None:
-        return [room + cell for room, cell in zip(rooms, cells, strict=True)]
-    return [cell + room for room, cell in zip(rooms, cells, strict=True)]
+        return [room + cell for room, cell in zip(rooms, column, strict=True)]
+    return [cell + room for room, cell in zip(rooms, column, strict=True)]
 
 
 def _size(column: Column) -> int:
-    return max([cell_len(printable(cell)) for cell in (column.head, *column.cells)])
+    return max([cells(printable(cell)) for cell in (column.head, *column.cells)])
 
 
 def _needed(sized: Sequence[tuple[Column, int]]) -> int:

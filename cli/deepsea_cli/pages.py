@@ -1,4 +1,4 @@
-"""Opening a page in the user's browser."""
+"""Pages and pictures of recorded games: written to a file, and opened in the browser."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deepsea_bundle.atomic import write_atomically
+from deepsea_cli.options import naming
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
-from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.narration import NarratedPosition
 from deepsea_rules.record import GameRecord
 
@@ -43,10 +43,8 @@ def show_page(
     games = []
     for path in paths[:MOST_GAMES]:
         record = load(path)
-        try:
+        with naming(path):
             games.append(PageGame.of(record, _file_name(path)))
-        except InvalidRecord as error:
-            raise InvalidRecord(f"{path}: {error}") from None
     note = _left_out(len(paths))
     page = target or Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
     write_atomically(page, game_page(games, note))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deepsea_cli.options import load_record, refuse_unwritable
+from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from deepsea_arena.reports.plot_data import PlotSums
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.summary import GameResult
-    from deepsea_referee.workbench.comparison import Comparison, LeadHistory
-    from deepsea_referee.workbench.paired_blocks import PlayedBlock
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
+    from deepsea_referee.workbench.folder import ComparisonFolder
     from deepsea_rules.record import GameRecord
     from deepsea_rules.time_control import TimeControl
     from deepsea_web.charts.svg import Chart
@@ -39,8 +41,6 @@ def refuse_plot(path: Path) -> None:
     """Raise UserError for a file that cannot be written."""
     if path.suffix.lower() not in _SUFFIXES:
         raise UserError(f"--plot {str(path)!r}: the name has to end in .svg or .html")
-    from deepsea_cli.options import refuse_unwritable
-
     refuse_unwritable("--plot", path)
 
 
@@ -54,76 +54,71 @@ def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> N
 
 
 class PlotFile:
-    """The file, and the sums of what is drawn to it."""
+    """The file of a match or a comparison, and the sums of what is drawn; None draws nothing."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         """Raises UserError for a file that cannot be written."""
-        refuse_plot(path)
+        if path is not None:
+            refuse_plot(path)
         self._path = path
         self._sums: PlotSums | None = None
-        self._history: LeadHistory | None = None
 
     def begin(self, bots: Sequence[BotSpec], who: Sequence[int] | None = None) -> None:
         """Begin with games between these bots; `who` as for PlotSums."""
-        from deepsea_arena.reports.plot_data import PlotSums
-        from deepsea_referee.bots.resolve import with_unique_names
-        from deepsea_referee.workbench.comparison import LeadHistory
+        if self._path is not None:
+            from deepsea_arena.reports.plot_data import PlotSums
+            from deepsea_referee.bots.resolve import with_unique_names
 
-        self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
-        self._history = LeadHistory()
+            self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
 
-    def begin_pair(
-        self,
-        bots: Sequence[BotSpec],
-        pair: Sequence[BotSpec],
-        ours: Sequence[int],
-        theirs: Sequence[int],
-    ) -> None:
+    def begin_pair(self, settings: BlockSettings) -> None:
         """Begin with games of which some bots are copies of A, and others of B."""
-        field = [i for i in range(len(bots)) if i not in {*ours, *theirs}]
-        places = {**dict.fromkeys(ours, 0), **dict.fromkeys(theirs, 1)}
+        sides = (settings.ours, settings.theirs)
+        places = {bot: place for place, side in enumerate(sides) for bot in side}
+        field = [bot for bot in range(len(settings.bots)) if bot not in places]
         places |= {bot: place for place, bot in enumerate(field, 2)}
-        self.begin([*pair, *(bots[i] for i in field)], [places[i] for i in range(len(bots))])
+        self.begin(
+            [*settings.pair, *(settings.bots[bot] for bot in field)],
+            [places[bot] for bot in range(len(settings.bots))],
+        )
 
     def add(self, result: GameResult, record: GameRecord) -> None:
         """Add a game."""
         if self._sums is not None:
             self._sums.add(result, record)
 
-    def add_block(self, comparison: Comparison, played: PlayedBlock) -> None:
-        """Add a block, which the comparison has counted already."""
-        from deepsea_referee.workbench.comparison import LeadPoint
-
-        for result, record in played:
-            self.add(result, record)
-        lead = comparison.deciding
-        if self._history is not None:
-            self._history.add(LeadPoint(comparison.blocks, lead.mean, *lead.interval))
+    def add_kept(self, folder: ComparisonFolder) -> None:
+        """Add the games that a folder has from earlier runs."""
+        if self._sums is not None:
+            for block in folder.blocks:
+                for game in block.games:
+                    self._sums.add(game, load_record(folder.record_of(game)))
 
     def write(
-        self,
-        facts: str,
-        time_control: TimeControl,
-        *,
-        margin: float | None = None,
-        alpha: float = 0.05,
+        self, facts: str, time_control: TimeControl, compared: CompareGames | None = None
     ) -> None:
-        """Draw what there is; with a margin also the lead of the first bot over the second."""
-        if self._sums is None or self._history is None or not self._sums.games:
+        """Draw what there is; of a comparison also the lead of the first bot over the second."""
+        if self._path is None or self._sums is None or not self._sums.games:
             return
         from deepsea_arena.reports.plot_data import PlotData
         from deepsea_referee.workbench.comparison import Lead
         from deepsea_web.charts import charts_of
 
-        names = [bot.name for bot in self._sums.bots]
+        a, b, *_ = names = [bot.name for bot in self._sums.bots]
         lead = None
-        if margin is not None:
-            lead = Lead(names[0], names[1], margin, alpha, self._history.points)
+        if compared is not None:
+            points = compared.comparison.history.points
+            lead = Lead(a, b, compared.settings.margin, compared.settings.alpha, points)
         data = PlotData(
-            title=f"{names[0]} against {names[1]}" if lead else ", ".join(names),
+            title=f"{a} against {b}" if lead else ", ".join(names),
             facts=facts,
             bots=self._sums.bots,
             budget_us=time_control.budget_us,
             lead=lead,
         )
         write_plot(self._path, data.title, data.facts, charts_of(data))
+
+    def say_where(self) -> None:
+        """Print which file it is, if there is one."""
+        if self._path is not None:
+            echo(f"plots: {self._path}")

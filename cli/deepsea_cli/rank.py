@@ -1,7 +1,7 @@
 """`deepsea-referee rank`: the order of many bots, as far as it can be known.
 
-Converts arguments to rounds and duels; ranking.py computes the order. stdout has the result only;
-progress goes to stderr.
+Converts arguments to `RankSettings`; `RankGames` plays them. stdout has the result only; progress
+goes to stderr.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.options import (
-    bot_uids_option,
-    clock_option,
-    freeze_option,
-    in_process_option,
-    isolation_option,
+    group_options,
+    hosting_of,
+    kept_folder,
     load_rules,
     rules_option,
-    workers_option,
+    seed_text,
 )
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
@@ -30,13 +27,10 @@ from deepsea_rules.randomness import seed_from_text
 
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.interface import IsolationLevel
-    from deepsea_referee.workbench.paired_blocks import PlayedBlock
-    from deepsea_referee.workbench.ranking import Pair, Ranking
+    from deepsea_referee.workbench.blocks import PlayedBlock
 
 GAMES = 1000
 GAMES_UNTIL_DECIDED = 20_000
-NAME = "rank.jsonl"
-FORMAT = "deepsea-rank/1"
 
 
 @click.command("rank")
@@ -80,12 +74,7 @@ FORMAT = "deepsea-rank/1"
 @click.option(
     "--seed", metavar="TEXT", help="Seed text: the same text gives the same tables and luck."
 )
-@clock_option
-@in_process_option
-@isolation_option
-@bot_uids_option
-@freeze_option
-@workers_option(64, "Worker processes, each with its own bots.", default=1)
+@group_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -126,78 +115,46 @@ def command(
     if markdown and as_json:
         raise click.UsageError("--markdown and --json exclude each other")
     rules = load_rules(rules_text)
-    from deepsea_cli.rank_report import Run, document, report
-    from deepsea_referee.bots.process import Hosting
-    from deepsea_referee.bots.resolve import resolve, with_unique_names
-    from deepsea_referee.system import SYSTEM
-    from deepsea_referee.workbench.ranking import RankGames, Ranking, RankSettings, seats_for
+    from deepsea_cli import verdict_report
+    from deepsea_referee.bots.resolve import resolve
+    from deepsea_referee.workbench.ranking import RankGames, RankSettings, seats_for
     from deepsea_rules.time_control import TimeControl
-    from deepsea_sdk.entropy import fresh_seed
 
-    if out is not None:
-        from deepsea_referee.workbench.comparison_folder import kept_seed
-
-        seed = kept_seed(out, NAME) if seed is None else seed
-    seed_text = fresh_seed().hex()[:16] if seed is None else seed
-    named = [resolve(bot) for bot in bots]
+    text = seed_text(seed, out, RankSettings.kind)
+    most = games or (GAMES_UNTIL_DECIDED if until_decided else GAMES)
     settings = RankSettings(
-        bots=named,
-        players=seats_for(len(named), seats),
-        hosting=Hosting(
-            SYSTEM.choose("process" if in_process else isolation), freeze=freeze
-        ).for_one_of(workers),
+        bots=[resolve(bot) for bot in bots],
+        players=seats_for(len(bots), seats),
+        hosting=hosting_of(isolation, in_process=in_process, freeze=freeze, workers=workers),
+        games=most,
         rules=rules,
         time_control=TimeControl.parse(clock),
-        seed=seed_from_text(seed_text),
+        seed=seed_from_text(text),
+        seed_text=text,
+        margin=margin,
+        alpha=alpha,
+        until_decided=until_decided,
+        top=top,
     )
-    most = games or (GAMES_UNTIL_DECIDED if until_decided else GAMES)
     if most < settings.size:
         raise UserError(
             f"--games {most}: a round of {settings.size} bots has {settings.size} games"
         )
-    ranking = Ranking(len(named), alpha=alpha, margin=margin, top=top)
-    playing = RankGames(settings, ranking, most, until_decided=until_decided)
-    names = [bot.name for bot in with_unique_names(named)]
-    run = Run(names, settings, seed_text, alpha, margin, top)
     with ExitStack() as opened:
-        folder = None
-        if out is not None:
-            from deepsea_referee.workbench.comparison_folder import ComparisonFolder
+        played = RankGames(settings, kept_folder(opened, out, settings))
+        ranking = played.ranking
+        progress = opened.enter_context(Progress(max(played.left, 1), printed=True))
 
-            asked = {
-                "bots": [bot.name for bot in named],
-                "programs": [bot.digest for bot in named],
-                "seats": settings.players,
-                "rules": {"name": rules.name, **rules.options()},
-                "seed": seed_text,
-                "clock": settings.time_control.format(),
-                "margin": margin,
-                "alpha": alpha,
-            }
-            folder = opened.enter_context(ComparisonFolder(out, asked, NAME, FORMAT))
-            for block in folder.blocks:
-                playing.count(block.number, block.games, block.pair)
-        done = ranking.games
+        def on_group(_number: int, group: PlayedBlock, _pair: object) -> None:
+            progress.advance(len(group), note=verdict_report.ranking_note(ranking))
 
-        def on_group(number: int, played: PlayedBlock, pair: Pair | None) -> None:
-            if folder is not None:
-                folder.add(number, played, {} if pair is None else {"pair": pair})
-            progress.advance(len(played), note=_standing(ranking))
-
-        with Progress(max(most - done, 1), printed=True) as progress:
-            interrupted = playing.play(on_group, workers=workers, in_process=in_process)
+        interrupted = played.play(on_group, workers=workers, in_process=in_process)
     if as_json:
-        print_json(document(ranking, run))
+        print_json(verdict_report.ranking_document(played))
     elif ranking.games:
-        report(ranking, run, markdown=markdown)
-    if interrupted:
-        kept = f"; they are in {out}, from where the same command goes on" if out else ""
-        raise Interrupted(f"after {ranking.games} games{kept}")
-    if not ranking.games:
-        raise UserError("no round counts: every one had a void game")
-    ctx.exit(DONE if ranking.decided else NEGATIVE)
-
-
-def _standing(ranking: Ranking) -> str:
-    decided, pairs = ranking.counts
-    return f"{decided} of {pairs} pairs decided"
+        verdict_report.report_ranking(played, markdown=markdown)
+    ctx.exit(
+        verdict_report.verdict_status(
+            ranking.games, "games", "round", out, interrupted=interrupted, decided=ranking.decided
+        )
+    )

@@ -6,24 +6,28 @@ A record comes from a file, a folder, stdin or a ladder, and is verified before 
 from __future__ import annotations
 
 import json
-import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.options import SEAT, load_record, records_in
-from deepsea_cli.output import draw, echo, width
+from deepsea_cli.options import SEAT, load_record, naming, records_in, refuse_unwritable
+from deepsea_cli.output import draw, echo, print_command, width
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
-from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
-from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
+
+if TYPE_CHECKING:
+    from deepsea_referee.workbench.replay import ReplayedDecision
+    from deepsea_rules.time_control import TimeControl
 
 LISTED = 40
 """How many games of a folder are listed."""
@@ -98,32 +102,28 @@ def command(
         raise click.UsageError("--events, --at, --frames or --seat, and --html exclude each other")
     if svg is not None and at is None:
         raise click.UsageError("--svg draws one position: name it with --at N")
-    _refuse_unwritable(("--html", html), ("--svg", svg))
-    if record.is_dir() and not from_ladder:
-        records = records_in(record)
-        if page:
-            _show_page(records, load_record, html, browser=browser)
-            return
-        if len(records) != 1:
-            wanted = events or step or as_frames or at is not None or seat is not None
-            _list(record, records, wanted=wanted)
-            return
-        record = records[0]
-    source = _of_ladder(store_text, str(record)) if from_ladder else load_record(record)
-    if seat is not None and not as_frames:
-        from deepsea_cli.seat_report import report_seat
-
-        report_seat(record, source, SEAT_LETTERS.index(seat))
+    refuse_unwritable("--html", html)
+    refuse_unwritable("--svg", svg)
+    paths = records_in(record) if record.is_dir() and not from_ladder else [record]
+    if len(paths) > 1 and not page:
+        wanted = events or step or as_frames or at is not None or seat is not None
+        _list(record, paths, wanted=wanted)
         return
+    load = partial(_of_ladder, store_text) if from_ladder else load_record
     if page:
-        _show_page([record], lambda _: source, html, browser=browser)
+        from deepsea_cli.pages import show_page
+
+        show_page(paths, load, html, browser=browser)
         return
-    try:
+    record, source = paths[0], load(paths[0])
+    viewer = None if seat is None else SEAT_LETTERS.index(seat)
+    if viewer is not None and not as_frames:
+        _print_seat(record, source, viewer)
+        return
+    with naming(record):
         game = verify(source)
-    except InvalidRecord as error:
-        raise InvalidRecord(f"{record}: {error}") from None
     if as_frames:
-        _print_frames(source, game, seat)
+        _print_frames(source, game, viewer)
     elif events:
         for event in game.events_for(None):
             click.echo(json.dumps(event))
@@ -137,29 +137,9 @@ def command(
         _print_story(source, game)
 
 
-def _of_ladder(store_text: str, game_id: str) -> GameRecord:
+def _of_ladder(store_text: str, game_id: Path) -> GameRecord:
     with open_store(store_text) as store:
-        return GameRecord.from_json(store.games.record(game_id))
-
-
-def _refuse_unwritable(*files: tuple[str, Path | None]) -> None:
-    for option, path in files:
-        if path is not None:
-            from deepsea_cli.options import refuse_unwritable
-
-            refuse_unwritable(option, path)
-
-
-def _show_page(
-    paths: Sequence[Path],
-    load: Callable[[Path], GameRecord],
-    html: Path | None,
-    *,
-    browser: bool,
-) -> None:
-    from deepsea_cli.pages import show_page
-
-    show_page(paths, load, html, browser=browser)
+        return GameRecord.from_json(store.games.record(str(game_id)))
 
 
 def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
@@ -168,10 +148,8 @@ def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
         raise UserError(f"{folder}: {len(records)} games; name one, such as {records[0]}")
     for path in records[:LISTED]:
         record = load_record(path)
-        try:
+        with naming(path):
             verify(record)
-        except InvalidRecord as error:
-            raise InvalidRecord(f"{path}: {error}") from None
         ranked = sorted(
             zip(record.placements, record.seats, record.points, strict=True),
             key=lambda entry: entry[0],
@@ -181,7 +159,7 @@ def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
     if len(records) > LISTED:
         echo(f"and {len(records) - LISTED} more")
     click.echo()
-    click.echo(f"  {printable(shlex.join(('deepsea-referee', 'show', str(records[0]))))}")
+    print_command("deepsea-referee", "show", str(records[0]))
 
 
 def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None) -> None:
@@ -207,10 +185,9 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
     click.echo(format_position(moment.state, "all"))
 
 
-def _print_frames(record: GameRecord, game: Game, seat: str | None) -> None:
+def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:
     from deepsea_arena.reports.frames import frames_of
 
-    viewer = None if seat is None else SEAT_LETTERS.index(seat)
     if viewer is not None and viewer >= game.players:
         raise UserError(f"--seat: the game has seats A to {SEAT_LETTERS[game.players - 1]}")
     click.echo(json.dumps(frames_of(record, game, viewer), ensure_ascii=False))
@@ -229,3 +206,53 @@ def _print_story(record: GameRecord, game: Game) -> None:
         *narration.tell_faults(game),
     ):
         echo(f"  {text}")
+
+
+def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
+    """Print a seat's decisions, and how the game ended."""
+    from deepsea_referee.workbench.replay import Replay, control_of
+
+    with naming(path):
+        course = Replay(record, seat)
+    control = control_of(record)
+    letter = SEAT_LETTERS[seat]
+    echo(
+        f"{narration.title(record)}, clock {record.clock}, seat {letter}: {record.seats[seat].name}"
+    )
+    faults = 0
+    for moment in course.moments():
+        faults += moment.decision.fault is not None
+        _print_decision(moment, control, faults)
+    click.echo()
+    for forfeit in record.forfeits:
+        if forfeit.seat == seat:
+            echo(
+                f"{letter} forfeited with decision {forfeit.decision}: from there on it was not "
+                "asked, and default actions were played"
+            )
+    echo("the game is over")
+    for line in narration.tell_end(course.game.result(), narration.names(record)):
+        echo(f"  {line}")
+
+
+def _print_decision(moment: ReplayedDecision, control: TimeControl | None, faults: int) -> None:
+    view, decision = moment.view, moment.decision
+    click.echo()
+    echo(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
+    # Not wrapped: it is there to be copied to `explain`.
+    click.echo(f"  {view}")
+    echo(f"  options  {', '.join(view.legal)}")
+    echo(f"  choice   {decision.action}")
+    took = f"  time     {decision.us / 1000:.1f} ms"
+    if control is not None:
+        over = max(0, decision.us - control.budget_us)
+        drawn = f", {over / 1000:.1f} ms of it from the bank" if over else ""
+        took += f"{drawn}; {moment.bank_us / 1000:.0f} ms left in the bank"
+    echo(took)
+    if decision.fault is not None:
+        came = f": {decision.came}" if decision.came else ""
+        echo(f"  fault    {decision.fault}{came}")
+        echo(
+            f"           the default action was played; fault {faults} of this seat in this game "
+            f"({FAULTS_TO_FORFEIT} forfeit it, a crash does at once)"
+        )

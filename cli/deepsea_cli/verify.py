@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import click
 
 from deepsea_cli.errors import BAD_INPUT, DONE, NEGATIVE
-from deepsea_cli.ladder.tables import count
 from deepsea_cli.options import load_record
-from deepsea_cli.output import echo, print_json
+from deepsea_cli.output import count, echo, print_json
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.randomness import commitment, game_seed

@@ -17,14 +17,8 @@ from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.workbench.block_luck import BlockLuck
+from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, seated
 from deepsea_referee.workbench.comparison import Comparison
-from deepsea_referee.workbench.paired_blocks import (
-    BlockSettings,
-    PlayedBlock,
-    play_blocks,
-    seated,
-)
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
@@ -93,30 +87,31 @@ def run_comparison(
     Other parameters are those of `run_match`. The verdict is "A", "B", "same" or None, which takes
     more blocks. Raises UserError for what cannot be played.
     """
-    line_up, line_ups, ours, theirs = seated(
-        resolve(a), resolve(b), [resolve(bot) for bot in field], seats
+    others = [resolve(bot) for bot in field]
+    bots, line_ups, ours, theirs = seated(resolve(a), resolve(b), others, seats)
+    games = CompareGames(
+        BlockSettings(
+            bots=bots,
+            hosting=_hosting(isolation, in_process),
+            games=blocks * len(line_ups),
+            rules=_rules(rules),
+            time_control=_time_control(clock),
+            seed=_seed(seed),
+            line_ups=line_ups,
+            ours=ours,
+            theirs=theirs,
+            until_decided=until_decided,
+            luck_adjusted=luck_adjusted,
+        )
     )
-    settings = BlockSettings(
-        bots=line_up,
-        hosting=_hosting(isolation, in_process),
-        games=blocks * len(line_ups),
-        rules=_rules(rules),
-        time_control=_time_control(clock),
-        seed=_seed(seed),
-        line_ups=line_ups,
-    )
-    comparison = Comparison(line_ups, ours, theirs, luck_adjusted=luck_adjusted)
-    luck = BlockLuck(line_ups, ours, theirs) if luck_adjusted else None
 
-    def count(_block: int, games: PlayedBlock) -> bool:
-        comparison.add([result for result, _ in games], luck.of(games) if luck else None)
+    def count(_: object) -> None:
         if on_block is not None:
-            on_block(comparison)
-        return until_decided and comparison.verdict is not None
+            on_block(games.comparison)
 
-    if play_blocks(settings, count, in_process=in_process):
+    if games.play(count, in_process=in_process):
         raise KeyboardInterrupt
-    return comparison
+    return games.comparison
 
 
 def _hosting(isolation: IsolationLevel, in_process: bool) -> Hosting:

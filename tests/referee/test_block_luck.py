@@ -10,10 +10,9 @@ import pytest
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import HangWatch, play_number
-from deepsea_referee.workbench.block_luck import BlockLuck
+from deepsea_referee.workbench.blocks import BlockLuck, BlockSettings, PlayedBlock, seated
 from deepsea_referee.workbench.comparison import Comparison, largest_lead
 from deepsea_referee.workbench.confidence import AdjustedSequence
-from deepsea_referee.workbench.paired_blocks import BlockSettings, PlayedBlock, seated
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.view import View
 from deepsea_sdk import Bot

@@ -11,8 +11,8 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import HangWatch, play_number
 from deepsea_referee.results.summary import GameResult
+from deepsea_referee.workbench.blocks import BlockSettings, seated
 from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison, LeadHistory, LeadPoint
-from deepsea_referee.workbench.paired_blocks import BlockSettings, seated
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.randomness import seed_from_text

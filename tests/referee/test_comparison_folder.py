@@ -11,16 +11,13 @@ import pytest
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.folder import ResultsFolder
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.comparison_folder import (
-    NAME,
-    ComparisonFolder,
-    kept_seed,
-)
+from deepsea_referee.workbench.folder import ComparisonFolder, kept_seed
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.record import GameRecord
 from helpers.commands import played, record_of
 
+NAME = "comparison.jsonl"
 ASKED: dict[str, Any] = {
     "bot_A": "greedy",
     "field": ["random"],

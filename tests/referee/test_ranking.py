@@ -12,7 +12,7 @@ import pytest
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.workbench.paired_blocks import PlayedBlock
+from deepsea_referee.workbench.blocks import PlayedBlock
 from deepsea_referee.workbench.ranking import (
     FEWEST_ROUNDS,
     Pair,
@@ -286,8 +286,7 @@ class Table:
 def groups_of(
     most: int, *, until_decided: bool = False, bots: int = 4
 ) -> tuple[Ranking, list[tuple[int, Pair | None]], Table]:
-    ranking = Ranking(bots, margin=0.2)
-    playing = RankGames(wanted(bots, 2), ranking, most, until_decided=until_decided)
+    playing = RankGames(wanted(bots, 2, most, margin=0.2, until_decided=until_decided))
     table = Table()
     found: list[tuple[int, Pair | None]] = []
 
@@ -295,7 +294,7 @@ def groups_of(
         found.append((number, pair))
 
     assert not playing.play(on_group, play=table.play)
-    return ranking, found, table
+    return playing.ranking, found, table
 
 
 def test_rounds_come_first_and_duels_when_few_pairs_are_open() -> None:
@@ -321,16 +320,15 @@ def test_no_more_games_than_asked_for_are_played() -> None:
 
 def test_a_ranking_goes_on_where_it_was() -> None:
     whole, found, _ = groups_of(80)
-    ranking = Ranking(4, margin=0.2)
-    playing = RankGames(wanted(4, 2), ranking, 30)
+    playing = RankGames(wanted(4, 2, 30, margin=0.2))
     kept: list[tuple[int, list[GameResult], Pair | None]] = []
     table = Table()
     playing.play(
         lambda number, games, pair: kept.append((number, [game for game, _ in games], pair)),
         play=table.play,
     )
-    again = Ranking(4, margin=0.2)
-    playing = RankGames(wanted(4, 2), again, 80)
+    playing = RankGames(wanted(4, 2, 80, margin=0.2))
+    again = playing.ranking
     for number, games, pair in kept:
         playing.count(number, games, pair)
     more: list[tuple[int, Pair | None]] = []
@@ -344,8 +342,7 @@ def test_a_ranking_goes_on_where_it_was() -> None:
 
 def test_ctrl_c_between_two_matches_interrupts_it() -> None:
     """The matches hear it themselves; what was counted before is kept."""
-    ranking = Ranking(4, margin=0.2)
-    playing = RankGames(wanted(4, 2), ranking, 5000, until_decided=True)
+    playing = RankGames(wanted(4, 2, 5000, margin=0.2, until_decided=True))
     table = Table()
 
     def play(plan: RankSettings, *arguments: Any, **options: Any) -> MatchResult:
@@ -354,4 +351,4 @@ def test_ctrl_c_between_two_matches_interrupts_it() -> None:
         return table.play(plan, *arguments, **options)
 
     assert playing.play(lambda *_: None, play=play)
-    assert ranking.games > 0
+    assert playing.ranking.games > 0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import Place, open_store, place_option, store_option
-from deepsea_cli.ladder.tables import count, minute
+from deepsea_cli.ladder.tables import minute
 from deepsea_cli.options import read_text
-from deepsea_cli.output import Column, echo, grid, print_json
+from deepsea_cli.output import Column, count, echo, grid, print_json
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import click
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import make_workers, read_time, season_option, store_option
-from deepsea_cli.ladder.tables import count, number, percent
+from deepsea_cli.ladder.tables import number, percent
 from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, workers_option
-from deepsea_cli.output import Column, echo, grid, print_error, print_json, span
+from deepsea_cli.output import Column, count, echo, grid, print_error, print_json, span
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 

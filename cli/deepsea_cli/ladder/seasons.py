@@ -26,7 +26,6 @@ from deepsea_cli.ladder.options import (
     store_option,
 )
 from deepsea_cli.ladder.tables import (
-    count,
     minute,
     peculiarities,
     percent,
@@ -34,7 +33,7 @@ from deepsea_cli.ladder.tables import (
     print_final_check,
     print_table,
 )
-from deepsea_cli.output import echo, print_json
+from deepsea_cli.output import count, echo, print_json
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import click
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.ladder.options import store_option
 from deepsea_cli.options import needs_linux, workers_option
-from deepsea_cli.output import echo
+from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
@@ -113,8 +113,7 @@ def serve(
 def _announce(served: Served) -> None:
     echo(f"the ladder is shown at {served.url}")
     if served.workers:
-        workers = "1 worker" if served.workers == 1 else f"{served.workers} workers"
-        echo(f"a runner with {workers} plays and checks bots")
+        echo(f"a runner with {count(served.workers, 'worker')} plays and checks bots")
 
 
 @click.command("make-cert")

@@ -10,9 +10,9 @@ import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option, season_option, store_option
-from deepsea_cli.ladder.tables import count, minute, number, percent, print_table, standing_columns
+from deepsea_cli.ladder.tables import minute, number, percent, print_table, standing_columns
 from deepsea_cli.options import SEAT
-from deepsea_cli.output import Column, echo, echo_lines, grid, print_json
+from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_json
 from deepsea_cli.plot_file import refuse_plot, write_plot
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.ladder.tables import count, minute, peculiarities, print_extensions
-from deepsea_cli.output import echo, print_json
+from deepsea_cli.ladder.tables import minute, peculiarities, print_extensions
+from deepsea_cli.output import count, echo, print_json
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,10 +12,9 @@ from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.options import bot_uids_option, needs_linux
-from deepsea_cli.output import Column, echo, echo_lines, grid, print_json
+from deepsea_cli.output import Column, echo, echo_lines, grid, print_command, print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
-from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from deepsea_arena.api.types import SubmissionList
@@ -130,7 +128,7 @@ def _print_refusal(refusal: Refusal, name: str, path: str) -> None:
         for line in refusal.log:
             echo(f"  {line}")
     echo("for more:")
-    click.echo(f"  {printable(shlex.join(['deepsea-referee', 'check', path]))}")
+    print_command("deepsea-referee", "check", path)
 
 
 @click.command("submissions")

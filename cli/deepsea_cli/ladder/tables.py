@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.output import Column, echo, grid, span
+from deepsea_cli.output import Column, count, echo, grid, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,11 +48,6 @@ def percent(share: float | None, digits: int = 0) -> str:
 def whole(value: int | None) -> str:
     """A whole number, or `-` where there is none."""
     return "-" if value is None else str(value)
-
-
-def count(number: int, what: str) -> str:
-    """`1 game`, `2 games`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def skill(mu: float, high: float) -> str:

@@ -11,8 +11,8 @@ import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, season_option, store_option
-from deepsea_cli.ladder.tables import count, number, skill, whole
-from deepsea_cli.output import Column, echo, grid
+from deepsea_cli.ladder.tables import number, skill, whole
+from deepsea_cli.output import Column, count, echo, grid
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 

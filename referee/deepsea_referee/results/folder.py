@@ -47,14 +47,18 @@ def refuse_match_folder(folder: Path) -> None:
 
 
 class ResultsFolder:
-    """Writes records during the match, in a thread, so that the disk does not block the clocks."""
+    """Writes records during the match, in a thread, so that the disk does not block the clocks.
 
-    def __init__(self, folder: Path) -> None:
+    Without a folder it keeps what results.json has, and no records.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
         """Raises UserError for a folder that cannot be written or has a match already."""
         self._folder = folder
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            refuse_match_folder(folder)
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                refuse_match_folder(folder)
             self.document = ResultsJson(folder)
         except OSError as error:
             raise UserError(
@@ -74,7 +78,8 @@ class ResultsFolder:
 
         Returns a future to wait for before the next record if the disk is too slow.
         """
-        return self._thread.do(self._write_game, result, record.to_json())
+        text = None if self._folder is None else record.to_json()
+        return self._thread.do(self._write_game, result, text)
 
     def add_void(self, void: VoidGame) -> Future[object] | None:
         """Write a void game, like `add`."""
@@ -83,10 +88,12 @@ class ResultsFolder:
     def finish(self, match: MatchResult) -> None:
         """Write results.json, once everything that it names is there."""
         self._thread.finish()
-        write_atomically(self._folder / RESULTS, self.document.pieces(match))
+        if self._folder is not None:
+            write_atomically(self._folder / RESULTS, self.document.pieces(match))
 
-    def _write_game(self, result: GameResult, record: str) -> None:
-        write_atomically(self._folder / record_name(result.game), record)
+    def _write_game(self, result: GameResult, record: str | None) -> None:
+        if self._folder is not None and record is not None:
+            write_atomically(self._folder / record_name(result.game), record)
         self.document.add(result)
 
 

@@ -66,6 +66,8 @@ class Comparison:
         self.clean_blocks = 0
         """Blocks in which neither of the two was at fault,"""
         self._clean_sum = 0.0
+        self.history = LeadHistory()
+        """The deciding lead after each block, thinned out."""
 
     @property
     def blocks(self) -> int:
@@ -115,6 +117,7 @@ class Comparison:
         if clean:
             self.clean_blocks += 1
             self._clean_sum += placed - placed_b
+        self.history.add(LeadPoint(self.blocks, self.deciding.mean, *self.deciding.interval))
 
     @property
     def verdict(self) -> Verdict | None:

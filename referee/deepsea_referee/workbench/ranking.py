@@ -17,16 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.shared_match import run_match
+from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval
-from deepsea_referee.workbench.paired_blocks import GroupSettings, PlayedBlock, play_blocks
 from deepsea_rules.randomness import Stream, shuffled
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.scoring import placement_scores
+
+if TYPE_CHECKING:
+    from deepsea_referee.workbench.folder import ComparisonFolder
 
 Verdict = Literal["better", "worse", "level"]
 Pair = tuple[int, int]
@@ -283,8 +286,11 @@ def _width(interval: Interval) -> float:
 class RankSettings(GroupSettings):
     """Rounds of all bots, or duels of a pair. Raises UserError for too many bots, or too few."""
 
+    kind = "rank"
     players: int = MIN_PLAYERS
     """The number of seats."""
+    top: int | None = None
+    """Decide only between bots that may be among the first so many; None: all."""
     pair: Pair | None = None
     """Who plays duels; None: rounds."""
 
@@ -313,32 +319,43 @@ class RankSettings(GroupSettings):
         exchanged = {a: b, b: a} if place else {}
         return tuple([exchanged.get(bot, bot) for bot in table])
 
+    def asked(self) -> dict[str, object]:
+        return {
+            "bots": [bot.name for bot in self.bots],
+            "programs": [bot.digest for bot in self.bots],
+            **GroupSettings.asked(self),
+        }
+
 
 def seats_for(bots: int, seats: int | None) -> int:
     """The number of seats: what was asked for, or as many as there are bots for, at most four."""
     return max(MIN_PLAYERS, min(USUAL_SEATS, bots)) if seats is None else seats
 
 
-@dataclass(slots=True)
 class RankGames:
-    """The games of a ranking, from where they are on.
+    """The games of a ranking: those that its folder has count, and it goes on from there.
 
-    settings       of rounds; its numbers of games are not used
-    most           games at most
-    until_decided  stop when all wanted pairs have a verdict
-    next_block, next_game  the numbers that come next
+    settings  of rounds, with the largest number of games
     """
 
-    settings: RankSettings
-    ranking: Ranking
-    most: int
-    until_decided: bool = False
-    next_block: int = 0
-    next_game: int = 0
-    _pair: Pair | None = None
-    """Who played last, and"""
-    _in_a_row: int = 0
-    """how many duels in a row: so a run that goes on does as one that was not interrupted."""
+    def __init__(self, settings: RankSettings, folder: ComparisonFolder | None = None) -> None:
+        self.settings = settings
+        self.ranking = Ranking(
+            len(settings.bots), alpha=settings.alpha, margin=settings.margin, top=settings.top
+        )
+        self._folder = folder
+        self._next_block = self._next_game = 0
+        # Who played last, and how many duels in a row: so a run that goes on does as one that was
+        # not interrupted.
+        self._pair: Pair | None = None
+        self._in_a_row = 0
+        for block in () if folder is None else folder.blocks:
+            self.count(block.number, block.games, block.pair)
+
+    @property
+    def left(self) -> int:
+        """The games that are still to be played, at most."""
+        return self.settings.games - self.ranking.games
 
     def count(self, number: int, results: Sequence[GameResult], pair: Sequence[int] | None) -> None:
         """Count a round, or a duel of a pair."""
@@ -350,12 +367,12 @@ class RankGames:
             self._in_a_row = self._in_a_row + 1 if self._pair == (a, b) else 1
             self._pair = (a, b)
             self.ranking.add_duel(self._pair, results)
-        self.next_block = max(self.next_block, number + 1)
-        self.next_game = max(self.next_game, *(result.game for result in results))
+        self._next_block = max(self._next_block, number + 1)
+        self._next_game = max(self._next_game, *(result.game for result in results))
 
     def play(
         self,
-        on_group: Callable[[int, PlayedBlock, Pair | None], None],
+        on_group: Callable[[int, PlayedBlock, Pair | None], object],
         *,
         workers: int = 1,
         in_process: bool = False,
@@ -375,6 +392,8 @@ class RankGames:
 
                 def on_block(number: int, games: PlayedBlock, pair: Pair | None = pair) -> bool:
                     self.count(number, [result for result, _ in games], pair)
+                    if self._folder is not None:
+                        self._folder.add(number, games, {} if pair is None else {"pair": pair})
                     on_group(number, games, pair)
                     return self._is_enough(pair)
 
@@ -392,15 +411,15 @@ class RankGames:
             return self.ranking.verdict(*pair) is not None
         if self.ranking.next_duel() is not None:
             return True
-        return self.until_decided and self.ranking.decided
+        return self.settings.until_decided and self.ranking.decided
 
     def _next(self) -> RankSettings | None:
         """What is to be played next."""
-        if self.until_decided and self.ranking.decided:
+        if self.settings.until_decided and self.ranking.decided:
             return None
         pair = self._next_pair()
         size = DUEL_GAMES if pair is not None else len(self.settings.bots)
-        groups = (self.most - self.ranking.games) // size
+        groups = self.left // size
         if pair is not None:
             groups = min(groups, DUELS_AT_ONCE - (self._in_a_row if pair == self._pair else 0))
         if groups < 1:
@@ -408,9 +427,9 @@ class RankGames:
         return replace(
             self.settings,
             pair=pair,
-            games=self.next_game + groups * size,
-            first_block=self.next_block,
-            first_game=self.next_game,
+            games=self._next_game + groups * size,
+            first_block=self._next_block,
+            first_game=self._next_game,
         )
 
     def _next_pair(self) -> Pair | None:

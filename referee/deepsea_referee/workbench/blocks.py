@@ -1,25 +1,32 @@
-"""Plays blocks: games on one seed, in which two bots sit in each seat equally often.
+"""A comparison as it is played: blocks of games on one seed, in which two bots swap their seats.
 
 Invariants: a block is closed under swapping the two bots, so that bots that play alike differ only
 by their own random numbers; blocks differ only in their seeds; they are reported in the order of
 their numbers, whichever ended first, because counting short games first would bias early stopping.
 A block with a void game does not count: after the others it is played again, whole, on new luck.
+The luck of a block is that of all its games together, since they have the same dice and the same
+values; its mean is 0 for any bots that do not know the seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.shared_match import run_match
+from deepsea_referee.workbench.comparison import LUCK_BOUND, Comparison, largest_lead
 from deepsea_rules.randomness import game_seed
-from deepsea_rules.record import GameRecord
+from deepsea_rules.record import GameRecord, replay
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
+
+if TYPE_CHECKING:
+    from deepsea_referee.workbench.folder import ComparisonFolder
+    from deepsea_sdk.coach.chance_sum import Luck
 
 PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
 OnBlock: TypeAlias = Callable[[int, PlayedBlock], bool]
@@ -32,6 +39,16 @@ ATTEMPTS = 3
 class GroupSettings(MatchSettings):
     """A match of whole groups of games that count together: blocks, or the rounds of a ranking."""
 
+    kind: ClassVar[str]
+    """What it is called in its folder."""
+    seed_text: str = ""
+    """The text that `seed` was made from."""
+    margin: float = 0.05
+    """The largest difference in placement score that counts as none."""
+    alpha: float = 0.05
+    """The probability of a wrong verdict that is accepted."""
+    until_decided: bool = False
+    """Stop at the verdict."""
     done: int = 0
     """Groups before this one were played earlier."""
     first_block: int = 0
@@ -66,13 +83,63 @@ class GroupSettings(MatchSettings):
     def game_seed(self, game: int) -> bytes:
         return game_seed(self.seed, self.block_of(game), self.attempt)
 
+    def asked(self) -> dict[str, object]:
+        """What has to be the same for a run to go on from its folder."""
+        return {
+            "seats": len(self.line_up(0)),
+            "rules": {"name": self.rules.name, **self.rules.options()},
+            "seed": self.seed_text,
+            "clock": self.time_control.format(),
+            "margin": self.margin,
+            "alpha": self.alpha,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class BlockSettings(GroupSettings):
     """A match of blocks, all with the same line-ups."""
 
+    kind = "comparison"
     line_ups: tuple[tuple[int, ...], ...] = ()
     """The games of a block: the bot in each seat."""
+    ours: tuple[int, ...] = (0,)
+    """The bots that are copies of A,"""
+    theirs: tuple[int, ...] = (1,)
+    """and those of B."""
+    field: tuple[BotSpec, ...] = ()
+    """The bots that were named for the other seats."""
+    luck_adjusted: bool = False
+    """Decide by the lead less the luck in it."""
+
+    @property
+    def pair(self) -> tuple[BotSpec, BotSpec]:
+        """A and B."""
+        return self.bots[self.ours[0]], self.bots[self.theirs[0]]
+
+    @property
+    def names(self) -> list[str]:
+        """Of A and B, each its own."""
+        return [bot.name for bot in with_unique_names(self.pair)]
+
+    @property
+    def luck_by(self) -> str:
+        """What the luck is measured by, with its version, since others give other sums."""
+        from deepsea_sdk.coach.formula import VERSION
+
+        return VERSION if self.luck_adjusted else "no"
+
+    def asked(self) -> dict[str, object]:
+        a, b = self.pair
+        return {
+            "bot_A": a.name,
+            "bot_B": b.name,
+            "field": [bot.name for bot in self.field],
+            "program_of_A": a.digest,
+            "program_of_B": b.digest,
+            "programs_of_the_field": [bot.digest for bot in self.field],
+            **GroupSettings.asked(self),
+            "luck_adjusted": self.luck_by,
+        }
 
     @property
     def size(self) -> int:
@@ -109,6 +176,84 @@ def seated(
     pairs = [(ours, theirs), (theirs, ours)]
     line_ups = [tuple(pair[s % 2][s // 2] for s in range(players)) for pair in pairs]
     return [a] * copies + [b] * copies, tuple(line_ups), ours, theirs
+
+
+class BlockLuck:
+    """Measures the luck of A: how far dice and hidden values moved its lead over B in a block."""
+
+    def __init__(
+        self, line_ups: Sequence[Sequence[int]], ours: Collection[int], theirs: Collection[int]
+    ) -> None:
+        """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""
+        self._share = {
+            bot: sign / sum(bot in side for line_up in line_ups for bot in line_up)
+            for side, sign in ((ours, 1), (theirs, -1))
+            for bot in side
+        }
+        self.bound = LUCK_BOUND * largest_lead(line_ups, ours, theirs)
+        """The luck of a block is at most that, or at least minus that."""
+
+    def of(self, played: PlayedBlock) -> Luck:
+        """The luck of A in a block, as placement score."""
+        from deepsea_sdk.coach.chance_sum import chance_sum  # seldom needed
+        from deepsea_sdk.coach.formula import formula
+
+        games = [
+            (replay(record), [self._share.get(bot, 0.0) for bot in result.seats])
+            for result, record in played
+        ]
+        return chance_sum(games, self.bound, formula)
+
+
+class CompareGames:
+    """The games of a comparison: those that its folder has count, and it goes on from there."""
+
+    def __init__(self, settings: BlockSettings, folder: ComparisonFolder | None = None) -> None:
+        sides = settings.line_ups, settings.ours, settings.theirs
+        self.settings = settings
+        self.comparison = Comparison(
+            *sides,
+            margin=settings.margin,
+            alpha=settings.alpha,
+            luck_adjusted=settings.luck_adjusted,
+        )
+        self._luck = BlockLuck(*sides) if settings.luck_adjusted else None
+        self._folder = folder
+        if folder is not None:
+            for block in folder.blocks:
+                self.comparison.add(block.games, block.luck)
+            self.settings = replace(settings, done=folder.next_block)
+
+    @property
+    def left(self) -> int:
+        """The blocks that are still to be played, at most."""
+        decided = self.settings.until_decided and self.comparison.verdict is not None
+        return 0 if decided else len(self.settings.blocks)
+
+    def play(
+        self,
+        on_block: Callable[[PlayedBlock], object],
+        *,
+        workers: int = 1,
+        in_process: bool = False,
+    ) -> bool:
+        """Play on to the end; returns whether Ctrl-C ended it before.
+
+        on_block  receives each block once it is counted
+        Raises UserError for a bot that cannot be started or imported.
+        """
+
+        def count(number: int, played: PlayedBlock) -> bool:
+            luck = None if self._luck is None else self._luck.of(played)
+            self.comparison.add([result for result, _ in played], luck)
+            if self._folder is not None:
+                self._folder.add(number, played, {} if luck is None else {"luck": luck})
+            on_block(played)
+            return self.settings.until_decided and self.comparison.verdict is not None
+
+        if not self.left:
+            return False
+        return play_blocks(self.settings, count, workers=workers, in_process=in_process)
 
 
 class _Enough(Exception):

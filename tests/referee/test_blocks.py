@@ -16,7 +16,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.match import OnGame, OnVoid, Share
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.shared_match import run_match
-from deepsea_referee.workbench.paired_blocks import (
+from deepsea_referee.workbench.blocks import (
     BlockSettings,
     PlayedBlock,
     _Enough,

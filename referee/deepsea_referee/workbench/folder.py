@@ -1,8 +1,8 @@
-"""The folder of a comparison: a record for each game, and comparison.jsonl to go on from.
+"""The folder of a comparison or a ranking: a record for each game, and a file to go on from.
 
-A ranking has the same with rank.jsonl.
+The file is comparison.jsonl or rank.jsonl.
 
-Invariants: the first line of comparison.jsonl says what is compared, each other line is one block
+Invariants: the first line of the file says what is compared, each other line is one block
 that was counted, in order; a block's line is written after its records, so that what it names is
 there; a torn last line, after a power cut, is dropped and its block is played again.
 """
@@ -26,14 +26,11 @@ from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.record import GameRecord
 
-NAME = "comparison.jsonl"
-FORMAT = "deepsea-comparison/1"
 
-
-def kept_seed(folder: Path, name: str = NAME) -> str | None:
-    """The seed of the comparison in a folder; None if there is none."""
+def kept_seed(folder: Path, kind: str = "comparison") -> str | None:
+    """The seed of the comparison or ranking in a folder; None if there is none."""
     try:
-        lines = _whole_lines(folder / name)
+        lines = _whole_lines(folder / f"{kind}.jsonl")
         return msgspec.json.decode(lines[0], type=_Head).seed if lines else None
     except (OSError, ValueError):
         return None  # damaged, which is said when it is opened
@@ -87,21 +84,18 @@ class KeptBlock(Struct, frozen=True):
 
 
 class ComparisonFolder:
-    """Keeps the blocks of a comparison, those of earlier runs included."""
+    """Keeps the blocks of a comparison or a ranking, those of earlier runs included."""
 
-    def __init__(
-        self, folder: Path, asked: Mapping[str, Any], name: str = NAME, form: str = FORMAT
-    ) -> None:
+    def __init__(self, folder: Path, asked: Mapping[str, Any], kind: str = "comparison") -> None:
         """`asked` is what is compared; its keys name the difference to an earlier run.
 
-        name, form  the file in the folder, and what its first line says that it is
         Raises UserError for a folder that cannot be written, or holds something else.
         """
         self._folder = folder
         self.blocks: list[KeptBlock] = []
         """The blocks that were there."""
-        head = {"format": form, **asked}
-        path = folder / name
+        head = {"format": f"deepsea-{kind}/1", **asked}
+        path = folder / f"{kind}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lines = _whole_lines(path) if path.exists() else []
@@ -122,6 +116,10 @@ class ComparisonFolder:
         except (ValueError, KeyError) as error:
             raise UserError(f"{path} is damaged ({error}): name another folder") from None
         self._thread = WriteBehind("comparison")
+
+    def record_of(self, game: GameResult) -> Path:
+        """Where the record of a game is."""
+        return self._folder / record_name(game.game)
 
     @property
     def next_block(self) -> int:
@@ -153,7 +151,7 @@ class ComparisonFolder:
         notes: Mapping[str, Any],
     ) -> None:
         for result, record in games:
-            write_atomically(self._folder / record_name(result.game), record.to_json())
+            write_atomically(self.record_of(result), record.to_json())
         line = {"block": number, **notes, "games": [game_fields(result) for result, _ in games]}
         self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
