@@ -93,7 +93,6 @@ class MatchPage(LiveCommand):
         }
 
     def add_game(self, outcome: GameResult, record: GameRecord) -> None:
-        """Show a game that counts."""
         self._result.add(outcome, record.decisions)
         self.add(outcome, record, self._standing)
 

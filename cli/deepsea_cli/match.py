@@ -223,7 +223,6 @@ def _play(
 def _of_cluster(
     settings: MatchSettings, bots: Sequence[str], cluster: str
 ) -> Callable[..., MatchResult]:
-    """Plays the match on a cluster."""
     from deepsea_arena.play import workers
 
     report = partial(click.echo, err=True)

@@ -83,7 +83,6 @@ class PlotFile:
         )
 
     def add(self, result: GameResult, record: GameRecord) -> None:
-        """Add a game."""
         if self._sums is not None:
             self._sums.add(result, record)
 

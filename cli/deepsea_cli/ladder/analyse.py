@@ -75,7 +75,6 @@ class _Said:
         """Say nothing: it is printed."""
 
     def trouble(self, message: str) -> None:
-        """Say it."""
         print_error(message)
 
 

@@ -1,4 +1,7 @@
-"""`ladder authors`, `tokens`, `reset`, `rename`, `block`, `unblock` and `anonymise`."""
+"""Who may do what on a ladder: its authors, their tokens, codes for new ones, and the audit.
+
+Invariant: a secret is printed once, by the command that made it, and listed by none.
+"""
 
 from __future__ import annotations
 

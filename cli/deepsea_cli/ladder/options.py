@@ -1,5 +1,6 @@
-"""Which ladder a command is about: one on this machine, or one that is asked from afar.
+"""Options of the ladder's commands: which ladder, which season, and a season's settings.
 
+A ladder is on this machine, or asked from afar.
 Invariants: `--remote` and `--store` exclude each other; without them it is that of the variable,
 else the one in the user's data folder, else the one that the user logged in to last; what is
 printed does not depend on which.

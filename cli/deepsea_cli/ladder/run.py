@@ -1,4 +1,7 @@
-"""Progress, messages and summary of the commands that play the ladder's games."""
+"""`ladder run` and `tournament`: plays the ladder's games.
+
+stdout has the summary; progress (on a terminal) and problems (always) go to stderr.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,6 @@ class RunOutput:
         self._void = 0
 
     def begins(self, season: str, games: int | None) -> None:
-        """Start the progress of a run."""
         self.close()
         self._progress = Progress(games)
 
@@ -54,7 +56,6 @@ class RunOutput:
         print_error(f"{count(games, 'game')} of a run that was killed will be played again")
 
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
-        """Report the verdict on a submission."""
         print_error(f"submission of {author}, {bot or 'a bot'}: {state}, {note}")
 
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
@@ -74,16 +75,13 @@ class RunOutput:
             self._progress.advance(receipt.verdict is ReceiptStatus.ACCEPTED, note)
 
     def failed(self, job: Job, reason: str) -> None:
-        """Report a void game."""
         self._void += 1
         print_error(f"game {job.game_id} is void: {reason}")
 
     def trouble(self, message: str) -> None:
-        """Report that the store or the workers are unavailable."""
         print_error(message)
 
     def close(self) -> None:
-        """Clear the progress line."""
         if self._progress is not None:
             self._progress.close()
 
@@ -305,12 +303,10 @@ class _TournamentOutput(RunOutput):
         self._quiet = quiet
 
     def round_begins(self, number: int, tables: int, bots: int) -> None:
-        """Report a new round of an elimination."""
         if not self._quiet:
             echo(f"round {number}: {count(tables, 'table')}, {bots} bots")
 
     def played(self, report: RunReport) -> None:
-        """Report games that were played."""
         self.close()
         if report.accepted and not self._quiet:
             print_report(report)

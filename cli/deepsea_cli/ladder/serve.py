@@ -1,4 +1,7 @@
-"""`ladder serve`: the ladder in a browser and for programs, with the runner beside it."""
+"""`ladder serve`: the ladder in a browser and for programs, with the runner beside it.
+
+`make-cert` makes the certificate for a room without names; its key is never where others may read.
+"""
 
 from __future__ import annotations
 

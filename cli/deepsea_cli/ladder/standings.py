@@ -1,4 +1,7 @@
-"""`ladder standings`. JSON and CSV have the numbers without rounding."""
+"""Results of a ladder: standings, bots, games, records, logs; and bots taken out or back in.
+
+JSON and CSV have the numbers without rounding.
+"""
 
 from __future__ import annotations
 

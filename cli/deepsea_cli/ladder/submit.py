@@ -1,4 +1,4 @@
-"""`ladder submit`: adds a bot to the ladder."""
+"""`ladder submit` and `submissions`: adds a bot to the ladder, and lists what came from afar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.api.types import SubmissionList
     from deepsea_bundle.reader import BotBundle
 
 
@@ -145,29 +144,23 @@ def _print_refusal(refusal: Refusal, name: str, path: str) -> None:
 @place_option
 def submissions(*, place: Place, author: str | None, limit: int, as_json: bool) -> None:
     """List what AUTHOR has submitted from afar, or from there your own, newest first."""
-    with place.account(author) as ladder:
-        found = ladder.submissions(limit=limit)
-    _print(found, as_json=as_json)
-
-
-def _print(found: SubmissionList, *, as_json: bool) -> None:
     from deepsea_arena.documents import to_json
 
+    with place.account(author) as ladder:
+        found = ladder.submissions(limit=limit)
+    listed = found.submissions
     if as_json:
         print_json(to_json(found))
-    elif not found.submissions:
+    elif not listed:
         echo("nothing was submitted from afar")
     else:
-        grid(_columns(found))
-
-
-def _columns(found: SubmissionList) -> Sequence[Column]:
-    listed = found.submissions
-    return [
-        Column("id", [str(one.id) for one in listed]),
-        Column("bot", [one.bot or "-" for one in listed], text=True),
-        Column("state", [str(one.state) for one in listed], text=True),
-        Column("version", [str(one.version or "-") for one in listed], spare=1),
-        Column("received", [minute(one.created_at) for one in listed], spare=2),
-        Column("found", [one.found for one in listed], text=True),
-    ]
+        grid(
+            [
+                Column("id", [str(one.id) for one in listed]),
+                Column("bot", [one.bot or "-" for one in listed], text=True),
+                Column("state", [str(one.state) for one in listed], text=True),
+                Column("version", [str(one.version or "-") for one in listed], spare=1),
+                Column("received", [minute(one.created_at) for one in listed], spare=2),
+                Column("found", [one.found for one in listed], text=True),
+            ]
+        )

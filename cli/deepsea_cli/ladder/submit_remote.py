@@ -49,12 +49,10 @@ class Package:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
         return len(self.content)
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of its bytes, in hex."""
         return hashlib.sha256(self.content).hexdigest()
 
     def parts(self) -> Iterator[bytes]:
@@ -162,13 +160,11 @@ class _Shown:
         self.submission: Submission | None = None
 
     def sent(self, count: int) -> None:
-        """So many more bytes were sent."""
         self._sent += count
         self._upload.advance(max(0, self._sent // KIB - self._drawn), "uploading")
         self._drawn = max(self._drawn, self._sent // KIB)
 
     def news(self, now: Submission) -> None:
-        """The submission's present state."""
         self.submission = now
         words = _words(now)
         if now.state != self._state:
@@ -197,7 +193,6 @@ class _Shown:
         return f"while it is {self._state}; the ladder goes on with submission {number} by itself"
 
     def close(self) -> None:
-        """Clear the line."""
         self._upload.close()
         if self._games is not None:
             self._games.close()

@@ -1,4 +1,4 @@
-"""Formats numbers, times and standings for the commands of the ladder.
+"""Numbers, times, standings and their check, as the commands of the ladder show them.
 
 Invariant: rounding, units and widths only; what is shown, and in which order, comes from the arena.
 """
@@ -51,7 +51,6 @@ def whole(value: int | None) -> str:
 
 
 def skill(mu: float, high: float) -> str:
-    """A skill and its uncertainty."""
     return f"{mu:.1f} ±{high - mu:4.1f}"
 
 
@@ -168,7 +167,6 @@ def print_final_check(check: SeasonCheck) -> None:
 
 
 def batch_columns(lines: Sequence[CheckLine]) -> list[Column]:
-    """The columns of the batch."""
     return [
         Column("batch", [whole(line.batch_rank) for line in lines]),
         Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),

@@ -1,4 +1,4 @@
-"""`ladder backup`, `restore` and `upgrade`."""
+"""Upkeep of a ladder: `backup`, `restore`, `upgrade`, and `refold`, which checks the ratings."""
 
 from __future__ import annotations
 

@@ -33,7 +33,6 @@ class Address:
 
     @property
     def secure(self) -> bool:
-        """Whether it has TLS."""
         return self.scheme == "https"
 
     @property

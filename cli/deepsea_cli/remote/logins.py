@@ -108,7 +108,6 @@ class CredentialsFile:
             ) from None
 
     def write(self, logins: Logins) -> None:
-        """Replace what is there."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         document = {
             "format": FORMAT,

@@ -113,7 +113,6 @@ class BlockSettings(GroupSettings):
 
     @property
     def pair(self) -> tuple[BotSpec, BotSpec]:
-        """A and B."""
         return self.bots[self.ours[0]], self.bots[self.theirs[0]]
 
     @property

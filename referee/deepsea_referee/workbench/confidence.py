@@ -46,11 +46,9 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero lies outside."""
         return self.low > 0 or self.high < 0
 
     def within(self, margin: float) -> bool:
-        """Whether it lies within `margin` of zero."""
         return -margin <= self.low and self.high <= margin
 
 
@@ -147,7 +145,6 @@ class AdjustedSequence(ConfidenceSequence):
         self._for_more, self._for_less = _Gambler(beyond), _Gambler(beyond)
 
     def add(self, value: float, luck: Luck = (0.0, 0.0)) -> None:
-        """Add a lead and its luck."""
         at_most, at_least = luck
         largest = self._luck_bound * (1 + 1e-9)
         if abs(value) > self._bound * (1 + 1e-9) or at_most > largest or at_least < -largest:
@@ -188,7 +185,6 @@ class _Gambler:
 
     @property
     def mean(self) -> float:
-        """The mean of what it has seen."""
         return self._sum / self._count if self._count else 0.5
 
     def bet(self, m: float) -> float:

@@ -358,7 +358,6 @@ class RankGames:
         return self.settings.games - self.ranking.games
 
     def count(self, number: int, results: Sequence[GameResult], pair: Sequence[int] | None) -> None:
-        """Count a round, or a duel of a pair."""
         if pair is None:
             self._pair = None
             self.ranking.add_round(results)
