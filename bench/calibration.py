@@ -5,20 +5,28 @@
 Plays ladders of sample-bot variants for 2, 4 and 6 seats, fits the parameters to one half, and
 compares them with the package's and this project's defaults on the other half, whose bots are
 others. Prints the tables of docs/rating.md; everything but the machine follows from the options.
+
+Invariants: every game is predicted from the games before it, then folded in; the measure is
+log-loss, the mean of -ln(the probability that was given to what happened), so less is better and
+certainty that fails is punished; bots of one ladder never meet those of another.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from math import fsum, log, sqrt
 from typing import NamedTuple
 
-import machine
-from calibration_model import Calibration, calibrate, fit
+import figures
+from deepsea_ladder.rating import convergence
+from deepsea_ladder.rating.convergence import Odds
+from deepsea_ladder.rating.gaussian import cdf, pdf
 from deepsea_ladder.rating.trueskill_fold import (
+    LOWEST_DRAW_PROBABILITY,
     Fold,
     GameOutcome,
     Rating,
@@ -26,8 +34,211 @@ from deepsea_ladder.rating.trueskill_fold import (
 )
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.random_stream import RandomStream
-from predictions import PACKAGE_DEFAULTS
 from variants import family, game
+
+Ladder = Sequence[GameOutcome]
+"""The games of one field of bots, in their order."""
+
+_LEAST = 1e-12
+"""No forecast is charged more than for this probability."""
+
+
+class Bin(NamedTuple):
+    """Forecasts of about the same chance, and what came of them."""
+
+    forecasts: int
+    predicted: float
+    """Their mean chance of placing better than the other, a draw counting half."""
+    happened: float
+    """How often it did."""
+
+
+class Calibration(NamedTuple):
+    """What forecasts were worth."""
+
+    games: int
+    pairs: int
+    pair_loss: float
+    """Log-loss per pair of players: better, level or worse."""
+    placement_loss: float
+    """Log-loss per player: its placement among all at the table."""
+    draws_predicted: float
+    draws_happened: float
+    bins: tuple[Bin, ...]
+
+
+def pair_loss(parameters: RatingParameters, ladders: Sequence[Ladder]) -> float:
+    """Log-loss per pair of players over all games."""
+    loss, pairs = 0.0, 0
+
+    def see(game: GameOutcome, ratings: list[Rating]) -> None:
+        nonlocal loss, pairs
+        for chances, one, other in _pairs(parameters, game, ratings):
+            loss -= math.log(max(_chance_of(chances, one, other), _LEAST))
+            pairs += 1
+
+    _watch(parameters, ladders, see)
+    return loss / max(pairs, 1)
+
+
+def calibrate(
+    parameters: RatingParameters, ladders: Sequence[Ladder], bins: int = 10
+) -> Calibration:
+    """All figures for some ladders; slower than `pair_loss`."""
+    games = pairs = players = 0
+    loss = placement_loss = draws_predicted = draws_happened = 0.0
+    counts = [0] * bins
+    predicted, happened = [0.0] * bins, [0.0] * bins
+
+    def see(game: GameOutcome, ratings: list[Rating]) -> None:
+        nonlocal games, pairs, players, loss, placement_loss, draws_predicted, draws_happened
+        games += 1
+        for chances, one, other in _pairs(parameters, game, ratings):
+            pairs += 1
+            loss -= math.log(max(_chance_of(chances, one, other), _LEAST))
+            draws_predicted += chances.level
+            draws_happened += one == other
+            # Seen from the favourite, so that every pair counts once and is never cut in half.
+            share = chances.better + 0.5 * chances.level
+            points = 1.0 if one < other else 0.5 if one == other else 0.0
+            if share < 0.5:
+                share, points = 1.0 - share, 1.0 - points
+            slot = min(int((2.0 * share - 1.0) * bins), bins - 1)
+            counts[slot] += 1
+            predicted[slot] += share
+            happened[slot] += points
+        rows = placement_chances(parameters, ratings)
+        for row, placement in zip(rows, game.placements, strict=True):
+            players += 1
+            shared = row[placement - 1 : placement - 1 + game.placements.count(placement)]
+            placement_loss -= math.log(max(math.fsum(shared) / len(shared), _LEAST))
+
+    _watch(parameters, ladders, see)
+    return Calibration(
+        games,
+        pairs,
+        loss / max(pairs, 1),
+        placement_loss / max(players, 1),
+        draws_predicted / max(pairs, 1),
+        draws_happened / max(pairs, 1),
+        tuple(
+            Bin(count, f / count, h / count)
+            for count, f, h in zip(counts, predicted, happened, strict=True)
+            if count
+        ),
+    )
+
+
+def fit(
+    ladders: Sequence[Ladder], start: RatingParameters, smallest_step: float = 0.02
+) -> RatingParameters:
+    """The beta, tau and draw probability that predict these games best; mu and sigma stay.
+
+    Only ratios matter, so sigma sets the scale. Each parameter in turn is multiplied or divided by
+    a factor as long as that helps; then the factors shrink, down to `smallest_step`.
+    """
+    best, least = start, pair_loss(start, ladders)
+    step = 0.5
+    while step >= smallest_step:
+        moved = False
+        for name in ("beta", "draw_probability", "tau"):
+            for factor in (1.0 + step, 1.0 / (1.0 + step)):
+                while True:
+                    trial = _scaled(best, name, factor)
+                    if trial == best or (loss := pair_loss(trial, ladders)) >= least:
+                        break
+                    best, least, moved = trial, loss, True
+        if not moved:
+            step /= 2.0
+    return best
+
+
+_LIMITS: dict[str, Callable[[RatingParameters], tuple[float, float]]] = {
+    "beta": lambda p: (p.sigma / 50.0, p.sigma * 50.0),
+    "tau": lambda p: (p.sigma / 10_000.0, p.sigma / 2.0),
+    "draw_probability": lambda p: (LOWEST_DRAW_PROBABILITY, 0.8),
+}
+
+
+def _scaled(parameters: RatingParameters, name: str, factor: float) -> RatingParameters:
+    least, most = _LIMITS[name](parameters)
+    value = min(max(getattr(parameters, name) * factor, least), most)
+    return replace(parameters, **{name: value})
+
+
+def _watch(
+    parameters: RatingParameters,
+    ladders: Sequence[Ladder],
+    see: Callable[[GameOutcome, list[Rating]], None],
+) -> None:
+    """Show every game with the ratings before it."""
+    for games in ladders:
+        fold = Fold(parameters)
+        for one in games:
+            see(one, [fold.rating(player) for player in one.players])
+            fold.add(one)
+
+
+def _pairs(
+    parameters: RatingParameters, game: GameOutcome, ratings: list[Rating]
+) -> list[tuple[Odds, int, int]]:
+    """The odds of each pair of players, and their placements."""
+    players = range(len(ratings))
+    return [
+        (odds(parameters, ratings[i], ratings[j]), game.placements[i], game.placements[j])
+        for i in players
+        for j in players
+        if i < j
+    ]
+
+
+def _chance_of(chances: Odds, one: int, other: int) -> float:
+    if one == other:
+        return chances.level
+    return chances.better if one < other else chances.worse
+
+
+PACKAGE_DEFAULTS = RatingParameters(25.0, 25.0 / 3.0, 25.0 / 6.0, 25.0 / 300.0, 0.1)
+"""The default parameters of the `trueskill` package."""
+
+
+def odds(parameters: RatingParameters, one: Rating, other: Rating) -> Odds:
+    """The probabilities that `one` is placed before, level with and behind `other`."""
+    variance = one.sigma * one.sigma + other.sigma * other.sigma
+    drift = 2.0 * parameters.tau * parameters.tau
+    return convergence.odds(parameters, one.mu - other.mu, variance + drift)
+
+
+_STEP = 0.25
+_NODES = tuple(_STEP * i for i in range(-24, 25))
+_WEIGHTS = tuple(_STEP * pdf(node) for node in _NODES)
+"""The trapezium rule; for integrals over a normal density its error is far below 1e-6."""
+
+
+def placement_chances(parameters: RatingParameters, ratings: Sequence[Rating]) -> list[list[float]]:
+    """For each player the probabilities of the first, second, ... place, ignoring draws."""
+    extra = parameters.tau * parameters.tau + parameters.beta * parameters.beta
+    spreads = [sqrt(rating.sigma * rating.sigma + extra) for rating in ratings]
+    players = range(len(ratings))
+    chances = []
+    for i in players:
+        row = [0.0] * len(ratings)
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+            performance = ratings[i].mu + node * spreads[i]
+            # How many of the others do better: one more with each of them, or not.
+            ahead = [weight]
+            for j in players:
+                if j != i:
+                    better = cdf((ratings[j].mu - performance) / spreads[j])
+                    ahead.append(0.0)
+                    for k in range(len(ahead) - 1, 0, -1):
+                        ahead[k] += better * (ahead[k - 1] - ahead[k])
+                    ahead[0] -= better * ahead[0]
+            for place in players:
+                row[place] += ahead[place]
+        chances.append(row)
+    return chances
+
 
 SEATS = (2, 4, 6)
 OURS = "these defaults"
@@ -141,7 +352,7 @@ def main() -> None:
     parser.add_argument("--games-per-bot", type=int, default=100)
     parser.add_argument("--workers", type=int, default=1, help="processes that play")
     options = parser.parse_args()
-    print(machine.described())
+    print(figures.described())
     print(f"{options.ladders} ladders of {BOTS} bots, {options.games_per_bot} games each\n")
 
     games = {

@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+import web_store
 from deepsea_referee.sandbox.probe import choose
 from figures import Row, Scale, at_most, beside, median
 
-RUNS: Final[dict[Scale, int]] = {"tiny": 1, "full": 15}
+RUNS: dict[Scale, int] = {"tiny": 1, "full": 15}
 
 
 class Start(NamedTuple):
@@ -28,19 +30,17 @@ class Start(NamedTuple):
     limit: float
 
 
-STARTS: Final = (
+STARTS = (
     Start(("match", "greedy", "cautious", "--games", "1"), "grpc", 5),
     Start(("--help",), "click", 2),
 )
 
 
-def measure(scale: Scale) -> list[Row]:
+def measure(scale: Scale) -> Iterator[Row]:
     """The rows of this goal."""
-    isolation = choose("auto").name
-    return [
-        beside("isolation of the match that is started", isolation),
-        *(against_import(start, RUNS[scale]) for start in STARTS),
-    ]
+    yield beside("isolation of the match that is started", choose("auto").name)
+    for start in STARTS:
+        yield against_import(start, RUNS[scale])
 
 
 def against_import(start: Start, runs: int, **environment: str) -> Row:
@@ -73,3 +73,22 @@ def _seconds(command: list[str], more: Mapping[str, str]) -> float:
     began = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
     return time.perf_counter() - began
+
+
+# What one looks a ladder up with
+
+
+SIZES: dict[Scale, tuple[int, int, int]] = {"tiny": (6, 20, 2), "full": (300, 20_000, 200)}
+"""Bots, games, and the different ones among these."""
+COMMANDS = (("standings",), ("bot", web_store.VETERAN), ("games",))
+LIMIT = 1.6
+
+
+def measure_ladder(scale: Scale) -> Iterator[Row]:
+    """The rows of commands on a large ladder, made by the project's own functions."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ladder.db"
+        web_store.make(path, *SIZES[scale])
+        for words in COMMANDS:
+            start = Start(("ladder", *words), "sqlalchemy", LIMIT)
+            yield against_import(start, RUNS[scale], DEEPSEA_LADDER=str(path))

@@ -1,20 +1,27 @@
-"""What a benchmark of the goals says: rows with a figure, a goal, and whether it is met.
+"""What a benchmark says: rows with a figure, a goal, and whether it is met; and on which machine.
 
-Invariant: a figure that has a goal is a ratio of two things that were measured in the same run, or
-a rate that the goal names as a number; rows without a goal are there to be compared with.
+Invariants: a figure is worth nothing without the machine that it was measured on; one that has a
+goal is a ratio of two things that were measured in the same run, or a rate that the goal names as a
+number; rows without a goal are there to be compared with. Rows are printed as they come, and a
+topic that cannot be measured loses none of the others.
 """
 
 from __future__ import annotations
 
+import datetime
+import json
+import os
+import platform
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Literal, TypeAlias
 
 Scale: TypeAlias = Literal["tiny", "full"]
 """`tiny` shows that a benchmark runs; its figures mean nothing."""
-
-HEADS: Final = ("what", "measured", "ratio", "goal", "met")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +64,76 @@ def median(values: Iterable[float]) -> float:
     return statistics.median(values)
 
 
-def as_json(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """The rows for programs."""
-    return [asdict(row) for row in rows]
+HEAD = "| what | measured | ratio | goal | met |\n| --- | --- | --- | --- | --- |"
+"""Of the table for people, in Markdown."""
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows for people, in Markdown."""
-    lines = [HEADS, ("---",) * len(HEADS)]
-    lines += [
-        (
-            row.what,
-            row.measured,
-            "" if row.ratio is None else f"{row.ratio:.2f}",
-            row.goal,
-            {True: "yes", False: "no", None: ""}[row.met],
-        )
-        for row in rows
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def line(row: Row) -> str:
+    """A row of that table."""
+    ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+    met = {True: "yes", False: "no", None: ""}[row.met]
+    return f"| {row.what} | {row.measured} | {ratio} | {row.goal} | {met} |"
+
+
+def described() -> str:
+    """The date, the machine, how busy it is, and the Python, in one line."""
+    model = platform.machine()
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return (
+        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {os.cpu_count()} cores of {model}, "
+        f"load {os.getloadavg()[0]:.1f}, {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def seconds(work: Callable[[], object], repeat: int = 3) -> float:
+    """The CPU seconds that the work takes, the median of a few runs; others do not count."""
+    times = []
+    for _ in range(repeat):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return statistics.median(times)
+
+
+Topics: TypeAlias = Mapping[str, Callable[[], Iterable[Row]]]
+
+
+def measured(topics: Topics, show: Callable[[str], object]) -> tuple[list[Row], dict[str, str]]:
+    """The rows of these topics, shown as they come, and why some could not be measured."""
+    rows: list[Row] = []
+    failed: dict[str, str] = {}
+    for topic, measure in topics.items():
+        print(f"{topic} ...", file=sys.stderr, flush=True)
+        try:
+            for row in measure():
+                rows.append(row)
+                show(line(row))
+        except Exception as error:  # noqa: BLE001  (whatever it is, the other topics stand)
+            failed[topic] = f"{type(error).__name__}: {error}"
+            show(f"| {topic} | not measured: {failed[topic]} | | | |")
+    return rows, failed
+
+
+def report(topics: Topics, json_to: str | None, **about: str) -> int:
+    """Print the table of these topics, and JSON if that is wanted; returns the exit status.
+
+    json_to  a file, or `-` for stdout: then the table goes to stderr
+    """
+    machine, out = described(), sys.stderr if json_to == "-" else sys.stdout
+
+    def show(text: str) -> None:
+        print(text, file=out, flush=True)
+
+    show(f"{machine}\n\n{HEAD}")
+    rows, failed = measured(topics, show)
+    document = {"machine": machine, **about, "rows": [asdict(row) for row in rows]}
+    text = json.dumps(document | {"failed": failed})
+    if json_to == "-":
+        print(text)
+    elif json_to is not None:
+        Path(json_to).write_text(f"{text}\n", encoding="utf-8")
+    return 1 if failed else 0

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import machine
+import figures
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings
@@ -232,7 +232,7 @@ def measure(
         ]
     rows = (worker, *cheats, *honest)
     return {
-        "machine": machine.described(),
+        "machine": figures.described(),
         "hogs": hogs,
         "cpus": os.cpu_count(),
         "clock": CONTROL.format(),

@@ -4,7 +4,6 @@
     python bench/ladder.py batch      time to rate all games at once, and what their order matters
     python bench/ladder.py pairing    time to pair 10,000 bots
     python bench/ladder.py order      games until ten bots are in the right order
-    python bench/ladder.py starts     bots that workers start for each game
     python bench/ladder.py newcomer   games until a newcomer's place among many is known
     python bench/ladder.py settled    how often a settled order is right, and when it is settled
     python bench/ladder.py copies     what an author gains who submits the same bot many times
@@ -21,8 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, islice
 
-import machine
-from deepsea_arena.play.rated_games import KEPT
+import figures
 from deepsea_ladder.rating.batch import batch_ratings
 from deepsea_ladder.rating.convergence import CONFIDENCE, TOLERANCE, level_difference
 from deepsea_ladder.rating.convergence import order as order_of
@@ -53,9 +51,9 @@ def refold() -> None:
         for number in range(1, 4001):
             players = tuple(chance.shuffled(range(100))[:seats])
             games.append(GameOutcome(number, players, tuple(range(1, seats + 1))))
-        ours = machine.seconds(partial(_fold, games))
+        ours = figures.seconds(partial(_fold, games))
         few = games[:200]
-        theirs = machine.seconds(partial(_fold_by_package, few))
+        theirs = figures.seconds(partial(_fold_by_package, few))
         print(f"| {seats} | {len(games) / ours:,.0f} | {len(few) / theirs:,.0f} |")
 
 
@@ -84,7 +82,7 @@ def batch(bots: int = 20, games: int = 2000) -> None:
         for number in range(1, games + 1):
             players = tuple(chance.shuffled(range(bots))[:seats])
             played.append(_performed(skills, chance, number, players))
-        took = machine.seconds(partial(batch_ratings, PARAMETERS, played))
+        took = figures.seconds(partial(batch_ratings, PARAMETERS, played))
         found = batch_ratings(PARAMETERS, played)
         folds = []
         for order_of_games in (played, chance.shuffled(played)):
@@ -116,7 +114,7 @@ def pairing() -> None:
             for bot in range(bots)
         ]
         for count in (1, 100, bots // 4):
-            took = machine.seconds(
+            took = figures.seconds(
                 partial(choose, candidates, (4,), SETTINGS, PARAMETERS, count, b"seed")
             )
             print(f"| {bots:,} | {count:,} | {1e3 * took:,.0f} | {1e3 * took / count:.1f} |")
@@ -269,58 +267,6 @@ def spearman(truth: Sequence[int], ranked: Sequence[int]) -> float:
     return 1.0 - 6.0 * square / (n * (n * n - 1))
 
 
-def starts(seats: int = 4, games: int = 2000, workers: int = 2) -> None:
-    """Starts of bots for each game, by what workers keep and how they get their games."""
-    print(f"{seats} seats, {workers} workers, {games:,} games, {KEPT} bots kept\n")
-    print("| bots | a rotation's bots kept | KEPT bots | and games of these first | 16 rotations |")
-    print("|---|---|---|---|---|")
-    for bots in (4, 10, 30, 60, 100, 300):
-        usual = 2 * max(1, bots // 50)
-        ways = ((seats, usual, 1), (KEPT, usual, 1), (KEPT, usual, 64), (KEPT, 16, 64))
-        cells = [f"{_starts(bots, seats, games, workers, *way):.2f}" for way in ways]
-        print(f"| {bots} | " + " | ".join(cells) + " |")
-
-
-def _starts(
-    bots: int, seats: int, games: int, workers: int, kept: int, ahead: int, choice: int
-) -> float:
-    """Starts for each game, where workers get jobs in turns, as from `Jobs.claim`.
-
-    ahead   rotations that are made at once
-    choice  waiting jobs among which that with most running bots comes first
-    """
-    source, fold = Paired(bots, seats), Fold(PARAMETERS)
-    waiting: list[tuple[int, int, tuple[int, ...]]] = []
-    running: list[dict[int, None]] = [{} for _ in range(workers)]
-    last: list[int | None] = [None] * workers
-    played, rotation, started = [0] * bots, 0, 0
-    for number in range(games):
-        if len(waiting) < workers:
-            for _ in range(ahead):
-                rotation += 1
-                line_up = source(fold, played, rotation, f"starts/{rotation}".encode())
-                seatings = enumerate(line_up.seatings())
-                waiting += [(shift, rotation, seating) for shift, seating in seatings]
-            waiting.sort()
-        worker = number % workers
-        there = running[worker]
-        own = [job for job in waiting if job[1] == last[worker]]
-        job = own[0] if own else max(waiting[:choice], key=lambda job: len(there.keys() & job[2]))
-        waiting.remove(job)
-        last[worker] = job[1]
-        for bot in job[2]:
-            started += bot not in there
-            there.pop(bot, None)
-            there[bot] = None
-            played[bot] += 1
-        for bot in list(there)[:-kept]:
-            del there[bot]
-    return started / games
-
-
-# Ladders of bots that perform as TrueSkill supposes, so that their skills are known
-
-
 def newcomer(seats: int = 4, bots: int = 60, ladders: int = 8, trial: int = 60) -> None:
     """How long a bot takes that comes to a ladder whose other bots are well known."""
     print(f"one newcomer among {bots} bots, {seats} seats, median of {ladders} ladders\n")
@@ -460,11 +406,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Figures of the ladder's arithmetic.")
     benches = {
         bench.__name__: bench
-        for bench in (refold, batch, pairing, order, starts, newcomer, settled, copies)
+        for bench in (refold, batch, pairing, order, newcomer, settled, copies)
     }
     parser.add_argument("bench", choices=benches)
     arguments = parser.parse_args()
-    print(machine.described() + "\n")
+    print(figures.described() + "\n")
     benches[arguments.bench]()
 
 

@@ -28,7 +28,7 @@ from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.chance_sum import Luck
 from deepsea_sdk.table import play
-from machine import described
+from figures import described
 from variance import Tweaked
 from variants import Variant
 

@@ -14,10 +14,10 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from figures import Row, Scale, at_most
-from machine import described
+from figures import Row, Scale, at_most, described
 
 TELLING = """
 import sys
@@ -81,23 +81,19 @@ def measure(ways: list[str], few: int, many: int) -> dict[str, object]:
     return {"machine": described(), "few": few, "many": many, "rows": rows}
 
 
-def rows(scale: Scale) -> list[Row]:
+def rows(scale: Scale) -> Iterator[Row]:
     """For the table of goals."""
     few, many = GOAL_GAMES[scale]
-    found = []
     for way in ("out", "processes"):
         peaks = [peak_kib(way, games) for games in (few, many)]
-        found.append(
-            at_most(
-                f"peak memory of {many:,} games ({way}), against {few:,}",
-                f"{peaks[1] / 1024:.1f} MiB, {peaks[0] / 1024:.1f} MiB",
-                peaks[1] / peaks[0],
-                LIMIT,
-                many_kib=peaks[1],
-                few_kib=peaks[0],
-            )
+        yield at_most(
+            f"peak memory of {many:,} games ({way}), against {few:,}",
+            f"{peaks[1] / 1024:.1f} MiB, {peaks[0] / 1024:.1f} MiB",
+            peaks[1] / peaks[0],
+            LIMIT,
+            many_kib=peaks[1],
+            few_kib=peaks[0],
         )
-    return found
 
 
 def main() -> None:

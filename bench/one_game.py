@@ -10,25 +10,39 @@ game's time is all that passes between two such breaks.
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
-from typing import Final
+from contextlib import asynccontextmanager
+from random import Random
 
-import bare_games
+import at_once
+from at_once import AtOnce
 from deepsea_referee.match import play_match
 from deepsea_referee.results.summary import GameResult
+from deepsea_rules.game import Game, Question
+from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import DEFAULT, preset
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk import wire
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.launch import ADDRESS, TOKEN
+from deepsea_sdk.refereed_game import RefereedGame
 from figures import Row, Scale, at_most, beside, median
-from parts import parts
-from ping import ping_pong
+from ping import Stream, ping_pong, streams_to
 from real import as_the_command_line, message_bytes, settings
 
-GAMES: Final[dict[Scale, int]] = {"tiny": 3, "full": 200}
-PINGS: Final = 60
+GAMES: dict[Scale, int] = {"tiny": 3, "full": 200}
+PINGS = 60
 """In a row; about as many as a game has decisions."""
-BOTS: Final = 2
-LIMIT: Final = 1.7
+BOTS = 2
+LIMIT = 1.7
 
 
 def measure(scale: Scale) -> list[Row]:
@@ -44,16 +58,16 @@ async def _measure(games: int) -> list[Row]:
     async with (
         ping_pong(*sizes) as one,
         ping_pong(*sizes, clients=BOTS) as several,
-        bare_games.bots(BOTS) as bots,
+        real_bots(BOTS) as bots,
         asyncio.TaskGroup() as group,
     ):
 
         async def measure_the_rest(number: int, done: Future[None]) -> None:
             nonlocal began
             times["in turn"].append(await several.seconds(PINGS))
-            times["referee"].append(await bare_games.without_bots(several.streams, number))
-            times["bots"].append(await bare_games.without_referee(bots, number))
-            times["bare"].append(await bare_games.bare(bots, number))
+            times["referee"].append(await without_bots(several.streams, number))
+            times["bots"].append(await without_referee(bots, number))
+            times["bare"].append(await bare(bots, number))
             times["ping"].append(await one.seconds(PINGS))
             began = time.perf_counter()
             done.set_result(None)
@@ -101,3 +115,184 @@ async def _measure(games: int) -> list[Row]:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3f} ms"
+
+
+# What one decision is made of, apart from the messages' way: the referee's and the SDK's own
+# functions one after the other for whole games, as `match` and `client` call them.
+
+
+LEFT = TimeLeft(100_000, 2_000_000)
+SEATS = 2
+
+
+def parts(games: int) -> dict[str, float]:
+    """Seconds that each part of a decision takes."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for number in range(games):
+        _play(Game(preset(DEFAULT), SEATS, seed_from_text(f"bench {number}")), times)
+    return {name: median(all_of_them) for name, all_of_them in times.items()}
+
+
+def _play(game: Game, times: dict[str, list[float]]) -> None:
+    bot = AtOnce()
+    game.keep_no_events()  # the bot reads none
+    writer = wire.RequestWriter("bench-0001", game.events)
+    last = time.perf_counter()
+
+    def lap(name: str) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        times[name].append(now - last)
+        last = time.perf_counter()
+
+    while (question := game.pending()) is not None:
+        view = game.view(question.seat)
+        lap("rules: question and view")
+        data = wire.numbered(writer.write(view, None, LEFT), 1)
+        lap("referee: question as bytes")
+        request = wire.request_from_wire(pb.PlayResponse.FromString(data).requests[0], game.rules)
+        lap("bot: bytes as a view")
+        action = bot.decide(request.view)
+        lap("bot: decides")
+        answer = pb.PlayRequest()
+        wire.decision_to_wire(wire.Answer(request.request_id, action), answer.decisions.add())
+        data = answer.SerializeToString()
+        lap("bot: decision as bytes")
+        action = wire.read_from_bot(data).answers[0].action
+        lap("referee: bytes as a decision")
+        game.decide(action)
+        lap("rules: the move")
+
+
+# Games over bare streams: the streams are those of ping.py; the same engine, requests written and
+# answers read by the same functions as in a match; one loop asks and waits. Each part can be
+# measured without the other: the engine and its requests with clients that only answer, and real
+# bots with requests that were made beforehand.
+
+
+class BareGame:
+    """A game as the referee's loop plays it: requests out, answers in."""
+
+    def __init__(self, number: int, seats: int) -> None:
+        game = Game(preset(DEFAULT), seats, seed_from_text(f"bench {number}"))
+        named = [(f"bot {seat}", "") for seat in range(seats)]
+        self._refereed = RefereedGame(game, f"bench-{number:04}", TimeControl(10_000_000), named)
+        self._game = game
+        self._writer = wire.RequestWriter(self._refereed.game_id, game.events)
+        self._question: Question | None = None
+        self._seats = range(seats)
+        self.decisions = 0
+        """How many were asked."""
+
+    @property
+    def legal(self) -> Sequence[str]:
+        """The actions of the present request."""
+        assert self._question is not None
+        return self._question.legal
+
+    def starts(self) -> list[bytes]:
+        """The first message of each seat."""
+        return [wire.start_message(self._refereed.info(seat)) for seat in self._seats]
+
+    def request(self) -> tuple[int, bytes] | None:
+        """The seat that is asked next, and its message; None at the end of the game."""
+        self._question = question = self._game.pending()
+        if question is None:
+            return None
+        self.decisions += 1
+        time_left = self._refereed.time_left(question.seat)
+        request = self._writer.write(self._game.view(question.seat), None, time_left)
+        return question.seat, wire.numbered(request, self.decisions)
+
+    def answer(self, data: bytes) -> None:
+        """Play the action of an answer's message."""
+        self.play(wire.read_from_bot(data).answers[0].action)
+
+    def play(self, action: str) -> None:
+        """Play an action."""
+        assert self._question is not None
+        self._refereed.answer(self._question, action)
+
+    def results(self) -> list[bytes]:
+        """The last message of each seat."""
+        return [wire.result_message(self._refereed.end(seat), ()) for seat in self._seats]
+
+
+@asynccontextmanager
+async def real_bots(count: int) -> AsyncIterator[list[Stream]]:
+    """Streams to real bots that answer at once, and that have been welcomed."""
+
+    def bot(address: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, ADDRESS: address, TOKEN: "bench"}
+        return subprocess.Popen([sys.executable, at_once.__file__], env=environment)
+
+    async with streams_to(bot, count, f"/{wire.SERVICE}/{wire.METHOD}") as streams:
+        for stream in streams:
+            await stream.read()
+            await stream.write(wire.welcome_message())
+        yield streams
+
+
+async def bare(streams: Sequence[Stream], number: int) -> float:
+    """Play a game with real bots; returns the seconds of a decision."""
+    began = time.perf_counter()
+    game = BareGame(number, len(streams))
+    for stream, data in zip(streams, game.starts(), strict=True):
+        await stream.write(data)
+    while (asked := game.request()) is not None:
+        seat, data = asked
+        await streams[seat].write(data)
+        game.answer(await streams[seat].read())
+    for stream, data in zip(streams, game.results(), strict=True):
+        await stream.write(data)
+    return (time.perf_counter() - began) / game.decisions
+
+
+async def without_bots(streams: Sequence[Stream], number: int) -> float:
+    """The same with clients whose answers say nothing: what they decide is read from bytes here."""
+    chance = Random(number).random
+    answers = {action: _answer(action) for action in _legal_actions(number, len(streams))}
+    began = time.perf_counter()
+    game = BareGame(number, len(streams))
+    game.starts()
+    while (asked := game.request()) is not None:
+        seat, data = asked
+        await streams[seat].write(data)
+        await streams[seat].read()
+        game.answer(answers[game.legal[int(chance() * len(game.legal))]])
+    game.results()
+    return (time.perf_counter() - began) / game.decisions
+
+
+async def without_referee(streams: Sequence[Stream], number: int) -> float:
+    """The same with real bots and messages that were made before: nothing is computed here."""
+    game, requests = BareGame(number, len(streams)), []
+    starts, chance = game.starts(), Random(number).random
+    while (asked := game.request()) is not None:
+        requests.append(asked)
+        game.play(game.legal[int(chance() * len(game.legal))])
+    results = game.results()
+    began = time.perf_counter()
+    for stream, data in zip(streams, starts, strict=True):
+        await stream.write(data)
+    for seat, data in requests:
+        await streams[seat].write(data)
+        await streams[seat].read()
+    for stream, data in zip(streams, results, strict=True):
+        await stream.write(data)
+    return (time.perf_counter() - began) / game.decisions
+
+
+def _legal_actions(number: int, seats: int) -> set[str]:
+    """The actions that are legal at some time in the game that is played by chance."""
+    game, found, chance = BareGame(number, seats), set[str](), Random(number).random
+    while game.request() is not None:
+        found.update(game.legal)
+        game.play(game.legal[int(chance() * len(game.legal))])
+    return found
+
+
+def _answer(action: str) -> bytes:
+    answer = pb.PlayRequest()
+    wire.decision_to_wire(wire.Answer(1, action), answer.decisions.add())
+    return answer.SerializeToString()

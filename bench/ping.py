@@ -14,11 +14,11 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import grpc
 
-METHOD: Final = "/deepsea.bench.Ping/Play"
+METHOD = "/deepsea.bench.Ping/Play"
 
 
 Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"

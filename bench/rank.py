@@ -27,7 +27,7 @@ from deepsea_referee.workbench.ranking import Pair, RankGames, Ranking, RankSett
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.table import play
-from machine import described
+from figures import described
 from variants import TEN
 
 Played = tuple[GameResult, GameRecord]

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 from unittest.mock import patch
 
 import at_once
@@ -24,9 +24,9 @@ from deepsea_rules.time_control import TimeControl
 from figures import median
 from ping import PingPong, ping_pong
 
-PATIENT: Final = TimeControl(10_000_000)
+PATIENT = TimeControl(10_000_000)
 """On a busy machine nothing may turn into a fault: another game would be measured."""
-WARM_UP: Final = 0.1
+WARM_UP = 0.1
 """The share of a match that is left out at its beginning and again at its end."""
 
 

@@ -7,12 +7,12 @@ are left out where they are not installed; what they call a step is one player's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from itertools import count
 from random import Random
-from typing import Any, Final
+from typing import Any
 from unittest.mock import patch
 
 from at_once import AtOnce
@@ -21,34 +21,33 @@ from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot
 from deepsea_sdk.policies import TurnDice, roll_out, steady
 from deepsea_sdk.table import play
-from figures import Row, Scale, beside, median, rate
-from machine import seconds
+from figures import Row, Scale, beside, median, rate, seconds
 
-DECISIONS: Final = 100_000
-WITH_FEATURES: Final = 40_000
-TURNS: Final = 200_000
-STEADY_TURNS: Final = 300_000
-SEATS: Final = 3
-GAMES: Final[dict[Scale, int]] = {"tiny": 2, "full": 1500}
-ROLL_OUTS: Final[dict[Scale, int]] = {"tiny": 5, "full": 3000}
-OTHERS: Final[dict[Scale, int]] = {"tiny": 1, "full": 150}
+DECISIONS = 100_000
+WITH_FEATURES = 40_000
+TURNS = 200_000
+STEADY_TURNS = 300_000
+SEATS = 3
+GAMES: dict[Scale, int] = {"tiny": 2, "full": 1500}
+ROLL_OUTS: dict[Scale, int] = {"tiny": 5, "full": 3000}
+OTHERS: dict[Scale, int] = {"tiny": 1, "full": 150}
 """Games of each other program."""
-SPIEL: Final = ("pig", "backgammon")
-ZOO: Final = ("connect_four_v3", "tictactoe_v3")
-EVERY: Final = 10
+SPIEL = ("pig", "backgammon")
+ZOO = ("connect_four_v3", "tictactoe_v3")
+EVERY = 10
 """Of the views of a few games every tenth is rolled out from."""
 
 
-def measure(scale: Scale) -> list[Row]:
+def measure(scale: Scale) -> Iterator[Row]:
     """The rows of this goal."""
     games = OTHERS[scale]
-    return [
-        _tables(GAMES[scale]),
-        _features(GAMES[scale]),
-        *_roll_outs(ROLL_OUTS[scale]),
-        *(_other(f"OpenSpiel, {name}", partial(_spiel, name), games) for name in SPIEL),
-        *(_other(f"PettingZoo, {name}", partial(_zoo, name), games) for name in ZOO),
-    ]
+    yield _tables(GAMES[scale])
+    yield _features(GAMES[scale])
+    yield from _roll_outs(ROLL_OUTS[scale])
+    for name in SPIEL:
+        yield _other(f"OpenSpiel, {name}", partial(_spiel, name), games)
+    for name in ZOO:
+        yield _other(f"PettingZoo, {name}", partial(_zoo, name), games)
 
 
 def _tables(games: int) -> Row:

@@ -22,7 +22,7 @@ from deepsea_rules.scoring import placement_scores
 from deepsea_rules.view import View
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.table import play
-from machine import described
+from figures import described
 
 SEED = seed_from_text("variance")
 PAIRS = ("greedy/tweaked", "greedy/cautious", "heuristic/greedy")

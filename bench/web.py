@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import http.client
-import json
 import os
 import re
 import selectors
@@ -25,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import web_store
@@ -33,15 +32,14 @@ from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import now
-from figures import Row, as_json, at_most, beside, median, table
-from machine import described
+from figures import Row, at_most, beside, median, report
 
-_PROGRAM: Final = (sys.executable, "-m", "deepsea_cli")
-_LINK: Final = re.compile(rb'(?:href|src)="(/static/[^"]+)"')
-_IMPORT: Final = re.compile(rb'from "\./([^"]+)"')
-QUIET_S: Final = 10.0
+_PROGRAM = (sys.executable, "-m", "deepsea_cli")
+_LINK = re.compile(rb'(?:href|src)="(/static/[^"]+)"')
+_IMPORT = re.compile(rb'from "\./([^"]+)"')
+QUIET_S = 10.0
 """How long idle watchers are looked at."""
-ROUNDS: Final = 10
+ROUNDS = 10
 """Games that watchers are sent, one at a time."""
 
 
@@ -382,7 +380,7 @@ def _goal(what: str, words: str, value: float, goal: float) -> Row:
     return at_most(what, words, value, goal, value=value)
 
 
-TOPICS: Final = ("start", "sizes", "pages", "watchers", "rated")
+TOPICS = ("start", "sizes", "pages", "watchers", "rated")
 
 
 def main() -> None:
@@ -396,8 +394,6 @@ def main() -> None:
     parser.add_argument("--only", choices=TOPICS, action="append", help="one topic; all without")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="JSON, too")
     given = parser.parse_args()
-    machine = described()
-    rows: list[Row] = []
     with ExitStack() as stack:
         folder = given.store or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
@@ -411,18 +407,8 @@ def main() -> None:
             scratch.rename(path)
             print(f"{time.process_time() - start:.0f} s of CPU", file=sys.stderr, flush=True)
         figures = Figures(path, given.games, given.requests, given.watchers)
-        for topic in given.only or TOPICS:
-            print(f"{topic} ...", file=sys.stderr, flush=True)
-            rows += getattr(figures, topic)()
-    text = f"{machine}\n\n{table(rows)}"
-    document = json.dumps({"machine": machine, "rows": as_json(rows)})
-    if given.json == "-":
-        print(text, file=sys.stderr)
-        print(document)
-        return
-    print(text)
-    if given.json:
-        Path(given.json).write_text(document + "\n", encoding="utf-8")
+        topics = {topic: getattr(figures, topic) for topic in given.only or TOPICS}
+        sys.exit(report(topics, given.json))
 
 
 if __name__ == "__main__":

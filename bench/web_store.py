@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, insert, update
 
@@ -25,15 +25,15 @@ from deepsea_ladder.store.history import write_tallies
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 
-SEASON: Final = "main"
-VETERAN: Final = "veteran"
+SEASON = "main"
+VETERAN = "veteran"
 """The bot that sits in every tenth game."""
-SEATS: Final = 4
-COURSES: Final = 200
+SEATS = 4
+COURSES = 200
 """Games that are played; all others have the course of one of them."""
-_SEED: Final = seed_from_text("a large ladder")
-_PORTION: Final = 2_000
-_EPOCH_MS: Final = 1_750_000_000_000
+_SEED = seed_from_text("a large ladder")
+_PORTION = 2_000
+_EPOCH_MS = 1_750_000_000_000
 
 
 def make(path: Path, bots: int, games: int, courses: int = COURSES) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 import goals as suite
+from figures import Row, beside, measured
 
 BENCH = Path(__file__).parents[2] / "bench"
 FEATURES = ["tables in this process: decisions with features, on one core"]
@@ -95,6 +97,19 @@ def test_the_quickest_has_a_row_for_each_of_its_goals_and_json_in_a_file(tmp_pat
     assert all(f"| {row['what']} | {row['measured']} | " in done.stdout for row in rows)
     names = [row["what"] for row in rows if not row["goal"]]
     assert [name.split(",")[0] for name in names] == ["OpenSpiel"] * 2 + ["PettingZoo"] * 2
+
+
+def test_a_topic_that_fails_says_so_and_the_others_stand() -> None:
+    def broken() -> Iterator[Row]:
+        yield beside("first", "1 ms")
+        raise OSError("no such thing")
+
+    shown: list[str] = []
+    topics = {"one": broken, "other": lambda: [beside("second", "2 ms")]}
+    rows, failed = measured(topics, shown.append)
+    assert [row.what for row in rows] == ["first", "second"]
+    assert failed == {"one": "OSError: no such thing"}
+    assert [text.split(" | ")[0] for text in shown] == ["| first", "| one", "| second"]
 
 
 def test_there_is_a_test_for_every_topic() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibration import odds, placement_chances
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
-from predictions import odds, placement_chances
 
 PARAMETERS = RatingParameters()
 ratings = st.builds(Rating, st.floats(0.0, 50.0), st.floats(0.1, 9.0))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibration import PACKAGE_DEFAULTS
 from deepsea_ladder.errors import RatingError
 from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
@@ -20,7 +21,6 @@ from deepsea_ladder.rating.trueskill_fold import (
     rate_by_package,
 )
 from deepsea_ladder.scheduling.random_stream import RandomStream
-from predictions import PACKAGE_DEFAULTS
 
 PARAMETERS = RatingParameters()
 NEWCOMER = PARAMETERS.newcomer

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from calibration import PACKAGE_DEFAULTS
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
@@ -15,7 +16,6 @@ from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.postgres import Postgres
-from predictions import PACKAGE_DEFAULTS
 
 
 def _contents(store: Store) -> None:

@@ -53,8 +53,8 @@ from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.entropy import fresh_seed
+from figures import described
 from host_load import busy_host
-from machine import described
 
 BUSY_LOOPS = 2
 LEAST_SHARE = 0.9

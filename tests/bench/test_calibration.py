@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from calibration_model import calibrate, fit, pair_loss
+from calibration import PACKAGE_DEFAULTS, calibrate, fit, pair_loss
 from deepsea_ladder.rating.gaussian import quantile
 from deepsea_ladder.rating.trueskill_fold import GameOutcome, RatingParameters
 from deepsea_ladder.scheduling.random_stream import RandomStream
-from predictions import PACKAGE_DEFAULTS
 
 PARAMETERS = RatingParameters()
 
