@@ -7,7 +7,14 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.options import SEAT, load_record, records_in, refuse_unwritable
+from deepsea_cli.options import (
+    SEAT,
+    load_record,
+    number_option,
+    path_option,
+    records_in,
+    refuse_unwritable,
+)
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -28,28 +35,20 @@ from deepsea_rules.ruleset import SEAT_LETTERS
     show_default=True,
     help="Compare options until the difference is known to ±X of placement score.",
 )
-@click.option(
+@number_option(
     "--rollouts",
-    metavar="N",
-    type=click.IntRange(2, 100_000),
+    least=2,
+    most=100_000,
     help="Instead: N roll-outs of each option, no more and no fewer.",
 )
 @click.option("--luck", is_flag=True, help="Measure the luck of dice and of values too.")
 @click.option("--all", "show_all", is_flag=True, help="Show every decision, not only marked ones.")
 @click.option("--seed", metavar="TEXT", default="", help="Another text is another random stream.")
-@click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Processes that share the work; the result is the same.",
+@number_option(
+    "--workers", default=1, help="Processes that share the work; the result is the same."
 )
-@click.option(
-    "--html",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write a page with the games and what was found, to watch in a browser.",
+@path_option(
+    "--html", help="Write a page with the games and what was found, to watch in a browser."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context

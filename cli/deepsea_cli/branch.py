@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.options import load_record, naming
+from deepsea_cli.options import load_record, naming, number_option
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
@@ -21,10 +21,9 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 @click.command("branch")
 @click.argument("record", type=click.Path(path_type=Path))
 @click.argument("bots", metavar="[BOT]...", nargs=-1)
-@click.option(
+@number_option(
     "--at",
-    metavar="N",
-    type=click.IntRange(0),
+    least=0,
     required=True,
     help="The decision to continue from, numbered as by `show RECORD --seat` and `debug`.",
 )

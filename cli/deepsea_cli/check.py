@@ -13,7 +13,7 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.options import bot_uids_option, clock_option, isolation_option
-from deepsea_cli.output import echo, echo_lines, print_json
+from deepsea_cli.output import echo, echo_lines, print_check, print_json
 from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def command(
     else:
         shown: set[str] = set()
         for finding in report.findings:
-            word = "ok" if finding.ok else "FAIL" if finding.needed else "note"
-            echo(f"{word:<5}{finding.name}: {finding.found}")
+            print_check(finding.ok, finding.needed, f"{finding.name}: {finding.found}")
             if finding.error not in shown:  # once, even if many checks meet it
                 shown.add(finding.error)
                 echo_lines(finding.error, "     ")

@@ -19,6 +19,7 @@ from deepsea_cli.options import (
     hosting_of,
     kept_folder,
     load_rules,
+    path_option,
     rules_option,
     seed_text,
 )
@@ -78,11 +79,8 @@ BLOCKS_UNTIL_DECIDED = 2000
     "--seed", metavar="TEXT", help="Seed text: the same text gives the same deals and dice."
 )
 @group_options
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder for the records; continues a comparison that is there.",
+@path_option(
+    "--out", metavar="DIR", help="Folder for the records; continues a comparison that is there."
 )
 @plot_option
 @browser_option

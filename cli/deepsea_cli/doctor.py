@@ -9,7 +9,7 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.options import bot_uids_option
-from deepsea_cli.output import echo, print_json
+from deepsea_cli.output import echo, print_check, print_json
 
 
 @click.command("doctor")
@@ -33,9 +33,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json({"sandbox": complete, "checks": [check._asdict() for check in found]})
     else:
         for check in found:
-            word = "ok" if check.ok else "FAIL" if check.needed else "note"
             seen = f" ({check.found})" if check.found else ""
-            echo(f"{word:<5}{check.name}: {check.meaning}{seen}")
+            print_check(check.ok, check.needed, f"{check.name}: {check.meaning}{seen}")
             if not check.ok:
                 echo(f"     to do: {check.remedy}")
         echo(doctor_checks.verdict(found))

@@ -24,6 +24,7 @@ from deepsea_cli.options import (
     in_process_option,
     isolation_option,
     load_rules,
+    path_option,
     refuse_workers_of_cluster,
     rules_option,
     seed_text,
@@ -56,11 +57,8 @@ if TYPE_CHECKING:
 )
 @rules_option
 @clock_option
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Write each game's record and results.json to this folder.",
+@path_option(
+    "--out", metavar="DIR", help="Write each game's record and results.json to this folder."
 )
 @click.option(
     "--seating",

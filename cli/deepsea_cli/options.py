@@ -65,6 +65,20 @@ def workers_option(most: int, help_text: str, default: int | None = None) -> Cal
     )
 
 
+def path_option(*names: str, metavar: str = "FILE", **rest: Any) -> Callable[[_F], _F]:
+    """An option that is a file or a folder."""
+    return click.option(*names, metavar=metavar, type=click.Path(path_type=Path), **rest)
+
+
+def number_option(
+    *names: str, least: int = 1, most: int | None = None, **rest: Any
+) -> Callable[[_F], _F]:
+    """An option that is a whole number; its help shows the default, if there is one."""
+    shown = "default" in rest
+    kind = click.IntRange(least, most)
+    return click.option(*names, metavar="N", type=kind, show_default=shown, **rest)
+
+
 SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)
 
 rules_option = click.option(

@@ -104,6 +104,11 @@ def print_command(*words: str) -> None:
     click.echo(f"  {printable(shlex.join(words))}")
 
 
+def print_check(ok: bool, needed: bool, line: str) -> None:
+    """Print the outcome of one check; `needed` is False for advice."""
+    echo(f"{'ok' if ok else 'FAIL' if needed else 'note':<5}{line}")
+
+
 def print_json(document: object) -> None:
     """Write one JSON document to stdout."""
     click.echo(json.dumps(document, indent=2))

@@ -9,9 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from deepsea_cli.options import load_record, refuse_unwritable
+from deepsea_cli.options import load_record, path_option, refuse_unwritable
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
@@ -29,10 +27,9 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".svg", ".html")
 
-plot_option = click.option(
+plot_option = path_option(
     "--plot",
     metavar="FILE.svg|FILE.html",
-    type=click.Path(path_type=Path),
     help="Draw placements, dives and decision times to this file.",
 )
 

@@ -17,6 +17,7 @@ from deepsea_cli.options import (
     hosting_of,
     kept_folder,
     load_rules,
+    path_option,
     rules_option,
     seed_text,
 )
@@ -75,11 +76,8 @@ GAMES_UNTIL_DECIDED = 20_000
     "--seed", metavar="TEXT", help="Seed text: the same text gives the same tables and luck."
 )
 @group_options
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder for the records; continues a ranking that is there.",
+@path_option(
+    "--out", metavar="DIR", help="Folder for the records; continues a ranking that is there."
 )
 @click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

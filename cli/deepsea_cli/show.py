@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.options import SEAT, load_record, naming, records_in, refuse_unwritable
+from deepsea_cli.options import (
+    SEAT,
+    load_record,
+    naming,
+    number_option,
+    path_option,
+    records_in,
+    refuse_unwritable,
+)
 from deepsea_cli.output import draw, echo, print_command, width
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
@@ -44,9 +52,7 @@ LISTED = 40
     show_default=True,
     help="Turns per second.",
 )
-@click.option(
-    "--at", metavar="N", type=click.IntRange(0), help="Print the position after turn N and exit."
-)
+@number_option("--at", least=0, help="Print the position after turn N and exit.")
 @click.option("--events", is_flag=True, help="Print the events as JSON Lines and exit.")
 @click.option(
     "--frames",
@@ -60,19 +66,12 @@ LISTED = 40
     type=SEAT,
     help="Print every decision of that seat (view, options, action, time) and exit.",
 )
-@click.option(
+@path_option(
     "--html",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
     help="Write a page with the game, or with the games of a FOLDER, to watch in a browser.",
 )
 @click.option("--browser", is_flag=True, help="Open that page in the browser.")
-@click.option(
-    "--svg",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="With --at: write a picture of the position.",
-)
+@path_option("--svg", help="With --at: write a picture of the position.")
 @click.option("--ladder", "from_ladder", is_flag=True, help="Show GAME-ID of a ladder.")
 @store_option
 def command(

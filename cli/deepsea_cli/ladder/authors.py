@@ -12,7 +12,7 @@ import click
 
 from deepsea_cli.ladder.options import Place, open_store, place_option, store_option
 from deepsea_cli.ladder.tables import minute
-from deepsea_cli.options import read_text
+from deepsea_cli.options import number_option, path_option, read_text
 from deepsea_cli.output import Column, count, echo, grid, print_json
 from deepsea_referee.errors import UserError
 
@@ -164,13 +164,7 @@ def admin_token(*, store_text: str, author: str, label: str, as_json: bool) -> N
 
 @click.command("invite")
 @click.option("--count", metavar="N", type=int, default=0, help="Codes for new authors.")
-@click.option(
-    "--authors",
-    "authors_file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="A name on each line; a code for each.",
-)
+@path_option("--authors", "authors_file", help="A name on each line; a code for each.")
 @click.option("--days", metavar="N", type=int, show_default="14", help="Days until they end.")
 @click.option("--slips", is_flag=True, help="Print slips of paper to cut out.")
 @click.option("--url", metavar="URL", help="The ladder's address, for links.")
@@ -265,14 +259,7 @@ def codes(*, place: Place, revoke: int | None, as_json: bool) -> None:
 
 @click.command("audit")
 @click.option("--author", metavar="NAME", default="", help="Only what NAME did, or is about NAME.")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 1000),
-    default=100,
-    show_default=True,
-    help="The newest entries.",
-)
+@number_option("--limit", most=1000, default=100, help="The newest entries.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 import click
 from click.core import ParameterSource
 
-from deepsea_cli.options import RULES_HELP, load_rules, read_text, refuse_workers_of_cluster
+from deepsea_cli.options import (
+    RULES_HELP,
+    load_rules,
+    path_option,
+    read_text,
+    refuse_workers_of_cluster,
+)
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -269,11 +275,10 @@ _SETTINGS = (
         type=float,
         help="The luck in a game for the ratings; use 8 for seasons of two seats.",
     ),
-    click.option(
+    path_option(
         "--settings",
         "settings_file",
         metavar="FILE.toml",
-        type=click.Path(path_type=Path),
         help="File with any of a season's settings; other options override it.",
     ),
 )

@@ -14,7 +14,13 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import make_workers, read_time, season_option, store_option
 from deepsea_cli.ladder.tables import number, percent
-from deepsea_cli.options import bot_uids_option, cluster_option, needs_linux, workers_option
+from deepsea_cli.options import (
+    bot_uids_option,
+    cluster_option,
+    needs_linux,
+    number_option,
+    workers_option,
+)
 from deepsea_cli.output import Column, count, echo, grid, print_error, print_json, span
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -137,7 +143,7 @@ def print_report(report: RunReport) -> int:
 
 @click.command("run")
 @season_option
-@click.option("--games", metavar="N", type=click.IntRange(1), help="Number of games to play.")
+@number_option("--games", help="Number of games to play.")
 @click.option(
     "--until-settled",
     is_flag=True,
@@ -212,20 +218,10 @@ def _print_order(order: OrderReport) -> None:
 @click.argument("kind", type=click.Choice(["round-robin", "gauntlet", "elimination"]))
 @click.argument("name", metavar="NAME")
 @click.argument("bots", metavar="[BOT]...", nargs=-1)
-@click.option(
-    "--seats",
-    metavar="N",
-    type=click.IntRange(2, 6),
-    default=2,
-    show_default=True,
-    help="Seats at a table.",
-)
-@click.option(
+@number_option("--seats", least=2, most=6, default=2, help="Seats at a table.")
+@number_option(
     "--meetings",
-    metavar="N",
-    type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="Meetings of every two bots, or rotations of each table of an elimination.",
 )
 @click.option(

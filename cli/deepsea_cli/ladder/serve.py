@@ -18,7 +18,7 @@ import click
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.ladder.options import store_option
-from deepsea_cli.options import needs_linux, workers_option
+from deepsea_cli.options import needs_linux, number_option, path_option, workers_option
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
@@ -41,13 +41,8 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
     show_default=True,
     help="The address to listen on; beyond this machine only with TLS or behind a proxy.",
 )
-@click.option(
-    "--port",
-    metavar="N",
-    type=click.IntRange(0, 65535),
-    default=8080,
-    show_default=True,
-    help="The port; 0 is one of the system's choice.",
+@number_option(
+    "--port", least=0, most=65535, default=8080, help="The port; 0 is one of the system's choice."
 )
 @click.option(
     "--public-url",
@@ -61,18 +56,8 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
     multiple=True,
     help="The address of a proxy in front of it; without TLS no other machine is answered.",
 )
-@click.option(
-    "--tls-cert",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Certificate chain, as PEM.",
-)
-@click.option(
-    "--tls-key",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Its private key, as PEM, without a password.",
-)
+@path_option("--tls-cert", help="Certificate chain, as PEM.")
+@path_option("--tls-key", help="Its private key, as PEM, without a password.")
 @click.option("--private", is_flag=True, help="Visitors see the login and nothing else.")
 @click.option("--no-run", is_flag=True, help="Serve only; another process runs the ladder.")
 @workers_option(256, "Worker processes of the runner.")
@@ -129,14 +114,7 @@ def _announce(served: Served) -> None:
     required=True,
     help="A name or an IP address by which people reach it; give it once for each.",
 )
-@click.option(
-    "--days",
-    metavar="N",
-    type=click.IntRange(1, LONGEST_DAYS),
-    default=365,
-    show_default=True,
-    help="Days until it expires.",
-)
+@number_option("--days", most=LONGEST_DAYS, default=365, help="Days until it expires.")
 def make_cert(*, folder: Path, hosts: tuple[str, ...], days: int) -> None:
     """Make a certificate for `ladder serve` in FOLDER, and print its fingerprint.
 

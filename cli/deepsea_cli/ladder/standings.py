@@ -14,7 +14,7 @@ import click
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option, season_option, store_option
 from deepsea_cli.ladder.tables import minute, number, percent, print_table, standing_columns
-from deepsea_cli.options import SEAT
+from deepsea_cli.options import SEAT, number_option, path_option
 from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_json
 from deepsea_cli.plot_file import refuse_plot, write_plot
 from deepsea_ladder.accounts import MACHINE
@@ -100,10 +100,9 @@ def standings(
 @click.argument("name", metavar="NAME")
 @click.option("--version", "version_number", metavar="N", type=int, help="A former version.")
 @season_option
-@click.option(
+@path_option(
     "--plot",
     metavar="FILE.svg|FILE.html",
-    type=click.Path(path_type=Path),
     help="Draw the rating's course, of all versions, to this file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -294,14 +293,7 @@ class Wanted(TypedDict):
 @click.option(
     "--lost", is_flag=True, help="Games that the bot did not win, or not against that one."
 )
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 1_000_000),
-    default=20,
-    show_default=True,
-    help="Number of games.",
-)
+@number_option("--limit", most=1_000_000, default=20, help="Number of games.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 def games(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -11,33 +10,15 @@ from click.core import ParameterSource
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.ladder.tables import minute
-from deepsea_cli.options import bot_uids_option, needs_linux
+from deepsea_cli.options import bot_uids_option, needs_linux, number_option
 from deepsea_cli.output import Column, echo, echo_lines, grid, print_command, print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
+    from deepsea_arena.play.admission import AdmissionRefusal
     from deepsea_bundle.reader import BotBundle
-
-
-class Refusal(Protocol):
-    """Why a bot is refused."""
-
-    @property
-    def found(self) -> str:
-        """What was found."""
-
-    @property
-    def remedy(self) -> str:
-        """What its author can do."""
-
-    @property
-    def error(self) -> str:
-        """The author's part of a traceback."""
-
-    @property
-    def log(self) -> Sequence[str]:
-        """The end of its output."""
+    from deepsea_ladder.model.bots import Submission
 
 
 @click.command("submit")
@@ -118,7 +99,7 @@ def _print_accepted(
     echo(f"files {files(bundle.facts).found}")
 
 
-def _print_refusal(refusal: Refusal, name: str, path: str) -> None:
+def _print_refusal(refusal: AdmissionRefusal | Submission, name: str, path: str) -> None:
     echo(f"{name} is refused: {refusal.found}")
     echo_lines(refusal.error, "  ")
     echo(f"to do: {refusal.remedy}")
@@ -132,14 +113,7 @@ def _print_refusal(refusal: Refusal, name: str, path: str) -> None:
 
 @click.command("submissions")
 @click.argument("author", metavar="[AUTHOR]", required=False)
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 500),
-    default=20,
-    show_default=True,
-    help="Number of submissions.",
-)
+@number_option("--limit", most=500, default=20, help="Number of submissions.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 def submissions(*, place: Place, author: str | None, limit: int, as_json: bool) -> None:

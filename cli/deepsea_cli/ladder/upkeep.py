@@ -12,6 +12,7 @@ import click
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import open_store, season_option, store_option
 from deepsea_cli.ladder.tables import number, skill, whole
+from deepsea_cli.options import number_option
 from deepsea_cli.output import Column, count, echo, grid
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -87,10 +88,8 @@ def upgrade(*, store_text: str) -> None:
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
 @click.option("--records", is_flag=True, help="Also re-run every record, and compare.")
 @click.option("--audit", is_flag=True, help="Compare with the package `trueskill`, all seasons.")
-@click.option(
+@number_option(
     "--workers",
-    metavar="N",
-    type=click.IntRange(1),
     help="Processes that re-run records; the result is the same.  [default: one for each CPU]",
 )
 @click.option("--rewrite", is_flag=True, help="Replace the season's stored ratings.")

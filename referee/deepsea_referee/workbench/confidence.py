@@ -23,6 +23,7 @@ On plain leads they save nothing; where there is less variance, more can be bet 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -151,12 +152,14 @@ class AdjustedSequence(ConfidenceSequence):
             raise ValueError(f"{value} and {luck} are outside of the bounds of this sequence")
         more = 0.5 + (value - at_most) / (2 * self._bound)
         less = 0.5 - (value - at_least) / (2 * self._bound)
-        for i in self._possible:
-            m = i / STEPS
-            self._larger[i] *= 1 + self._for_more.bet(m) * (more - m)
-            self._smaller[i] *= 1 + self._for_less.bet(1 - m) * (less - (1 - m))
-        self._for_more.saw(more)
-        self._for_less.saw(less)
+        means = [i / STEPS for i in self._possible]
+        larger = self._for_more.bets(means)
+        smaller = self._for_less.bets([1 - m for m in means])
+        for i, m, up, down in zip(self._possible, means, larger, smaller, strict=True):
+            self._larger[i] *= 1 + up * (more - m)
+            self._smaller[i] *= 1 + down * (less - (1 - m))
+        self._for_more.add(more)
+        self._for_less.add(less)
         self.count += 1
         self._exclude()
 
@@ -166,37 +169,48 @@ class AdjustedSequence(ConfidenceSequence):
         return self._bound * (self._for_more.mean - self._for_less.mean)
 
 
-class _Gambler:
+class Spread:
+    """The mean of observations between 0 and 1, and a guess of their variance.
+
+    As if there had been one deviation of a half before.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum = 0.0
+        self._squares = 0.25
+
+    @property
+    def variance(self) -> float:
+        return self._squares / (self.count + 1)
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self.count if self.count else 0.5
+
+    def add(self, x: float) -> None:
+        self.count += 1
+        self._sum += x
+        self._squares += (x - (0.5 + self._sum) / (self.count + 1)) ** 2
+
+
+class _Gambler(Spread):
     """Bets that the mean of what it sees is larger.
 
     It sees observations in parts of the width above the lower bound, or up to `beyond` below that.
     """
 
     def __init__(self, beyond: float) -> None:
+        super().__init__()
         self._beyond = beyond
-        self._count = 0
-        self._sum = 0.0
-        self._squares = 0.25
-        """Squared deviations; as if there had been one of a half before."""
-        self._hoped = 1.0
-        """A standard error above the mean so far,"""
-        self._variance = 0.25
-        """and the variance."""
 
-    @property
-    def mean(self) -> float:
-        return self._sum / self._count if self._count else 0.5
-
-    def bet(self, m: float) -> float:
-        """What it bets next that the mean is larger than m."""
-        hoped = self._hoped - m
-        if hoped <= 0:
-            return 0.0
-        return min(hoped / (self._variance + hoped * hoped), _ADJUSTED_STAKE / (m + self._beyond))
-
-    def saw(self, x: float) -> None:
-        self._count += 1
-        self._sum += x
-        self._squares += (x - (0.5 + self._sum) / (self._count + 1)) ** 2
-        self._variance = self._squares / (self._count + 1)
-        self._hoped = self.mean + math.sqrt(self._variance / (self._count + 1))
+    def bets(self, means: Iterable[float]) -> list[float]:
+        """What it bets next that the mean is larger than each of these."""
+        variance = self.variance
+        hope = self.mean + math.sqrt(variance / (self.count + 1))
+        return [
+            min(lead / (variance + lead * lead), _ADJUSTED_STAKE / (m + self._beyond))
+            if (lead := hope - m) > 0
+            else 0.0
+            for m in means
+        ]

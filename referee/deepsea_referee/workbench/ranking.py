@@ -23,7 +23,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
-from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval
+from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval, Spread
 from deepsea_rules.randomness import Stream, shuffled
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 from deepsea_rules.scoring import placement_scores
@@ -63,7 +63,7 @@ class PairSequence(ConfidenceSequence):
 
     def __init__(self, alpha: float) -> None:
         super().__init__(-1.0, 1.0, alpha)
-        self.kinds: dict[Kind, _Spread] = {"round": _Spread(), "duel": _Spread()}
+        self.kinds: dict[Kind, Spread] = {"round": Spread(), "duel": Spread()}
 
     def add(self, value: float, kind: Kind = "round") -> None:
         """Add the difference that a round or a duel showed."""
@@ -84,28 +84,6 @@ class PairSequence(ConfidenceSequence):
         """How many observations of a kind say as much as all that there are."""
         variance = self.kinds[kind].variance
         return sum([s.count * variance / s.variance for s in self.kinds.values()])
-
-
-class _Spread:
-    """The mean of observations between 0 and 1, and a guess of their variance."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._sum = 0.0
-        self._squares = 0.25
-
-    @property
-    def variance(self) -> float:
-        return self._squares / (self.count + 1)
-
-    @property
-    def mean(self) -> float:
-        return self._sum / self.count if self.count else 0.5
-
-    def add(self, x: float) -> None:
-        self.count += 1
-        self._sum += x
-        self._squares += (x - (0.5 + self._sum) / (self.count + 1)) ** 2
 
 
 class Ranking:
