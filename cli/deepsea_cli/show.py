@@ -129,7 +129,7 @@ def command(
     elif at is not None:
         _print_position(source, game, at, svg)
     elif sys.stdout.isatty() and sys.stdin.isatty():
-        from deepsea_cli.animation import animate
+        from deepsea_cli.terminal_board import animate
 
         animate(source, game, turns_per_second=speed, stepwise=step)
     else:
