@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Final, TypeAlias
 
 from deepsea_arena.reports.seasons import find_season
-from deepsea_arena.reports.standings import listed, row_of
+from deepsea_arena.reports.standings import listed
 from deepsea_ladder.backup import season_differences
 from deepsea_ladder.chain import Prove, RecordedGame, prove
 from deepsea_ladder.errors import StoreDamaged
@@ -136,7 +136,9 @@ def what_if(
     entries = listed(store, season, store.ratings.entries(season))
 
     def lines(totals: Mapping[int, RatingTotals]) -> list[StandingLine]:
-        return standings(row_of(entry, totals.get(entry.version.id, newcomer)) for entry in entries)
+        return standings(
+            replace(entry, tally=totals.get(entry.version.id, newcomer)) for entry in entries
+        )
 
     tallies = {entry.version.id: entry.tally for entry in entries}
     now = {(line.bot, line.version): line for line in lines(tallies)}

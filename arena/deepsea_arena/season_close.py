@@ -12,14 +12,14 @@ from itertools import combinations
 from typing import Literal
 
 from deepsea_arena.reports.seasons import find_season
-from deepsea_arena.reports.standings import Standings, listed, row_of, show_standings
+from deepsea_arena.reports.standings import Standings, listed, show_standings
 from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.batch import BatchRatings, Joint, batch_ratings
 from deepsea_ladder.rating.convergence import CONFIDENCE, Variances, certainty, odds
 from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
 from deepsea_ladder.rating.totals import outcome_of
-from deepsea_ladder.standings import StandingLine, StandingRow, standings
+from deepsea_ladder.standings import StandingLine, standings
 from deepsea_ladder.store import Store
 
 Verdict = Literal["same", "within", "differs"]
@@ -129,19 +129,18 @@ def _ranked(
     entries: Sequence[RatedVersion], batch: BatchRatings, joint: Joint
 ) -> dict[tuple[str, int], StandingLine]:
     """The standings of those who played, by the batch's ratings."""
-    ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
 
-    def together(rows: Sequence[StandingRow]) -> Variances:
-        versions = [ids[row.bot, row.version] for row in rows]
+    def together(played: Sequence[RatedVersion]) -> Variances:
+        versions = [entry.version.id for entry in played]
         return lambda place: joint.variances(versions[place], versions)
 
     lines = standings(
         (
-            row_of(entry, replace(entry.tally, rating=batch.ratings[entry.version.id]))
+            replace(entry, tally=replace(entry.tally, rating=batch.ratings[entry.version.id]))
             for entry in entries
             if entry.tally.games
         ),
-        together,
+        uncertainty=together,
     )
     return {(line.bot, line.version): line for line in lines}
 

@@ -1,4 +1,4 @@
-"""Accounts: roles, scopes, and the form of secrets.
+"""Accounts: roles, scopes, the form of secrets, and what is kept and shown of them.
 
 Invariants: pure; random bytes are parameters; a secret is stored as its SHA-256 only, and one that
 has not the form of a secret has no digest, so that the store is not asked about it; whatever is
@@ -15,54 +15,33 @@ from base64 import b32encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_ladder.values import Int64, Time
 
-TOKEN_START: Final = "dsl_"
-
-SHOWN: Final = len(TOKEN_START) + 4
-
+TOKEN_START = "dsl_"
+SHOWN = len(TOKEN_START) + 4
 """Characters of a token that are kept and shown, to tell it from others."""
-
-FIRST_ADMIN: Final = "admin"
-
+FIRST_ADMIN = "admin"
 """The author that `ladder admin-token` makes."""
-
-RESERVED: Final = frozenset({FIRST_ADMIN, "machine"})
-
+RESERVED = frozenset({FIRST_ADMIN, "machine"})
 """Names that nobody may choose."""
-
-ANONYMOUS: Final = "anonymous-"
-
+ANONYMOUS = "anonymous-"
 """The beginning of the names of authors who were anonymised."""
+HOUR = 3600.0
 
-HOUR: Final = 3600.0
-
-_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-_SECRET: Final = 43
-
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_SECRET = 43
 """Digits of 256 bits in base 62."""
-
-_CHECKSUM: Final = 6
-
-_TOKEN: Final = re.compile(rf"{TOKEN_START}[0-9A-Za-z]{{{_SECRET + _CHECKSUM}}}")
-
-_SESSION: Final = re.compile(r"[0-9a-f]{64}")
-
-_CODE_BYTES: Final = 10
-
-_CODE: Final = re.compile(r"[A-Z2-7]{16}")
-
-_LONGEST_CODE: Final = 64
-
-_MISREAD: Final = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
-
+_CHECKSUM = 6
+_TOKEN = re.compile(rf"{TOKEN_START}[0-9A-Za-z]{{{_SECRET + _CHECKSUM}}}")
+_SESSION = re.compile(r"[0-9a-f]{64}")
+_CODE_BYTES = 10
+_CODE = re.compile(r"[A-Z2-7]{16}")
+_LONGEST_CODE = 64
+_MISREAD = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
 """Digits that no code has, and what they look like; what people put between its letters."""
-
-_FREE: Final = 5
-
+_FREE = 5
 """Failures within an hour that cost no time."""
 
 
@@ -87,7 +66,7 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
-USUAL_SCOPES: Final = (Scope.READ, Scope.SUBMIT)
+USUAL_SCOPES = (Scope.READ, Scope.SUBMIT)
 
 
 class AuthorState(StrEnum):
@@ -111,13 +90,123 @@ class Actor(NamedTuple):
     """From where, as `address_prefix` has it."""
 
 
-NOBODY: Final = Actor()
-
+NOBODY = Actor()
 """The ladder by itself, or somebody without an account."""
-
-MACHINE: Final = Actor(name="machine")
-
+MACHINE = Actor(name="machine")
 """Commands that are run on the ladder's machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a token or a session proves."""
+
+    author_id: int
+    author: str
+    role: Role
+    scopes: tuple[Scope, ...]
+    token_id: int
+    """0 for a session."""
+    session_id: int
+    """0 for a token."""
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAuthor:
+    id: int
+    name: str
+    role: Role
+    state: AuthorState
+    created_at: int
+    bots: int
+    tokens: int
+    """Those that are valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    id: Int64
+    code: str
+    """The secret, which is not stored; "" in lists."""
+    author: str
+    """Whom it is for; "" if whoever redeems it chooses a name."""
+    expires_at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLine:
+    """A token without its secret."""
+
+    id: Int64
+    label: str
+    start: str
+    """Its first characters."""
+    scopes: tuple[str, ...]
+    created_at: Time
+    expires_at: Time
+    last_used: str
+    """The day, such as 2026-01-31; "" before the first use."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """A login to the pages."""
+
+    id: Int64
+    address: str
+    """The first part of where it was opened from."""
+    created_at: Time
+    expires_at: Time
+
+
+class AuditKind(StrEnum):
+    SUBMITTED = "submitted"
+    WITHDRAWN = "withdrawn"
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    REFUSED = "refused"
+    """A result that is none; the subject is the game."""
+    QUARANTINED = "quarantined"
+    REQUEUED = "requeued"
+    CANCELLED = "cancelled"
+    REWRITTEN = "rewritten"
+    """The ratings of a season were computed again and replaced."""
+    SEASON = "season"
+    """A season was opened or closed."""
+    AUTHOR = "author"
+    """An author came, or has another role, name or state."""
+    CODE = "code"
+    """A code was made, redeemed or revoked."""
+    TOKEN = "token"
+    """A token was made or revoked."""
+    SESSION = "session"
+    """A session of the pages was opened or ended."""
+    RESTORED = "restored"
+    """The ladder comes from a backup: codes, tokens and sessions of that time have ended."""
+
+
+class AuditEntry(NamedTuple):
+    """One entry of the audit log: a line with its number."""
+
+    id: Int64
+    at: Time
+    kind: AuditKind
+    subject: str
+    note: str
+    actor: str = ""
+    """Who did it: an author's name, `machine` for the ladder's machine, "" for nobody."""
+    address: str = ""
+    """From where: the first part of an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    at: Time
+    kind: str
+    subject: str
+    note: str
+    actor: str
+    address: str
 
 
 def new_token(secret: bytes) -> str:
@@ -234,124 +323,3 @@ def failure_wait(failures: Sequence[float], now: float, most: int) -> float:
     if len(recent) < min(_FREE, most):
         return 0.0
     return max(0.0, min(HOUR, 2.0 ** (len(recent) - _FREE)) + recent[-1] - now)
-
-
-class AuditKind(StrEnum):
-    """The kind of an entry of the audit log."""
-
-    SUBMITTED = "submitted"
-    WITHDRAWN = "withdrawn"
-    DISABLED = "disabled"
-    ENABLED = "enabled"
-    REFUSED = "refused"
-    """A result that is none; the subject is the game."""
-    QUARANTINED = "quarantined"
-    REQUEUED = "requeued"
-    CANCELLED = "cancelled"
-    REWRITTEN = "rewritten"
-    """The ratings of a season were computed again and replaced."""
-    SEASON = "season"
-    """A season was opened or closed."""
-    AUTHOR = "author"
-    """An author came, or has another role, name or state."""
-    CODE = "code"
-    """A code was made, redeemed or revoked."""
-    TOKEN = "token"
-    """A token was made or revoked."""
-    SESSION = "session"
-    """A session of the pages was opened or ended."""
-    RESTORED = "restored"
-    """The ladder comes from a backup: codes, tokens and sessions of that time have ended."""
-
-
-class AuditEntry(NamedTuple):
-    """One entry of the audit log: a line with its number."""
-
-    id: Int64
-    at: Time
-    kind: AuditKind
-    subject: str
-    note: str
-    actor: str = ""
-    """Who did it: an author's name, `machine` for the ladder's machine, "" for nobody."""
-    address: str = ""
-    """From where: the first part of an address."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditLine:
-    """One line of the audit log."""
-
-    at: Time
-    kind: str
-    subject: str
-    note: str
-    actor: str
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredAuthor:
-    """An author."""
-
-    id: int
-    name: str
-    role: Role
-    state: AuthorState
-    created_at: int
-    bots: int
-    tokens: int
-    """Those that are valid."""
-
-
-@dataclass(frozen=True, slots=True)
-class CodeLine:
-    """A code."""
-
-    id: Int64
-    code: str
-    """The secret, which is not stored; "" in lists."""
-    author: str
-    """Whom it is for; "" if whoever redeems it chooses a name."""
-    expires_at: Time
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLine:
-    """A token without its secret."""
-
-    id: Int64
-    label: str
-    start: str
-    """Its first characters."""
-    scopes: tuple[str, ...]
-    created_at: Time
-    expires_at: Time
-    last_used: str
-    """The day, such as 2026-01-31; "" before the first use."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLine:
-    """A login to the pages."""
-
-    id: Int64
-    address: str
-    """The first part of where it was opened from."""
-    created_at: Time
-    expires_at: Time
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What a token or a session proves."""
-
-    author_id: int
-    author: str
-    role: Role
-    scopes: tuple[Scope, ...]
-    token_id: int
-    """0 for a session."""
-    session_id: int
-    """0 for a token."""
-    expires_at: int

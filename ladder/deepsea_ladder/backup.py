@@ -1,9 +1,12 @@
-"""Backups: taken while the ladder runs, and always verified.
+"""Backups, taken while the ladder runs, and whether a ladder can be trusted.
 
 Invariants: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any
 other; it gets its name only after it was verified; what is verified is the copy, not the original;
 no code, token or session of the original is valid in it; restoring never touches a ladder that is
 there, nor what is left of one.
+
+What was stored follows from the games, and nothing is damaged: every difference is one line that
+names what is wrong; damage of any kind is a difference, never an exception.
 """
 
 from __future__ import annotations
@@ -73,6 +76,58 @@ def verify(backup: Path, *, records: bool = False) -> list[str]:
             return differences(store, records=records)
 
 
+def differences(store: Store, *, records: bool = False) -> list[str]:
+    """What is wrong with a ladder: damaged or senseless values, broken references, ratings that do
+    not follow from the games; `records` as for `season_differences`."""
+    found = damages(store.database)
+    for season in store.seasons.all() if not found else ():
+        found += [
+            f"season {season.name}: {line}"
+            for line in season_differences(store, season, records=records)
+        ]
+    return found
+
+
+def season_differences(
+    store: Store, season: StoredSeason, *, records: bool = False, proof: Prove = prove
+) -> list[str]:
+    """What is wrong with a season.
+
+    records  also re-run every record, which takes a millisecond or two for each, compare it with
+             the season's seed, the versions and their files, and follow the season's chain
+    proof    how records are re-run
+    """
+    try:
+        found = store.ratings.differences(season, records=records, proof=proof)
+        if records and not found:
+            found = _archive_differences(store, season) + _chain_differences(store, season)
+    except (LadderError, *UNREADABLE) as error:
+        return damages(store.database) or [f"it cannot be read: {error}"]
+    return found
+
+
+def _archive_differences(store: Store, season: StoredSeason) -> list[str]:
+    found = []
+    for version in store.history.players(season):
+        try:
+            stored_files(store.bots.archive(version.digest), version.digest)
+        except (BundleDamaged, LadderError) as error:
+            found.append(f"{version.label}: {error}")
+    return found
+
+
+def _chain_differences(store: Store, season: StoredSeason) -> list[str]:
+    try:
+        (link,) = deque(follow(export_lines(store, season)), maxlen=1)
+    except ChainBroken as broken:
+        return [f"its chain is broken: {broken}"]
+    if link.place < season.place:
+        return [f"its chain ends at place {link.place}, not {season.place}"]
+    if link.place == season.place and link.head != season.head:
+        return [f"its chain's head is {season.head}, not {link.head}"]
+    return []
+
+
 def _verified(path: Path) -> int:
     """Look through a copy, and leave it as one plain file; how many games are in it.
 
@@ -133,55 +188,3 @@ def _new_file(target: Path) -> Iterator[Path]:
         scratch = Path(name, "ladder.db")
         yield scratch
         put_in_place(scratch, target)
-
-
-def differences(store: Store, *, records: bool = False) -> list[str]:
-    """What is wrong with a ladder: damaged or senseless values, broken references, ratings that do
-    not follow from the games; `records` as for `season_differences`."""
-    found = damages(store.database)
-    for season in store.seasons.all() if not found else ():
-        found += [
-            f"season {season.name}: {line}"
-            for line in season_differences(store, season, records=records)
-        ]
-    return found
-
-
-def season_differences(
-    store: Store, season: StoredSeason, *, records: bool = False, proof: Prove = prove
-) -> list[str]:
-    """What is wrong with a season.
-
-    records  also re-run every record, which takes a millisecond or two for each, compare it with
-             the season's seed, the versions and their files, and follow the season's chain
-    proof    how records are re-run
-    """
-    try:
-        found = store.ratings.differences(season, records=records, proof=proof)
-        if records and not found:
-            found = _archive_differences(store, season) + _chain_differences(store, season)
-    except (LadderError, *UNREADABLE) as error:
-        return damages(store.database) or [f"it cannot be read: {error}"]
-    return found
-
-
-def _archive_differences(store: Store, season: StoredSeason) -> list[str]:
-    found = []
-    for version in store.history.players(season):
-        try:
-            stored_files(store.bots.archive(version.digest), version.digest)
-        except (BundleDamaged, LadderError) as error:
-            found.append(f"{version.label}: {error}")
-    return found
-
-
-def _chain_differences(store: Store, season: StoredSeason) -> list[str]:
-    try:
-        (link,) = deque(follow(export_lines(store, season)), maxlen=1)
-    except ChainBroken as broken:
-        return [f"its chain is broken: {broken}"]
-    if link.place < season.place:
-        return [f"its chain ends at place {link.place}, not {season.place}"]
-    if link.place == season.place and link.head != season.head:
-        return [f"its chain's head is {season.head}, not {link.head}"]
-    return []

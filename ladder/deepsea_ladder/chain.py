@@ -1,9 +1,12 @@
 """The chain of a season: a line for each game, hashed one after another (docs/records.md).
 
 Invariants: head 0 is the commitment to the season's seed; each game and each attempt without a
-result has a place, from 1 and without gaps, and head n is SHA-256 of head n-1 and of the SHA-256
-of line n; a line holds nothing that changes later, and no fractions, so its canonical JSON has one
+result has a place, from 1 and without gaps, and head n is SHA-256 of head n-1 and of the SHA-256 of
+line n; a line holds nothing that changes later, and no fractions, so its canonical JSON has one
 form; ratings and authors' names stand beside it, since they may change.
+
+Whether stored games are what their records prove is pure too, so that they may be looked at in any
+process; a difference is one line that names the game, in the order of the games.
 """
 
 from __future__ import annotations
@@ -11,24 +14,48 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from deepsea_ladder.errors import ChainBroken, NotAChain, StoreDamaged
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import LostAttempt, StoredGame, StoredSeason
 from deepsea_ladder.rating.totals import SeatResult, seat_results
+from deepsea_ladder.values import utc_time
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
 from deepsea_rules.record import GameRecord, verify
 
 Line = dict[str, Any]
-
 """What is public of one place of a season: JSON without fractions."""
-
-BESIDE: Final = ("authors", "head", "ratings")
-
+BESIDE = ("authors", "head", "ratings")
 """Keys of an exported line that are not hashed."""
+
+
+class Link(NamedTuple):
+    """A place of a season's chain, as an export has it."""
+
+    season: str
+    place: int
+    head: str
+    is_game: bool
+
+
+class RecordedGame(NamedTuple):
+    """A stored game with what its record must agree with."""
+
+    game_id: str
+    record: str
+    """JSON."""
+    seed: bytes
+    """The seed that follows from the season's."""
+    lineup: tuple[int, ...]
+    """Version ids by seat."""
+    results: tuple[SeatResult, ...]
+    """The stored results by seat."""
+
+
+Prove: TypeAlias = Callable[[Iterable[RecordedGame]], Iterator[str]]
+"""Gives the differences of games, each a line, in the order of the games."""
 
 
 def opening(season: StoredSeason, seed: str | None) -> Line:
@@ -36,7 +63,7 @@ def opening(season: StoredSeason, seed: str | None) -> Line:
     return {
         "place": 0,
         "season": season.name,
-        "opened_at": time_text(season.created_at),
+        "opened_at": _time_text(season.created_at),
         "commitment": season.commitment,
         "seed": seed,
         "head": season.commitment,
@@ -56,7 +83,7 @@ def game_line(game: StoredGame) -> Line:
         "attempt": game.attempt,
         "ended": "done",
         "seq": str(game.seq),
-        "played_at": time_text(game.played_at),
+        "played_at": _time_text(game.played_at),
         "seats": [
             {
                 **_bot(seat.version),
@@ -80,7 +107,7 @@ def lost_line(season: str, lost: LostAttempt) -> Line:
         "game_id": lost.game_id,
         "attempt": lost.attempt,
         "ended": str(lost.ended),
-        "ended_at": time_text(lost.ended_at),
+        "ended_at": _time_text(lost.ended_at),
         "reason": lost.reason,
         "asked_seat": lost.seat,
         "seats": [_bot(version) for version in lost.lineup],
@@ -88,17 +115,12 @@ def lost_line(season: str, lost: LostAttempt) -> Line:
 
 
 def _bot(version: BotVersion) -> Line:
-    return {
-        "bot": version.bot,
-        "version": version.number,
-        "digest": version.digest,
-    }
+    return {"bot": version.bot, "version": version.number, "digest": version.digest}
 
 
-def time_text(ms: int) -> str:
+def _time_text(ms: int) -> str:
     """A time of the store, in RFC 3339 with milliseconds."""
-    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
-    return time.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    return utc_time(ms).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def canonical(line: Line) -> bytes:
@@ -113,15 +135,6 @@ def next_head(head: str, line: Line) -> str:
     """The head after a line, in hex."""
     told = hashlib.sha256(canonical(line)).digest()
     return hashlib.sha256(bytes.fromhex(head) + told).hexdigest()
-
-
-class Link(NamedTuple):
-    """A place of a season's chain, as an export has it."""
-
-    season: str
-    place: int
-    head: str
-    is_game: bool
 
 
 def follow(lines: Iterable[str]) -> Iterator[Link]:
@@ -189,23 +202,9 @@ class _Follower:
                 raise ChainBroken(f"{where}: its seed does not follow from the season's")
 
 
-class RecordedGame(NamedTuple):
-    """A stored game with what its record must agree with."""
-
-    game_id: str
-    record: str
-    """JSON."""
-    seed: bytes
-    """The seed that follows from the season's."""
-    lineup: tuple[int, ...]
-    """Version ids by seat."""
-    results: tuple[SeatResult, ...]
-    """The stored results by seat."""
-
-
-Prove: TypeAlias = Callable[[Iterable[RecordedGame]], Iterator[str]]
-
-"""Gives the differences of games, each a line, in the order of the games."""
+def prove(games: Iterable[RecordedGame]) -> Iterator[str]:
+    """Look at one game after another in this process."""
+    return filter(None, map(difference, games))
 
 
 def difference(game: RecordedGame) -> str | None:
@@ -224,8 +223,3 @@ def difference(game: RecordedGame) -> str | None:
     ):
         return f"game {game.game_id}: the stored results are not those of its record"
     return None
-
-
-def prove(games: Iterable[RecordedGame]) -> Iterator[str]:
-    """Look at one game after another in this process."""
-    return filter(None, map(difference, games))

@@ -1,42 +1,24 @@
-"""How many analyses an author may ask for.
+"""The limits of a ladder that is reached from afar, and what an author may do within them.
 
-Invariants: pure; a refusal that waiting helps against says for how many seconds.
+Invariants: pure; whoever enforces a limit reads it in the one table, which `ladder limits` prints,
+and each has a test; the order of checks goes round robin by author, so that nobody waits longer
+because somebody else submits much; a refusal that waiting helps against says for how many seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_ladder.errors import LimitReached
 
-
-def check_author(limits: RemoteLimits, times: Sequence[int], at: int) -> None:
-    """Raise `LimitReached` if an author may not ask now, in milliseconds since 1970.
-
-    times  when the author asked within the last day, in order
-    """
-    lately = [time for time in times if time > at - DAY_MS]
-    most = limits.analyses_per_day
-    if len(lately) >= most:
-        wait = None if most == 0 else max(1, -(-(lately[-most] + DAY_MS - at) // 1000))
-        raise LimitReached(
-            f"you have asked for the analysis of {len(lately)} games within a day; at most {most} "
-            "are taken",
-            wait,
-        )
-
-
-def check_queue(limits: RemoteLimits, waiting: int) -> None:
-    """Raise `LimitReached` if so many analyses wait that no more are taken."""
-    if waiting >= limits.analysis_queue:
-        raise LimitReached(f"{waiting} analyses wait already; no more are taken", SOON_S)
-
-
-KIB: Final = 1 << 10
-
-MIB: Final = 1 << 20
+KIB = 1 << 10
+MIB = 1 << 20
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+SOON_S = 30
+"""When to come back if something has to be checked first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +95,7 @@ class RemoteLimits:
         )
 
 
-USUAL_LIMITS: Final = RemoteLimits()
-
-
-HOUR_MS: Final = 3_600_000
-
-DAY_MS: Final = 24 * HOUR_MS
-
-SOON_S: Final = 30
-
-"""When to come back if something has to be checked first."""
+USUAL_LIMITS = RemoteLimits()
 
 
 class Usage(NamedTuple):
@@ -169,15 +142,6 @@ def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
         raise LimitReached(f"{used.waiting} submissions wait already; no more are taken", SOON_S)
 
 
-def check_bots(limits: RemoteLimits, bots: int) -> None:
-    """Raise `LimitReached` if an author who has so many bots may not have another."""
-    if bots >= limits.bots:
-        raise LimitReached(
-            f"you have {bots} bots, and an author has at most {limits.bots}; withdraw one, or "
-            "submit a new version"
-        )
-
-
 def _check_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
     lately = [(time, ms) for time, ms in checks if time > at - HOUR_MS]
     over = sum(ms for _, ms in lately) - limits.check_seconds_per_hour * 1000
@@ -193,6 +157,37 @@ def _check_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int
         f"the checks of your bots have taken {limits.check_seconds_per_hour} s within an hour",
         _seconds(back - at),
     )
+
+
+def check_bots(limits: RemoteLimits, bots: int) -> None:
+    """Raise `LimitReached` if an author who has so many bots may not have another."""
+    if bots >= limits.bots:
+        raise LimitReached(
+            f"you have {bots} bots, and an author has at most {limits.bots}; withdraw one, or "
+            "submit a new version"
+        )
+
+
+def check_author(limits: RemoteLimits, times: Sequence[int], at: int) -> None:
+    """Raise `LimitReached` if an author may not ask now, in milliseconds since 1970.
+
+    times  when the author asked within the last day, in order
+    """
+    lately = [time for time in times if time > at - DAY_MS]
+    most = limits.analyses_per_day
+    if len(lately) >= most:
+        wait = None if most == 0 else _seconds(lately[-most] + DAY_MS - at)
+        raise LimitReached(
+            f"you have asked for the analysis of {len(lately)} games within a day; at most {most} "
+            "are taken",
+            wait,
+        )
+
+
+def check_queue(limits: RemoteLimits, waiting: int) -> None:
+    """Raise `LimitReached` if so many analyses wait that no more are taken."""
+    if waiting >= limits.analysis_queue:
+        raise LimitReached(f"{waiting} analyses wait already; no more are taken", SOON_S)
 
 
 def _seconds(ms: int) -> int:

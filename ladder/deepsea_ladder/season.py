@@ -1,7 +1,7 @@
 """A season: all settings of its games and ratings.
 
-Invariants: frozen, since games played under different settings are not compared; a round
-trip through JSON loses nothing; an invalid setting is refused in one line that names the key.
+Invariants: frozen, since games played under different settings are not compared; a round trip
+through JSON loses nothing; an invalid setting is refused in one line that names the key.
 
     name = "summer"
     rules = "manual"            # a preset, or a table [rules] with name, base and [rules.options]
@@ -26,12 +26,18 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, Literal, NoReturn, TypeVar, get_args
+from functools import partial
+from typing import Any, Literal, NoReturn, TypeVar, get_args
 
-from deepsea_ladder.errors import LadderError, PairingError, SeasonError
+from deepsea_ladder.errors import LadderError, SeasonError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet, preset
+
+Isolation = Literal["sandbox", "process"]
+"""How bots are kept apart. There is no "auto": all games of a season are played alike."""
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+_CLOCK = re.compile(r"[0-9a-z.+]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +52,7 @@ class BotLimits:
     """Refuse to play where no control groups enforce this and count CPU time."""
 
     def __post_init__(self) -> None:
-        if not 16 <= self.memory_mib <= 1_048_576:
-            raise SeasonError(
-                f"limits.memory_mib must lie between 16 and 1048576, not {self.memory_mib}"
-            )
-        if not 1 <= self.processes <= 10_000:
-            raise SeasonError(
-                f"limits.processes must lie between 1 and 10000, not {self.processes}"
-            )
+        _check("limits", self, memory_mib=(16, 1_048_576), processes=(1, 10_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +65,11 @@ class UploadLimits:
     """The files of these versions as the ladder keeps them: packed, equal ones once."""
 
     def __post_init__(self) -> None:
-        for name, value in (("versions", self.versions), ("mib", self.mib)):
-            if not 1 <= value <= 1_000_000:
-                raise SeasonError(f"uploads.{name} must lie between 1 and 1000000, not {value}")
+        _check("uploads", self, versions=(1, 1_000_000), mib=(1, 1_000_000))
 
 
 @dataclass(frozen=True, slots=True)
 class PairingSettings:
-    """A season's settings for the choice of opponents."""
-
     same_author: bool = False
     """Whether bots of one author may meet."""
     former_versions: bool = False
@@ -87,32 +82,19 @@ class PairingSettings:
     """A bot with fewer games is provisional: it is always due, and leaves the order open."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.exploration <= 1.0:
-            raise PairingError(
-                f"pairing.exploration must lie between 0 and 1, not {self.exploration}"
-            )
-        if not 1.0 <= self.patience <= 1000.0:
-            raise PairingError(f"pairing.patience must lie between 1 and 1000, not {self.patience}")
-        if not 0 <= self.provisional_games <= 10_000:
-            raise PairingError(
-                "pairing.provisional_games must lie between 0 and 10000, "
-                f"not {self.provisional_games}"
-            )
+        ranges = {"exploration": (0, 1), "patience": (1, 1000), "provisional_games": (0, 10_000)}
+        _check("pairing", self, **ranges)
 
 
-Isolation = Literal["sandbox", "process"]
-
-"""How bots are kept apart. There is no "auto": all games of a season are played alike."""
-
-_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
-
-_CLOCK: Final = re.compile(r"[0-9a-z.+]{1,40}")
+def _check(where: str, settings: object, **ranges: tuple[int, int]) -> None:
+    for name, (least, most) in ranges.items():
+        value = getattr(settings, name)
+        if not least <= value <= most:
+            raise SeasonError(f"{where}.{name} must lie between {least} and {most}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
 class Season:
-    """The settings of a season."""
-
     name: str
     """Lower-case letters, digits and hyphens; game ids begin with it."""
     rules: RuleSet = PRESETS[DEFAULT]
@@ -206,36 +188,29 @@ class Season:
     def _from(cls, data: Mapping[str, Any], read_rules: Callable[[object], RuleSet]) -> Season:
         _refuse_unknown("", data, [item.name for item in fields(cls)])
         name = _text("name", data.get("name"))
-        given: dict[str, Any] = {"name": name}
+        readers: dict[str, Callable[[str, Any], Any]] = {
+            "rules": lambda _, rules: read_rules(rules),
+            "seats": _numbers,
+            "clock": _text,
+            "isolation": _text,
+            "packages": _texts,
+            "best_of_author": _flag,
+            "limits": partial(_settings, BotLimits),
+            "uploads": partial(_settings, UploadLimits),
+            "rating": partial(_settings, RatingParameters),
+            "pairing": partial(_settings, PairingSettings),
+        }
         try:
-            if "rules" in data:
-                given["rules"] = read_rules(data["rules"])
-            if "seats" in data:
-                given["seats"] = _numbers("seats", data["seats"])
-            for key in ("clock", "isolation"):
-                if key in data:
-                    given[key] = _text(key, data[key])
-            if "packages" in data:
-                given["packages"] = _texts("packages", data["packages"])
-            if "best_of_author" in data:
-                given["best_of_author"] = _flag("best_of_author", data["best_of_author"])
-            if "limits" in data:
-                given["limits"] = _settings(BotLimits, "limits", data["limits"])
-            if "uploads" in data:
-                given["uploads"] = _settings(UploadLimits, "uploads", data["uploads"])
-            if "rating" in data:
-                given["rating"] = _settings(RatingParameters, "rating", data["rating"])
-            if "pairing" in data:
-                given["pairing"] = _settings(PairingSettings, "pairing", data["pairing"])
+            given = {key: read(key, data[key]) for key, read in readers.items() if key in data}
         except (InvalidRules, LadderError) as error:
             raise SeasonError(f"season {name}: {error}") from None
-        return cls(**given)
+        return cls(name, **given)
 
 
-T = TypeVar("T", BotLimits, UploadLimits, RatingParameters, PairingSettings)
+_T = TypeVar("_T", BotLimits, UploadLimits, RatingParameters, PairingSettings)
 
 
-def _settings(kind: type[T], where: str, data: object) -> T:
+def _settings(kind: type[_T], where: str, data: object) -> _T:
     """The settings in a table, each of the type of its default."""
     table = _table(data, where)
     usual = asdict(kind())

@@ -1,42 +1,26 @@
-"""Computes standings from plain rows.
+"""Standings, and results of bots against each other and by seat.
 
 Invariants: pure; ranks follow the conservative rating, and only games change it; faults
 are shown beside the skill and do not change it; a bot without games has no rank.
 
-However many games were played, standings read one row per bot: the sums over its games are kept
+However many games were played, standings need one row per bot: the sums over its games are kept
 up in the transaction that stores a game.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, final
+from typing import NamedTuple, final
 
-from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.rating.convergence import Variances, apart, rank_ranges
-from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.values import Time, utc_time
 
-RECENT_GAMES: Final = 30
+RECENT_GAMES = 30
 """How many of a bot's last games a line shows the rating of."""
-TREND_GAMES: Final = 20
+TREND_GAMES = 20
 """A trend is the change of mu over this many of the bot's own games."""
-
-
-class StandingRow(NamedTuple):
-    """A bot version as the store knows it."""
-
-    bot: str
-    author: str
-    version: int
-    tally: RatingTotals
-    recent: Sequence[float] = ()
-    """mu after the last of its games, the oldest first, up to now."""
-    state: BotState = BotState.ACTIVE
-    """The bot's."""
-    is_current: bool = True
-    provisional: bool = False
 
 
 @final
@@ -78,69 +62,78 @@ class StandingLine:
     last_played_at: Time | None
 
 
-def alone(rows: Sequence[StandingRow]) -> Variances:
+def alone(entries: Sequence[RatedVersion]) -> Variances:
     """The uncertainty of ratings, each by itself."""
-    return apart([row.tally.rating for row in rows])
+    return apart([entry.tally.rating for entry in entries])
 
 
-def place(row: StandingRow) -> tuple[bool, float, str, int]:
-    """The sort key of rows: the best first, newcomers last, by name."""
-    return row.tally.games == 0, -row.tally.rating.conservative, row.bot, row.version
+def place(entry: RatedVersion) -> tuple[bool, float, str, int]:
+    """The sort key of versions: the best first, newcomers last, by name."""
+    tally, version = entry.tally, entry.version
+    return tally.games == 0, -tally.rating.conservative, version.bot, version.number
 
 
 def standings(
-    rows: Iterable[StandingRow],
-    uncertainty: Callable[[Sequence[StandingRow]], Variances] = alone,
+    entries: Iterable[RatedVersion],
+    recent: Mapping[int, Sequence[float]] | None = None,
+    *,
+    provisional_games: int = 0,
+    uncertainty: Callable[[Sequence[RatedVersion]], Variances] = alone,
 ) -> list[StandingLine]:
     """The lines in the order of `place`; equal ratings share a rank.
 
-    `uncertainty` gives, for rows with games, the variances for the range of their ranks.
+    recent             of each version, by its id, mu after the last of its games, the oldest first
+    provisional_games  versions with fewer are provisional
+    uncertainty        gives, for versions with games, the variances for the range of their ranks
     """
-    ordered = sorted(rows, key=place)
-    played = [row for row in ordered if row.tally.games]
-    ranges = rank_ranges([row.tally.rating.mu for row in played], uncertainty(played))
+    ordered = sorted(entries, key=place)
+    played = [entry for entry in ordered if entry.tally.games]
+    ranges = rank_ranges([entry.tally.rating.mu for entry in played], uncertainty(played))
     lines: list[StandingLine] = []
-    for number, row in enumerate(ordered, 1):
+    for number, entry in enumerate(ordered, 1):
         rank = None
-        if row.tally.games:
+        if entry.tally.games:
             rank = number
-            if lines and lines[-1].rating == row.tally.rating.conservative:
+            if lines and lines[-1].rating == entry.tally.rating.conservative:
                 rank = lines[-1].rank
         best, worst = ranges[number - 1] if rank else (None, None)
         if rank and best and worst:
             # A wide rating may be ranked behind those whom it is certainly ahead of.
             best, worst = min(best, rank), max(worst, rank)
-        lines.append(_line(rank, best, worst, row))
+        tally, version = entry.tally, entry.version
+        mu, sigma = tally.rating
+        course = (recent or {}).get(version.id, ())
+        lines.append(
+            StandingLine(
+                rank=rank,
+                best_rank=best,
+                worst_rank=worst,
+                bot=version.bot,
+                author=version.author,
+                version=version.number,
+                state=entry.state,
+                is_current=entry.is_current,
+                provisional=tally.games < provisional_games,
+                rating=tally.rating.conservative,
+                mu=mu,
+                low=mu - 2.0 * sigma,
+                high=mu + 2.0 * sigma,
+                games=tally.games,
+                wins=tally.wins,
+                mean_placement=_mean(tally.placements, tally.games),
+                mean_points=_mean(tally.points, tally.games),
+                fault_rate=_mean(tally.faults, tally.decisions),
+                forfeits=tally.forfeits,
+                trend=mu - course[-1 - TREND_GAMES] if len(course) > TREND_GAMES else None,
+                recent=tuple(course[-RECENT_GAMES:]),
+                last_played_at=utc_time(tally.last_at) if tally.games else None,
+            )
+        )
     return lines
 
 
-def _line(rank: int | None, best: int | None, worst: int | None, row: StandingRow) -> StandingLine:
-    tally = row.tally
-    mu, sigma = tally.rating
-    return StandingLine(
-        rank=rank,
-        best_rank=best,
-        worst_rank=worst,
-        bot=row.bot,
-        author=row.author,
-        version=row.version,
-        state=row.state,
-        is_current=row.is_current,
-        provisional=row.provisional,
-        rating=tally.rating.conservative,
-        mu=mu,
-        low=mu - 2.0 * sigma,
-        high=mu + 2.0 * sigma,
-        games=tally.games,
-        wins=tally.wins,
-        mean_placement=_mean(tally.placements, tally.games),
-        mean_points=_mean(tally.points, tally.games),
-        fault_rate=_mean(tally.faults, tally.decisions),
-        forfeits=tally.forfeits,
-        trend=mu - row.recent[-1 - TREND_GAMES] if len(row.recent) > TREND_GAMES else None,
-        recent=tuple(row.recent[-RECENT_GAMES:]),
-        last_played_at=utc_time(tally.last_at) if tally.games else None,
-    )
+def _mean(total: int, count: int) -> float | None:
+    return total / count if count else None
 
 
 class HeadToHead(NamedTuple):
@@ -178,7 +171,3 @@ class SeatLine:
     mean_placement: float
     mean_points: float
     faults: int
-
-
-def _mean(total: int, count: int) -> float | None:
-    return total / count if count else None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 
 Time = Annotated[datetime, Meta(tz=True)]
 """A time of a document, which knows its zone."""
-NO_TIME: Final = "no time with its offset, such as 2027-01-31T18:00Z"
+NO_TIME = "no time with its offset, such as 2027-01-31T18:00Z"
 """What another text is, after `is`."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Int64(int):

@@ -1,21 +1,26 @@
-"""Standings from plain rows."""
+"""Standings of rated versions."""
 
 from dataclasses import asdict
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.rating.convergence import apart, certainty, rank_ranges
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import StandingRow, standings
+from deepsea_ladder.standings import standings
 from deepsea_ladder.values import utc_time
 
 
 def row(
     bot: str, mu: float = 25.0, sigma: float = 1.0, games: int = 10, **sums: int
-) -> StandingRow:
-    return StandingRow(bot, "ada", 1, RatingTotals(Rating(mu, sigma), games=games, **sums))
+) -> RatedVersion:
+    return rated(bot, RatingTotals(Rating(mu, sigma), games=games, **sums))
+
+
+def rated(bot: str, tally: RatingTotals, version: int = 1) -> RatedVersion:
+    return RatedVersion(BotVersion(7, bot, "ada", version, "", 0), tally, BotState.ACTIVE, True)
 
 
 def test_a_line_says_what_the_row_adds_up_to() -> None:
@@ -32,7 +37,7 @@ def test_a_line_says_what_the_row_adds_up_to() -> None:
         last_at=1234,
     )
     recent = [25.0, 28.5, *[29.0] * 19, 30.0]
-    (line,) = standings([StandingRow("otter", "ada", 2, tally, recent)])
+    (line,) = standings([rated("otter", tally, 2)], {7: recent})
     assert asdict(line) == {
         "rank": 1,
         "best_rank": 1,

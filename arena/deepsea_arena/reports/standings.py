@@ -21,13 +21,11 @@ from deepsea_ladder.standings import (
     RECENT_GAMES,
     HeadToHead,
     StandingLine,
-    StandingRow,
     place,
     standings,
 )
 
 if TYPE_CHECKING:
-    from deepsea_ladder.rating.totals import RatingTotals
     from deepsea_ladder.store import Store
 
 
@@ -105,7 +103,7 @@ def listed(
 def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
     """Of each author the version that stands before the others, in the order of the standings."""
     best: dict[str, RatedVersion] = {}
-    for entry in sorted(entries, key=lambda entry: place(row_of(entry, entry.tally))):
+    for entry in sorted(entries, key=place):
         best.setdefault(entry.version.author, entry)
     return list(best.values())
 
@@ -132,27 +130,6 @@ def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:
     return entry.tally.games < season.season.pairing.provisional_games
 
 
-def row_of(
-    entry: RatedVersion,
-    tally: RatingTotals,
-    recent: Sequence[float] = (),
-    *,
-    provisional: bool = False,
-) -> StandingRow:
-    """The row of a version in the standings; `recent` and `provisional` as in StandingRow."""
-    version = entry.version
-    return StandingRow(
-        bot=version.bot,
-        author=version.author,
-        version=version.number,
-        tally=tally,
-        recent=recent,
-        state=entry.state,
-        is_current=entry.is_current,
-        provisional=provisional,
-    )
-
-
 def standing_lines(
     store: Store,
     season: StoredSeason,
@@ -164,15 +141,8 @@ def standing_lines(
     recent_of  the one version whose last games, and with them its trend, are wanted; by default all
     """
     recent = store.ratings.recent(season, RECENT_GAMES, recent_of)
-    return standings(
-        row_of(
-            entry,
-            entry.tally,
-            recent.get(entry.version.id, ()),
-            provisional=is_provisional(season, entry),
-        )
-        for entry in entries
-    )
+    few = season.season.pairing.provisional_games
+    return standings(entries, recent, provisional_games=few)
 
 
 LOOKS: Final = 4

@@ -1,4 +1,4 @@
-"""Bots and their versions."""
+"""Bots with their versions, and what authors submit until it is taken in."""
 
 from __future__ import annotations
 
@@ -81,8 +81,6 @@ class RatedVersion:
 
 
 class SubmissionState(StrEnum):
-    """The state of a submission from afar."""
-
     QUEUED = "queued"
     """Its archive is there, whole; it waits for a runner."""
     CHECKING = "checking"

@@ -7,6 +7,11 @@ from what they are, so other orders give the same bits; only the arithmetic of `
 The fold keeps of each game what it said in view of the games before it. Here each game is taken out
 of the ratings, says again what it says in view of all others, and is put back; some sweeps over all
 games later nothing changes any more.
+
+Two ratings that rest on the same games are uncertain together: sigma² + sigma² of two bots that met
+often overstates how uncertain their difference is. The skills are one normal distribution of as
+many dimensions as there are players, whose precision is a newcomer's, and for each two players what
+the games say about their difference.
 """
 
 from __future__ import annotations
@@ -15,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
-from typing import Final
 
 from deepsea_ladder.errors import RatingError
 from deepsea_ladder.rating.gaussian import cdf
@@ -27,13 +31,13 @@ from deepsea_ladder.rating.trueskill_fold import (
     settle,
 )
 
-SETTLED: Final = 1e-8
-
+SETTLED = 1e-8
 """Ratings have settled if a sweep changes no mu and no sigma by more, in a newcomer's sigma."""
-
-MOST_SWEEPS: Final = 100
-
+MOST_SWEEPS = 100
 """Eight to ten are enough as a rule, fifteen if few bots meet often."""
+Ties = dict[tuple[int, int], float]
+"""Precision by pair of players, the smaller first: of a spring between the two skills, so to speak;
+where there are others between them, these say something about their difference too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +51,6 @@ class BatchRatings:
     """How firmly the games tie each two players together."""
     sweeps: int
     settled: bool
-
-
-class _Group:
-    """Players that met, at one table or through others."""
-
-    __slots__ = ("centre", "players")
-
-    def __init__(self, players: list[int]) -> None:
-        self.players = players
-        self.centre = 0.0
-        """A newcomer's mu, on the scale of its players' and games' messages."""
-
-
-class _Game:
-    """A game's players, the winner first, and the messages that it keeps between sweeps."""
-
-    __slots__ = ("difference_p", "difference_q", "p", "players", "q", "shared")
-
-    def __init__(self, players: tuple[int, ...], shared: tuple[bool, ...]) -> None:
-        self.players = players
-        self.shared = shared
-        # Normal distributions as in trueskill_fold.py.
-        self.p, self.q = [0.0] * len(players), [0.0] * len(players)
-        self.difference_p, self.difference_q = [0.0] * len(shared), [0.0] * len(shared)
 
 
 def batch_ratings(
@@ -115,6 +95,30 @@ def batch_ratings(
         sweeps,
         change <= settled * parameters.sigma,
     )
+
+
+class _Group:
+    """Players that met, at one table or through others."""
+
+    __slots__ = ("centre", "players")
+
+    def __init__(self, players: list[int]) -> None:
+        self.players = players
+        self.centre = 0.0
+        """A newcomer's mu, on the scale of its players' and games' messages."""
+
+
+class _Game:
+    """A game's players, the winner first, and the messages that it keeps between sweeps."""
+
+    __slots__ = ("difference_p", "difference_q", "p", "players", "q", "shared")
+
+    def __init__(self, players: tuple[int, ...], shared: tuple[bool, ...]) -> None:
+        self.players = players
+        self.shared = shared
+        # Normal distributions as in `settle`.
+        self.p, self.q = [0.0] * len(players), [0.0] * len(players)
+        self.difference_p, self.difference_q = [0.0] * len(shared), [0.0] * len(shared)
 
 
 def _prepared(games: Iterable[GameOutcome]) -> list[_Game]:
@@ -206,12 +210,6 @@ def _ratings(groups: list[_Group], p: dict[int, float], q: dict[int, float]) -> 
 
 def _distance(one: Rating, other: Rating) -> float:
     return max(abs(one.mu - other.mu), abs(one.sigma - other.sigma))
-
-
-Ties = dict[tuple[int, int], float]
-
-"""Precision by pair of players, the smaller first: of a spring between the two skills, so to speak;
-where there are others between them, these say something about their difference too."""
 
 
 def add_ties(

@@ -1,8 +1,13 @@
-"""The ranks that a bot may as well have.
+"""What ratings tell: who is more skilled, what a game will bring, which order is settled.
 
-Invariants: pure; who is ahead or behind with less confidence than asked for may be either. How
-uncertain the difference of two skills is, the caller says: `apart` for ratings each by itself,
-`Joint.variances` for those of a batch.
+Invariants: pure; the same arithmetic as the ratings, so the same bits everywhere. Two neighbours in
+the standings are apart if the upper one is more skilled with the requested confidence, level if
+with that confidence their difference is too small to matter; if any two are neither, the order is
+open. Without "level" a ladder with equal bots would never settle.
+
+Ranks that a bot may as well have: who is ahead or behind with less confidence than asked for may be
+either. How uncertain the difference of two skills is, the caller says: `apart` for ratings each by
+itself, `Joint.variances` for those of a batch.
 """
 
 from __future__ import annotations
@@ -10,56 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import inf, sqrt
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from deepsea_ladder.errors import RatingError
 from deepsea_ladder.rating.gaussian import cdf, quantile
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 
-Variances = Callable[[int], Sequence[float]]
-
-"""Of the differences of the skill in one place and those in all places."""
-
-
-def apart(ratings: Sequence[Rating]) -> Variances:
-    """The variances if each rating is uncertain by itself."""
-    squares = [rating.sigma * rating.sigma for rating in ratings]
-
-    def of(one: int) -> Sequence[float]:
-        own = squares[one]
-        return [own + square for square in squares]
-
-    return of
-
-
-def rank_ranges(means: Sequence[float], variances: Variances) -> list[tuple[int, int]]:
-    """The best and the worst rank of each, in the order of `means`."""
-    certain = quantile(CONFIDENCE)
-    needed = certain * certain
-    ahead, behind = [0] * len(means), [0] * len(means)
-    # By mu, and every pair once: certainty() of all pairs would take ten times as long.
-    order = sorted(range(len(means)), key=lambda one: -means[one])
-    for place, upper in enumerate(order):
-        mu, row = means[upper], variances(upper)
-        for lower in order[place + 1 :]:
-            distance = mu - means[lower]
-            if distance * distance >= needed * row[lower]:
-                behind[upper] += 1
-                ahead[lower] += 1
-    return [
-        (1 + ahead[one], max(1 + ahead[one], len(means) - behind[one])) for one in range(len(means))
-    ]
-
-
-LEARNT: Final = 0.5
-
+LEARNT = 0.5
 """The part of 1 / beta² that a game adds to the precision of each player's rating: measured 0.3
 with two seats, 0.6 with four, 0.7 with six. An estimate for planning, never used to rate."""
+CONFIDENCE = 0.95
+TOLERANCE = 0.03
+"""Bots are level if the probability that one places better is within this of one half."""
 
-
-def certainty(one: Rating, other: Rating) -> float:
-    """The probability that `one` is more skilled than `other`."""
-    return cdf((one.mu - other.mu) / sqrt(one.sigma * one.sigma + other.sigma * other.sigma))
+Variances = Callable[[int], Sequence[float]]
+"""Of the differences of the skill in one place and those in all places."""
 
 
 class Odds(NamedTuple):
@@ -68,22 +38,6 @@ class Odds(NamedTuple):
     better: float
     level: float
     worse: float
-
-
-def odds(parameters: RatingParameters, difference: float, variance: float = 0.0) -> Odds:
-    """The odds of a bot whose skill is by so much greater; `variance` is that of the difference."""
-    spread = sqrt(variance + 2.0 * parameters.beta * parameters.beta)
-    margin = parameters.draw_margin
-    better = cdf((difference - margin) / spread)
-    worse = cdf((-difference - margin) / spread)
-    return Odds(better, max(0.0, 1.0 - better - worse), worse)
-
-
-CONFIDENCE: Final = 0.95
-
-TOLERANCE: Final = 0.03
-
-"""Bots are level if the probability that one places better is within this of one half."""
 
 
 class Neighbours(NamedTuple):
@@ -107,6 +61,20 @@ class OrderConfidence(NamedTuple):
     settled: bool
     certainty: float
     """A lower bound of the probability that all verdicts are right at once."""
+
+
+def certainty(one: Rating, other: Rating) -> float:
+    """The probability that `one` is more skilled than `other`."""
+    return cdf((one.mu - other.mu) / sqrt(one.sigma * one.sigma + other.sigma * other.sigma))
+
+
+def odds(parameters: RatingParameters, difference: float, variance: float = 0.0) -> Odds:
+    """The odds of a bot whose skill is by so much greater; `variance` is that of the difference."""
+    spread = sqrt(variance + 2.0 * parameters.beta * parameters.beta)
+    margin = parameters.draw_margin
+    better = cdf((difference - margin) / spread)
+    worse = cdf((-difference - margin) / spread)
+    return Odds(better, max(0.0, 1.0 - better - worse), worse)
 
 
 def order(
@@ -177,3 +145,33 @@ def _games_until(parameters: RatingParameters, rating: Rating, variance: float) 
     if variance <= least:
         return inf
     return max(0.0, (1.0 / variance - 1.0 / (rating.sigma * rating.sigma)) / gain)
+
+
+def rank_ranges(means: Sequence[float], variances: Variances) -> list[tuple[int, int]]:
+    """The best and the worst rank of each, in the order of `means`."""
+    certain = quantile(CONFIDENCE)
+    needed = certain * certain
+    ahead, behind = [0] * len(means), [0] * len(means)
+    # By mu, and every pair once: certainty() of all pairs would take ten times as long.
+    order = sorted(range(len(means)), key=lambda one: -means[one])
+    for place, upper in enumerate(order):
+        mu, row = means[upper], variances(upper)
+        for lower in order[place + 1 :]:
+            distance = mu - means[lower]
+            if distance * distance >= needed * row[lower]:
+                behind[upper] += 1
+                ahead[lower] += 1
+    return [
+        (1 + ahead[one], max(1 + ahead[one], len(means) - behind[one])) for one in range(len(means))
+    ]
+
+
+def apart(ratings: Sequence[Rating]) -> Variances:
+    """The variances if each rating is uncertain by itself."""
+    squares = [rating.sigma * rating.sigma for rating in ratings]
+
+    def of(one: int) -> Sequence[float]:
+        own = squares[one]
+        return [own + square for square in squares]
+
+    return of

@@ -8,18 +8,16 @@ function of the C library (`exp`, `erfc`, `pow`), whose last bit differs between
 from __future__ import annotations
 
 from math import ldexp
-from typing import Final
 
-_LOG2_E: Final = 1.4426950408889634
+_LOG2_E = 1.4426950408889634
 # The natural logarithm of 2 in two parts; a small whole number times the first is exact.
-_LN2_HIGH: Final = 0.693147180369123816490
-_LN2_LOW: Final = 1.90821492927058770002e-10
-_SQRT_2: Final = 1.4142135623730951
-_SQRT_2_OVER_PI: Final = 0.7978845608028654
-_ONE_OVER_SQRT_2PI: Final = 0.3989422804014327
-_ONE_OVER_SQRT_PI: Final = 0.5641895835477563
-
-_TAIL: Final = 50.0
+_LN2_HIGH = 0.693147180369123816490
+_LN2_LOW = 1.90821492927058770002e-10
+_SQRT_2 = 1.4142135623730951
+_SQRT_2_OVER_PI = 0.7978845608028654
+_ONE_OVER_SQRT_2PI = 0.3989422804014327
+_ONE_OVER_SQRT_PI = 0.5641895835477563
+_TAIL = 50.0
 """From here on the tail's own series is more accurate than a difference of large numbers."""
 
 

@@ -10,17 +10,16 @@ can only play against some, their results tell.
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_ladder.rating.convergence import Odds
 from deepsea_ladder.rating.gaussian import cdf
 
-SURPRISING: Final = 3.0
+SURPRISING = 3.0
 """From so many standard errors on a result is not foretold."""
-BY_CHANCE: Final = 2.0 * cdf(-SURPRISING)
+BY_CHANCE = 2.0 * cdf(-SURPRISING)
 """How often that happens to a pair whose forecast is right."""
-
-_SURE: Final = 1e-12
+_SURE = 1e-12
 
 
 class Surprise(NamedTuple):

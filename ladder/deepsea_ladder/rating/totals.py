@@ -16,8 +16,6 @@ from deepsea_rules.record import GameRecord
 
 
 class SeatResult(NamedTuple):
-    """The result of a game for one seat."""
-
     version_id: int
     points: int
     placement: int

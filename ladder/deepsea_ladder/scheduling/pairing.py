@@ -9,6 +9,9 @@ and again, or the same bot many times.
 
 Every line-up has an anchor, the bot that is due, and opponents of about its strength, or sometimes
 of any strength, since a rating is only as good as the comparisons behind it.
+
+`Matchmaker` is the runner's source of games: it reads the newest rotations and one row for each
+bot, however many games were played, and the same store gives the same games to every caller.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections import Counter, deque
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate, combinations
 from math import fsum, sqrt
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import RatedVersion
@@ -30,14 +33,15 @@ from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
 
-WINDOW: Final = 16
-
+WINDOW = 16
 """The number of bots on either side of the anchor that are considered."""
-
-FAIR: Final = 1.2
-
+FAIR = 1.2
 """The precedence of an author's bots ends at so many fair shares of the seats of late; a fair share
 is the same for every author."""
+LATELY = 500
+"""Rotations in which a meeting counts as lately."""
+_SHARE = 50
+"""A large ladder makes one line-up for this many bots in one call, since each call is costly."""
 
 
 class Candidate(NamedTuple):
@@ -275,15 +279,6 @@ class _Hall:
         sums = list(accumulate(pool.values()))
         index = bisect_right(sums, self.chance.unit() * sums[-1])
         return list(pool)[min(index, len(sums) - 1)]
-
-
-LATELY: Final = 500
-
-"""Rotations in which a meeting counts as lately."""
-
-_SHARE: Final = 50
-
-"""A large ladder makes one line-up for this many bots in one call, since each call is costly."""
 
 
 class _Ratings(Protocol):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from deepsea_rules.randomness import shuffled
 
 T = TypeVar("T")
-
-_WORD: Final = 2**64
+_WORD = 2**64
 
 
 class RandomStream:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.rating.totals import SeatResult
@@ -131,7 +131,7 @@ class Score(NamedTuple):
         return -self.share, -self.wins / self.games, -self.mean_points
 
 
-_PARTS: Final = 120
+_PARTS = 120
 """Shares are counted in these parts of a game: it divides by the others at any table, and by 2."""
 
 
