@@ -115,7 +115,7 @@ def play_tournament(
             tables = round_robin(bots.ids, request.seats, chance, request.meetings)
         field.play(0, tables, whole=True)
         champion = None
-    seed = store.seasons.close(request.name).seed
+    seed, _ = store.seasons.close(request.name)
     if seed is None:
         raise RefereeError(f"another run still plays games of {request.name}; `ladder close` it")
     games = field.games()

@@ -1,4 +1,6 @@
-"""Games that have a result, and what is kept of them."""
+"""Games: scheduled, from the queue to the end of an attempt; played, with what is kept of them; and
+their seasons and analyses.
+"""
 
 from __future__ import annotations
 
@@ -13,96 +15,13 @@ from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import Int64, Time
 
-
-class ReceiptStatus(StrEnum):
-    """The verdict on a reported result."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    """The job has its result already; nothing changed."""
-    REFUSED = "refused"
-    """It is not a valid result of this job; only the audit log changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The answer to a report."""
-
-    verdict: ReceiptStatus
-    seq: int | None = None
-    """The game's place in the order in which games are rated."""
-    reason: str | None = None
-    """Why it was refused."""
-    disabled: tuple[str, ...] = ()
-    """Bots that this result has taken out."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSeat:
-    """One seat of a played game."""
-
-    version: BotVersion
-    result: SeatResult
-    rating: Rating
-    """After the game."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredGame:
-    """A game with its result."""
-
-    seq: int
-    game_id: str
-    season: str
-    played_at: int
-    place: int
-    """Its place in the season's chain, among games and attempts without a result."""
-    attempt: int
-    """From 0: the number that its seed was made with."""
-    seats: tuple[StoredSeat, ...]
-    record: str
-    head: str = ""
-    """The head of the season's chain at this place; "" until it is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeatLog:
-    """What a bot left of a game with a fault of its own; a stranger's text, to be escaped."""
-
-    seat: int
-    error: str
-    """Its faults, with the author's part of tracebacks."""
-    output: str
-    """The end of what its process printed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GameFilter:
-    """Which games somebody wants to see: those to which all of this applies. Bots by name, any
-    version of them."""
-
-    bot: str | None = None
-    """One of the seats is this bot's."""
-    against: str | None = None
-    """Another is this bot's."""
-    faults: bool = False
-    """The bot had a fault; without a bot, any had."""
-    lost: bool = False
-    """The bot was placed behind the other, or if there is none, not first."""
-
-
 Seating = Sequence[int]
-
 """The line-up of one game: ids of versions by seat."""
-
 Rotation = Sequence[Seating]
-
 """Games of the same bots, each in other seats."""
 
 
 class JobStatus(StrEnum):
-    """The status of a job."""
-
     TODO = "todo"
     LEASED = "leased"
     DONE = "done"
@@ -113,8 +32,6 @@ class JobStatus(StrEnum):
 
 
 class AttemptEnd(StrEnum):
-    """How an attempt at a job ended."""
-
     DONE = "done"
     """It gave the job's result."""
     DUPLICATE = "duplicate"
@@ -181,16 +98,6 @@ class LostAttempt:
     """The head of the season's chain at this place; "" until it is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class VoidReceipt:
-    """The answer to the report of a void game."""
-
-    status: JobStatus
-    """The job's."""
-    disabled: tuple[str, ...] = ()
-    """Bots that were disabled, since too many games became void while they were asked."""
-
-
 class QueuedJob(NamedTuple):
     """A job as a schedule looks at it."""
 
@@ -231,10 +138,87 @@ class QueueCounts:
     """How long the oldest waiting job has waited."""
 
 
+class ReceiptStatus(StrEnum):
+    """The verdict on a reported result."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    """The job has its result already; nothing changed."""
+    REFUSED = "refused"
+    """It is not a valid result of this job; only the audit log changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    verdict: ReceiptStatus
+    seq: int | None = None
+    """The game's place in the order in which games are rated."""
+    reason: str | None = None
+    """Why it was refused."""
+    disabled: tuple[str, ...] = ()
+    """Bots that this result has taken out."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoidReceipt:
+    status: JobStatus
+    """The job's."""
+    disabled: tuple[str, ...] = ()
+    """Bots that were disabled, since too many games became void while they were asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeat:
+    version: BotVersion
+    result: SeatResult
+    rating: Rating
+    """After the game."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGame:
+    seq: int
+    game_id: str
+    season: str
+    played_at: int
+    place: int
+    """Its place in the season's chain, among games and attempts without a result."""
+    attempt: int
+    """From 0: the number that its seed was made with."""
+    seats: tuple[StoredSeat, ...]
+    record: str
+    head: str = ""
+    """The head of the season's chain at this place; "" until it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatLog:
+    """What a bot left of a game with a fault of its own; a stranger's text, to be escaped."""
+
+    seat: int
+    error: str
+    """Its faults, with the author's part of tracebacks."""
+    output: str
+    """The end of what its process printed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameFilter:
+    """Which games somebody wants to see: those to which all of this applies. Bots by name, any
+    version of them."""
+
+    bot: str | None = None
+    """One of the seats is this bot's."""
+    against: str | None = None
+    """Another is this bot's."""
+    faults: bool = False
+    """The bot had a fault; without a bot, any had."""
+    lost: bool = False
+    """The bot was placed behind the other, or if there is none, not first."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSeason:
-    """A season in the store."""
-
     id: int
     season: Season
     commitment: str
@@ -256,7 +240,6 @@ class StoredSeason:
 
     @property
     def name(self) -> str:
-        """The season's name."""
         return self.season.name
 
 
@@ -268,18 +251,7 @@ class Extension:
     until: Time
 
 
-class ClosedSeason(NamedTuple):
-    """A season that gets no more games."""
-
-    seed: str | None
-    """The season's secret in hex; None as long as games are in play."""
-    in_play: int
-    """Games that are being played, and count."""
-
-
 class AnalysisState(StrEnum):
-    """The state of an analysis of a game."""
-
     QUEUED = "queued"
     """It waits for a runner."""
     RUNNING = "running"

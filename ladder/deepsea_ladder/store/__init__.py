@@ -3,8 +3,8 @@
 Invariants: others use `Store` only; everything that is stored can be read back unchanged; every
 change is one transaction, so a crash leaves the state before or after it.
 
-Start reading at `games.py` (how a result comes in), then `jobs.py` (leases), `database.py`
-(transactions), `schema.py` (tables).
+Start reading at `games.py` (how a result comes in), then `leases.py` (who has what), `jobs.py`
+(what is to be played), `database.py` (transactions), `schema.py` (tables).
 """
 
 from __future__ import annotations
@@ -19,36 +19,16 @@ from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots, Strikes
-from deepsea_ladder.store.database import UNREADABLE, Database, RetryPolicy, damages
+from deepsea_ladder.store.database import UNREADABLE, Database, damages
 from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
 from deepsea_ladder.store.history import History, Sums
 from deepsea_ladder.store.jobs import Jobs, Queue
+from deepsea_ladder.store.leases import RetryPolicy
 from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.submissions import Submissions
 
-__all__ = [
-    "Accounts",
-    "Analyses",
-    "Audit",
-    "Authors",
-    "Bots",
-    "Database",
-    "Games",
-    "History",
-    "Jobs",
-    "Logs",
-    "Queue",
-    "Ratings",
-    "RetryPolicy",
-    "Revision",
-    "Seasons",
-    "Sessions",
-    "Store",
-    "Strikes",
-    "Submissions",
-    "Sums",
-]
+__all__ = ["Database", "History", "RetryPolicy", "Store"]
 
 
 class Store:
@@ -111,7 +91,6 @@ class Store:
         return cls(database, public=public)
 
     def close(self) -> None:
-        """Close every connection."""
         self.database.close()
 
     def __enter__(self) -> Store:

@@ -1,14 +1,17 @@
-"""Rows of codes, tokens and sessions, in a running transaction.
+"""Codes, tokens and sessions: what proves who somebody is.
 
-Invariants: a row is valid until it ends or expires, and as long as its author is active; it is
-deleted some time after that, so that no id comes again while somebody may remember it.
+Invariants: each is found by the SHA-256 of its secret, which is not stored; it is valid until it
+ends or expires, and as long as its author is active; a code is redeemed at most once; a session has
+the scopes of its token and does not outlive it, and whatever ends a token ends its sessions in the
+same transaction; nobody but the ladder's machine can take the last admin's last token; a row is
+deleted some time after it has ended, so that no id comes again while somebody may remember it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -43,12 +46,12 @@ from deepsea_ladder.accounts import (
     scopes_text,
 )
 from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder, StoreUnavailable
+from deepsea_ladder.limits import DAY_MS
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import (
     active_author,
     add_author,
-    added,
     author_named,
     chosen_name,
     end_rights,
@@ -56,198 +59,27 @@ from deepsea_ladder.store.authors import (
     make_admin,
     role_of,
 )
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import Database, added, now
 from deepsea_ladder.values import Int64, utc_time
 
-DAY_MS: Final = 86_400_000
-
-KEPT_MS: Final = 30 * DAY_MS
-
+KEPT_MS = 30 * DAY_MS
 """How long rows are kept after they have ended."""
-
-codes, tokens, sessions, authors = (
-    schema.codes,
-    schema.tokens,
-    schema.sessions,
-    schema.authors,
+_authors, _codes = schema.authors, schema.codes
+_tokens, _sessions = schema.tokens, schema.sessions
+_PROVEN = (
+    _authors.c.id.label("author_id"),
+    _authors.c.name.label("author"),
+    _authors.c.role,
+    _tokens.c.scopes,
 )
 
 
 class NewToken(NamedTuple):
-    """A token to be stored."""
-
     digest: str
     start: str
     label: str
     days: int
     scopes: tuple[Scope, ...]
-
-
-def valid(table: Table, at: int) -> ColumnElement[bool]:
-    """The condition on a row of that table that has not ended."""
-    return and_(table.c.ended_at.is_(None), table.c.expires_at > at)
-
-
-def end(connection: Connection, table: Table, row_id: int, at: int) -> None:
-    """End a row."""
-    connection.execute(update(table).where(table.c.id == row_id).values(ended_at=at))
-
-
-def clear(connection: Connection, at: int) -> None:
-    """Delete what ended long ago."""
-    for table in (sessions, tokens, codes):
-        over = or_(table.c.ended_at < at - KEPT_MS, table.c.expires_at < at - KEPT_MS)
-        connection.execute(delete(table).where(over))
-
-
-def add_code(
-    connection: Connection, digest: str, author: str, at: int, days: int, by: Actor
-) -> CodeLine:
-    """Store a code for an active author, who is added if there is none; "" for anybody."""
-    author_id = ensure_author(connection, author, at) if author else None
-    code_id = added(
-        connection,
-        insert(codes).values(
-            digest=digest, author_id=author_id, created_at=at, expires_at=at + days * DAY_MS
-        ),
-    )
-    note_code(connection, at, author_id, code_id, "made", by)
-    row = connection.execute(select_codes().where(codes.c.id == code_id)).one()
-    return stored_code(row)
-
-
-def note_code(
-    connection: Connection, at: int, author_id: int | None, code_id: int, what: str, by: Actor
-) -> None:
-    """Tell the audit log what happened to a code."""
-    subject = "anybody" if author_id is None else ""
-    words = f"code {code_id} {what}"
-    note(connection, at, AuditKind.CODE, subject, words, author_id=author_id, by=by)
-
-
-def select_codes() -> Select[Any]:
-    """Selects every code with its author; the caller narrows it down."""
-    return select(codes, authors.c.name.label("author")).outerjoin(
-        authors, authors.c.id == codes.c.author_id
-    )
-
-
-def stored_code(row: Row[Any]) -> CodeLine:
-    """The code in a row of `select_codes`."""
-    return CodeLine(Int64(row.id), "", row.author or "", utc_time(row.expires_at))
-
-
-def add_token(connection: Connection, author_id: int, token: NewToken, at: int, by: Actor) -> int:
-    """Store a token; its id."""
-    scopes = scopes_text(token.scopes)
-    token_id = added(
-        connection,
-        insert(tokens).values(
-            author_id=author_id,
-            digest=token.digest,
-            label=token.label,
-            start=token.start,
-            scopes=scopes,
-            created_at=at,
-            expires_at=at + token.days * DAY_MS,
-        ),
-    )
-    words = f"{token.start}... made: {scopes}"
-    note(connection, at, AuditKind.TOKEN, "", words, author_id=author_id, by=by)
-    return token_id
-
-
-def stored_token(row: Row[Any]) -> TokenLine:
-    """The token in a row of its table."""
-    return TokenLine(
-        id=Int64(row.id),
-        label=row.label,
-        start=row.start,
-        scopes=scopes_of(row.scopes),
-        created_at=utc_time(row.created_at),
-        expires_at=utc_time(row.expires_at),
-        last_used="" if row.last_used is None else f"{utc_time(row.last_used):%Y-%m-%d}",
-    )
-
-
-def keep_an_admin_token(
-    connection: Connection, at: int, gone: ColumnElement[bool], others: ColumnElement[bool]
-) -> None:
-    """Raise `AccountError` if no admin can use a token any more once some of them are gone.
-
-    gone, others  which tokens shall end, and which shall not
-    """
-    usable = (
-        select(func.count())
-        .select_from(tokens)
-        .join(authors, authors.c.id == tokens.c.author_id)
-        .where(
-            valid(tokens, at),
-            authors.c.state == AuthorState.ACTIVE,
-            authors.c.role == Role.ADMIN.word,
-            (literal(" ") + tokens.c.scopes + " ").contains(f" {Scope.ADMIN} "),
-        )
-    )
-    lost = connection.execute(usable.where(gone)).scalar_one()
-    if lost and not connection.execute(usable.where(others)).scalar_one():
-        raise AccountError(
-            "this is the last token with which an admin can work; make another first"
-        )
-
-
-def by_token(at: int) -> Select[Any]:
-    """Selects what valid tokens prove."""
-    columns = (*_proven(), tokens.c.id.label("token_id"), literal(0).label("session_id"))
-    return (
-        select(*columns, tokens.c.expires_at, tokens.c.last_used)
-        .join(authors, authors.c.id == tokens.c.author_id)
-        .where(valid(tokens, at), authors.c.state == AuthorState.ACTIVE)
-    )
-
-
-def by_session(at: int) -> Select[Any]:
-    """Selects what valid sessions prove."""
-    columns = (*_proven(), literal(0).label("token_id"), sessions.c.id.label("session_id"))
-    return (
-        select(*columns, sessions.c.expires_at)
-        .select_from(sessions)
-        .join(tokens, tokens.c.id == sessions.c.token_id)
-        .join(authors, authors.c.id == sessions.c.author_id)
-        .where(valid(sessions, at), valid(tokens, at), authors.c.state == AuthorState.ACTIVE)
-    )
-
-
-def proven(connection: Connection, token_id: int, session_id: int) -> Credential | None:
-    """What a session or else a token proves now; None if it is no longer valid."""
-    at = now(connection)
-    if session_id:
-        query = by_session(at).where(sessions.c.id == session_id)
-    else:
-        query = by_token(at).where(tokens.c.id == token_id)
-    row = connection.execute(query).first()
-    return None if row is None else credential(row)
-
-
-def _proven() -> tuple[ColumnElement[Any], ...]:
-    return (
-        authors.c.id.label("author_id"),
-        authors.c.name.label("author"),
-        authors.c.role,
-        tokens.c.scopes,
-    )
-
-
-def credential(row: Row[Any]) -> Credential:
-    """What a row of `by_token` or `by_session` proves."""
-    return Credential(
-        author_id=row.author_id,
-        author=row.author,
-        role=role_of(row.role),
-        scopes=scopes_of(row.scopes),
-        token_id=row.token_id,
-        session_id=row.session_id,
-        expires_at=row.expires_at,
-    )
 
 
 class Accounts:
@@ -264,25 +96,25 @@ class Accounts:
         """
         with self._database.write() as connection:
             at = now(connection)
-            clear(connection, at)
-            return [add_code(connection, *one, at, days, by) for one in wanted]
+            _clear(connection, at)
+            return [_add_code(connection, *one, at, days, by) for one in wanted]
 
     def codes(self) -> list[CodeLine]:
         """Codes that may be redeemed, the oldest first."""
         with self._database.read() as connection:
-            query = select_codes().where(valid(codes, now(connection))).order_by(codes.c.id)
-            return [stored_code(row) for row in connection.execute(query)]
+            query = _select_codes().where(_valid(_codes, now(connection))).order_by(_codes.c.id)
+            return [_stored_code(row) for row in connection.execute(query)]
 
     def revoke_code(self, code_id: int, by: Actor) -> None:
         """End a code; `NotOnLadder` if there is none that is valid."""
         with self._database.write() as connection:
             at = now(connection)
-            query = select(codes).where(codes.c.id == code_id, valid(codes, at))
+            query = select(_codes).where(_codes.c.id == code_id, _valid(_codes, at))
             row = connection.execute(query).first()
             if row is None:
                 raise NotOnLadder("there is no such code")
-            end(connection, codes, code_id, at)
-            note_code(connection, at, row.author_id, code_id, "revoked", by)
+            _end(connection, _codes, code_id, at)
+            _note_code(connection, at, row.author_id, code_id, "revoked", by)
 
     def redeem(self, digest: str, author: str, token: NewToken, address: str) -> Credential:
         """Turn a code into a token, for the code's author or for a new one of that name.
@@ -303,28 +135,28 @@ class Accounts:
                 author_id = active_author(connection, code.author).id
                 if author and names.key(author) != names.key(code.author):
                     raise AccountError(f"this code is for the author {code.author!r}")
-            end(connection, codes, code.id, at)
+            _end(connection, _codes, code.id, at)
             by = Actor(author_id, address=address)
-            note_code(connection, at, author_id, code.id, "redeemed", by)
-            token_id = add_token(connection, author_id, token, at, by)
-            row = connection.execute(by_token(at).where(tokens.c.id == token_id)).one()
-            return credential(row)
+            _note_code(connection, at, author_id, code.id, "redeemed", by)
+            token_id = _add_token(connection, author_id, token, at, by)
+            row = connection.execute(_by_token(at).where(_tokens.c.id == token_id)).one()
+            return _credential(row)
 
     def create_token(self, author_id: int, token: NewToken, most: int, by: Actor) -> TokenLine:
         """Store a token of an author, who may have `most` of them."""
         with self._database.write() as connection:
             at = now(connection)
-            clear(connection, at)
-            active = select(authors.c.state).where(authors.c.id == author_id)
+            _clear(connection, at)
+            active = select(_authors.c.state).where(_authors.c.id == author_id)
             if connection.execute(active).scalar_one_or_none() != AuthorState.ACTIVE:
                 raise AccountError("this author may not have a token")
-            ours = and_(tokens.c.author_id == author_id, valid(tokens, at))
-            held = select(func.count()).select_from(tokens).where(ours)
+            ours = and_(_tokens.c.author_id == author_id, _valid(_tokens, at))
+            held = select(func.count()).select_from(_tokens).where(ours)
             if connection.execute(held).scalar_one() >= most:
                 raise AccountError(f"an author has at most {most} tokens; revoke one first")
-            token_id = add_token(connection, author_id, token, at, by)
-            return stored_token(
-                connection.execute(select(tokens).where(tokens.c.id == token_id)).one()
+            token_id = _add_token(connection, author_id, token, at, by)
+            return _stored_token(
+                connection.execute(select(_tokens).where(_tokens.c.id == token_id)).one()
             )
 
     def admin_token(self, author: str, token: NewToken, by: Actor) -> Credential:
@@ -334,20 +166,21 @@ class Accounts:
         """
         with self._database.write() as connection:
             at = now(connection)
-            if not author:
-                _check_first_admin(connection)
+            row = author_named(connection, FIRST_ADMIN)  # perhaps somebody who only has this name
+            if not author and row is not None and row.role != Role.ADMIN.word:
+                raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
             author_id = ensure_author(connection, author or FIRST_ADMIN, at)
             make_admin(connection, author_id, at, by)
-            token_id = add_token(connection, author_id, token, at, by)
-            found = connection.execute(by_token(at).where(tokens.c.id == token_id)).one()
-            return credential(found)
+            token_id = _add_token(connection, author_id, token, at, by)
+            found = connection.execute(_by_token(at).where(_tokens.c.id == token_id)).one()
+            return _credential(found)
 
     def tokens(self, author_id: int) -> list[TokenLine]:
         """An author's valid tokens, the oldest first."""
         with self._database.read() as connection:
-            ours = and_(tokens.c.author_id == author_id, valid(tokens, now(connection)))
-            rows = connection.execute(select(tokens).where(ours).order_by(tokens.c.id))
-            return [stored_token(row) for row in rows]
+            ours = and_(_tokens.c.author_id == author_id, _valid(_tokens, now(connection)))
+            rows = connection.execute(select(_tokens).where(ours).order_by(_tokens.c.id))
+            return [_stored_token(row) for row in rows]
 
     def revoke_token(self, author_id: int, token_id: int, by: Actor) -> None:
         """End a token of an author, and the sessions that it opened.
@@ -357,17 +190,15 @@ class Accounts:
         """
         with self._database.write() as connection:
             at = now(connection)
-            ours = and_(tokens.c.id == token_id, tokens.c.author_id == author_id)
-            row = connection.execute(select(tokens).where(ours, valid(tokens, at))).first()
+            ours = and_(_tokens.c.id == token_id, _tokens.c.author_id == author_id)
+            row = connection.execute(select(_tokens).where(ours, _valid(_tokens, at))).first()
             if row is None:
                 raise NotOnLadder("there is no such token")
-            if by != MACHINE:
-                this = tokens.c.id == token_id
-                keep_an_admin_token(connection, at, gone=this, others=~this)
-            end(connection, tokens, token_id, at)
+            _keep_an_admin_token(connection, at, by, gone=_tokens.c.id == token_id)
+            _end(connection, _tokens, token_id, at)
             connection.execute(
-                update(sessions)
-                .where(sessions.c.token_id == token_id, sessions.c.ended_at.is_(None))
+                update(_sessions)
+                .where(_sessions.c.token_id == token_id, _sessions.c.ended_at.is_(None))
                 .values(ended_at=at)
             )
             words = f"{row.start}... revoked"
@@ -382,32 +213,30 @@ class Accounts:
         with self._database.write() as connection:
             at = now(connection)
             row = active_author(connection, author)
-            if by != MACHINE:
-                this = tokens.c.author_id == row.id
-                keep_an_admin_token(connection, at, gone=this, others=~this)
+            _keep_an_admin_token(connection, at, by, gone=_tokens.c.author_id == row.id)
             end_rights(connection, row.id, at)
             note(connection, at, AuditKind.AUTHOR, "", "reset", author_id=row.id, by=by)
-            return add_code(connection, digest, row.name, at, days, by)
+            return _add_code(connection, digest, row.name, at, days, by)
 
     def by_token(self, digest: str) -> Credential | None:
         """What a valid token proves; its day of use is kept."""
         with self._database.read() as connection:
             at = now(connection)
-            row = connection.execute(by_token(at).where(tokens.c.digest == digest)).first()
+            row = connection.execute(_by_token(at).where(_tokens.c.digest == digest)).first()
         if row is None:
             return None
         day = at - at % DAY_MS
         if row.last_used is None or row.last_used < day:
-            used = update(tokens).where(tokens.c.id == row.token_id).values(last_used=day)
+            used = update(_tokens).where(_tokens.c.id == row.token_id).values(last_used=day)
             # Who calls is known, even if the disk is full.
             with suppress(StoreUnavailable), self._database.write() as connection:
                 connection.execute(used)
-        return credential(row)
+        return _credential(row)
 
     def still(self, token_id: int = 0, session_id: int = 0) -> Credential | None:
         """What the token or the session with this id proves now; None if it is no longer valid."""
         with self._database.read() as connection:
-            return proven(connection, token_id, session_id)
+            return _proven(connection, token_id, session_id)
 
     def checked_writes(
         self,
@@ -420,7 +249,7 @@ class Accounts:
         What the check raises ends the write, and nothing has changed.
         """
         return self._database.checked_writes(
-            lambda connection: check(proven(connection, token_id, session_id))
+            lambda connection: check(_proven(connection, token_id, session_id))
         )
 
     def end_everything(self) -> int:
@@ -428,7 +257,7 @@ class Accounts:
         ended = 0
         with self._database.write() as connection:
             at = now(connection)
-            for table in (codes, tokens, sessions):
+            for table in (_codes, _tokens, _sessions):
                 change = update(table).where(table.c.ended_at.is_(None)).values(ended_at=at)
                 ended += connection.execute(change).rowcount
             if ended:
@@ -437,24 +266,7 @@ class Accounts:
         return ended
 
 
-def _valid_code(connection: Connection, digest: str) -> Row[Any]:
-    query = select_codes().where(codes.c.digest == digest, valid(codes, now(connection)))
-    code = connection.execute(query).first()
-    if code is None:
-        raise CodeRefused("this code is not valid: it was mistyped, used, or has ended")
-    return code
-
-
-def _check_first_admin(connection: Connection) -> None:
-    """Refuse to make somebody an admin who only happens to have the name `admin`."""
-    row = author_named(connection, FIRST_ADMIN)
-    if row is not None and row.role != Role.ADMIN.word:
-        raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
-
-
 class Sessions:
-    """The sessions of a ladder's pages."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -470,16 +282,16 @@ class Sessions:
                 return None
         with self._database.write() as connection:
             at = now(connection)
-            clear(connection, at)
+            _clear(connection, at)
             if (token := _token(connection, token_digest)) is None:
                 return None
-            ours = and_(sessions.c.author_id == token.author_id, valid(sessions, at))
-            newest = select(sessions.c.id).where(ours).order_by(sessions.c.id.desc())
+            ours = and_(_sessions.c.author_id == token.author_id, _valid(_sessions, at))
+            newest = select(_sessions.c.id).where(ours).order_by(_sessions.c.id.desc())
             for old in connection.execute(newest).scalars().all()[most - 1 :]:
-                end(connection, sessions, old, at)
+                _end(connection, _sessions, old, at)
             session_id = added(
                 connection,
-                insert(sessions).values(
+                insert(_sessions).values(
                     author_id=token.author_id,
                     token_id=token.token_id,
                     digest=digest,
@@ -491,23 +303,21 @@ class Sessions:
             by = Actor(token.author_id, address=address)
             who = token.author_id
             note(connection, at, AuditKind.SESSION, "", "opened", author_id=who, by=by)
-            row = connection.execute(by_session(at).where(sessions.c.id == session_id)).one()
-            return credential(row)
+            row = connection.execute(_by_session(at).where(_sessions.c.id == session_id)).one()
+            return _credential(row)
 
     def find(self, digest: str) -> Credential | None:
         """What a valid session proves."""
         with self._database.read() as connection:
-            query = by_session(now(connection)).where(sessions.c.digest == digest)
+            query = _by_session(now(connection)).where(_sessions.c.digest == digest)
             row = connection.execute(query).first()
-        return None if row is None else credential(row)
+        return None if row is None else _credential(row)
 
     def of(self, author_id: int) -> list[SessionLine]:
         """An author's valid sessions, the oldest first."""
-        table = sessions.c
-        columns = (table.id, table.address, table.created_at, table.expires_at)
         with self._database.read() as connection:
-            ours = and_(table.author_id == author_id, valid(sessions, now(connection)))
-            rows = connection.execute(select(*columns).where(ours).order_by(table.id))
+            ours = and_(_sessions.c.author_id == author_id, _valid(_sessions, now(connection)))
+            rows = connection.execute(select(_sessions).where(ours).order_by(_sessions.c.id))
             return [
                 SessionLine(
                     Int64(row.id), row.address, utc_time(row.created_at), utc_time(row.expires_at)
@@ -519,14 +329,177 @@ class Sessions:
         """End a session of an author; `NotOnLadder` if there is none that is valid."""
         with self._database.write() as connection:
             at = now(connection)
-            ours = and_(sessions.c.author_id == author_id, sessions.c.id == session_id)
-            query = select(sessions.c.id).where(ours, valid(sessions, at))
+            ours = and_(_sessions.c.author_id == author_id, _sessions.c.id == session_id)
+            query = select(_sessions.c.id).where(ours, _valid(_sessions, at))
             if connection.execute(query).first() is None:
                 raise NotOnLadder("there is no such session")
-            end(connection, sessions, session_id, at)
+            _end(connection, _sessions, session_id, at)
             note(connection, at, AuditKind.SESSION, "", "ended", author_id=author_id, by=by)
 
 
+def _valid(table: Table, at: int) -> ColumnElement[bool]:
+    """The condition on a row of that table that has not ended."""
+    return and_(table.c.ended_at.is_(None), table.c.expires_at > at)
+
+
+def _end(connection: Connection, table: Table, row_id: int, at: int) -> None:
+    connection.execute(update(table).where(table.c.id == row_id).values(ended_at=at))
+
+
+def _clear(connection: Connection, at: int) -> None:
+    """Delete what ended long ago."""
+    for table in (_sessions, _tokens, _codes):
+        over = or_(table.c.ended_at < at - KEPT_MS, table.c.expires_at < at - KEPT_MS)
+        connection.execute(delete(table).where(over))
+
+
+def _add_code(
+    connection: Connection, digest: str, author: str, at: int, days: int, by: Actor
+) -> CodeLine:
+    """Store a code for an active author, who is added if there is none; "" for anybody."""
+    author_id = ensure_author(connection, author, at) if author else None
+    code_id = added(
+        connection,
+        insert(_codes).values(
+            digest=digest, author_id=author_id, created_at=at, expires_at=at + days * DAY_MS
+        ),
+    )
+    _note_code(connection, at, author_id, code_id, "made", by)
+    row = connection.execute(_select_codes().where(_codes.c.id == code_id)).one()
+    return _stored_code(row)
+
+
+def _note_code(
+    connection: Connection, at: int, author_id: int | None, code_id: int, what: str, by: Actor
+) -> None:
+    """Tell the audit log what happened to a code."""
+    subject = "anybody" if author_id is None else ""
+    words = f"code {code_id} {what}"
+    note(connection, at, AuditKind.CODE, subject, words, author_id=author_id, by=by)
+
+
+def _select_codes() -> Select[Any]:
+    """Selects every code with its author; the caller narrows it down."""
+    return select(_codes, _authors.c.name.label("author")).outerjoin(
+        _authors, _authors.c.id == _codes.c.author_id
+    )
+
+
+def _stored_code(row: Row[Any]) -> CodeLine:
+    """The code in a row of `_select_codes`."""
+    return CodeLine(Int64(row.id), "", row.author or "", utc_time(row.expires_at))
+
+
+def _valid_code(connection: Connection, digest: str) -> Row[Any]:
+    query = _select_codes().where(_codes.c.digest == digest, _valid(_codes, now(connection)))
+    code = connection.execute(query).first()
+    if code is None:
+        raise CodeRefused("this code is not valid: it was mistyped, used, or has ended")
+    return code
+
+
+def _add_token(connection: Connection, author_id: int, token: NewToken, at: int, by: Actor) -> int:
+    scopes = scopes_text(token.scopes)
+    token_id = added(
+        connection,
+        insert(_tokens).values(
+            author_id=author_id,
+            digest=token.digest,
+            label=token.label,
+            start=token.start,
+            scopes=scopes,
+            created_at=at,
+            expires_at=at + token.days * DAY_MS,
+        ),
+    )
+    words = f"{token.start}... made: {scopes}"
+    note(connection, at, AuditKind.TOKEN, "", words, author_id=author_id, by=by)
+    return token_id
+
+
+def _stored_token(row: Row[Any]) -> TokenLine:
+    return TokenLine(
+        id=Int64(row.id),
+        label=row.label,
+        start=row.start,
+        scopes=scopes_of(row.scopes),
+        created_at=utc_time(row.created_at),
+        expires_at=utc_time(row.expires_at),
+        last_used="" if row.last_used is None else f"{utc_time(row.last_used):%Y-%m-%d}",
+    )
+
+
+def _keep_an_admin_token(
+    connection: Connection, at: int, by: Actor, gone: ColumnElement[bool]
+) -> None:
+    """Raise `AccountError` if no admin can use a token any more once some of them are gone; the
+    machine may end the last one, too."""
+    if by == MACHINE:
+        return
+    usable = (
+        select(func.count())
+        .select_from(_tokens)
+        .join(_authors, _authors.c.id == _tokens.c.author_id)
+        .where(
+            _valid(_tokens, at),
+            _authors.c.state == AuthorState.ACTIVE,
+            _authors.c.role == Role.ADMIN.word,
+            (literal(" ") + _tokens.c.scopes + " ").contains(f" {Scope.ADMIN} "),
+        )
+    )
+    lost = connection.execute(usable.where(gone)).scalar_one()
+    if lost and not connection.execute(usable.where(~gone)).scalar_one():
+        raise AccountError(
+            "this is the last token with which an admin can work; make another first"
+        )
+
+
+def _proven(connection: Connection, token_id: int, session_id: int) -> Credential | None:
+    """What a session or else a token proves now; None if it is no longer valid."""
+    at = now(connection)
+    if session_id:
+        query = _by_session(at).where(_sessions.c.id == session_id)
+    else:
+        query = _by_token(at).where(_tokens.c.id == token_id)
+    row = connection.execute(query).first()
+    return None if row is None else _credential(row)
+
+
+def _by_token(at: int) -> Select[Any]:
+    """Selects what valid tokens prove."""
+    columns = (*_PROVEN, _tokens.c.id.label("token_id"), literal(0).label("session_id"))
+    return (
+        select(*columns, _tokens.c.expires_at, _tokens.c.last_used)
+        .join(_authors, _authors.c.id == _tokens.c.author_id)
+        .where(_valid(_tokens, at), _authors.c.state == AuthorState.ACTIVE)
+    )
+
+
+def _by_session(at: int) -> Select[Any]:
+    """Selects what valid sessions prove."""
+    columns = (*_PROVEN, literal(0).label("token_id"), _sessions.c.id.label("session_id"))
+    return (
+        select(*columns, _sessions.c.expires_at)
+        .select_from(_sessions)
+        .join(_tokens, _tokens.c.id == _sessions.c.token_id)
+        .join(_authors, _authors.c.id == _sessions.c.author_id)
+        .where(_valid(_sessions, at), _valid(_tokens, at), _authors.c.state == AuthorState.ACTIVE)
+    )
+
+
+def _credential(row: Row[Any]) -> Credential:
+    """What a row of `_by_token` or `_by_session` proves."""
+    return Credential(
+        author_id=row.author_id,
+        author=row.author,
+        role=role_of(row.role),
+        scopes=scopes_of(row.scopes),
+        token_id=row.token_id,
+        session_id=row.session_id,
+        expires_at=row.expires_at,
+    )
+
+
 def _token(connection: Connection, digest: str) -> Row[Any] | None:
-    query = by_token(now(connection)).where(tokens.c.digest == digest)
+    query = _by_token(now(connection)).where(_tokens.c.digest == digest)
     return connection.execute(query).first()

@@ -1,18 +1,18 @@
 """Analyses of games: asked for, done by a runner, and kept.
 
 Invariants: only games that everybody may see are analysed; of a game one analysis at most waits or
-runs, and one at most is done by a plan, so that asking again is the same one; a lease runs by the
-database's clock, and only its present owner writes a result; a result is there whole or not at all,
-and never changed; every change of a state counts up `change`.
+runs, and one at most is done by a plan, so that asking again is the same one; only who holds its
+lease writes a result; a result is there whole or not at all, and never changed; every change of a
+state counts up `change`.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, or_, select
 
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import DAY_MS, RemoteLimits, check_author, check_queue
@@ -24,17 +24,24 @@ from deepsea_ladder.model.games import (
     StoredAnalysis,
 )
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import now
+from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import no_such_game
-from deepsea_ladder.store.leases import LeasedRows, Waiting
+from deepsea_ladder.store.leases import LeasedRows, Line
 from deepsea_ladder.store.versions import visible
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 _rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
 _QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
-_LINE: Final = Waiting(_rows, _QUEUED, _RUNNING)
-_SELECT: Final[Select[Any]] = (
+
+
+def _changed(connection: Connection, at: int) -> dict[str, int]:
+    last = connection.execute(select(func.max(_rows.c.change))).scalar()
+    return {"changed_at": at, "change": (last or 0) + 1}
+
+
+_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, _changed)
+_SELECT: Select[Any] = (
     select(
         # Everything but the document, which is large.
         *(column for column in _rows.c if column is not _rows.c.document),
@@ -48,8 +55,6 @@ _SELECT: Final[Select[Any]] = (
 
 
 class Analyses(LeasedRows):
-    """The analyses of a ladder's games."""
-
     line = _LINE
 
     # Who asks
@@ -80,16 +85,13 @@ class Analyses(LeasedRows):
                 attempt=0,
                 failures=0,
                 created_at=at,
-                **self._changed(connection, at),
+                **_changed(connection, at),
             )
-            key = connection.execute(row).inserted_primary_key
-            assert key is not None, "the statement inserts one row into a table with an id"
-            return _get(connection, int(key[0]))
+            return _get(connection, added(connection, row))
 
     def of_game(self, game_id: str) -> GameAnalyses:
         """What there is of a game: nothing of one that there is not, or that is not shown."""
-        mine = _SELECT.where(_games.c.game_id == game_id, visible(public=self._public))
-        newest = mine.order_by(_rows.c.id.desc()).limit(1)
+        newest = self._newest(game_id)
         with self._database.read() as connection:
             last = connection.execute(newest).first()
             if last is None:
@@ -102,24 +104,20 @@ class Analyses(LeasedRows):
 
     def document(self, game_id: str) -> str:
         """What the newest analysis of a game found, as JSON. Raises `NotOnLadder` for none."""
-        query = (
-            select(_rows.c.id, _rows.c.document)
-            .join(_games, _games.c.seq == _rows.c.seq)
-            .join(_seasons, _seasons.c.id == _games.c.season_id)
-            .where(
-                _games.c.game_id == game_id,
-                _rows.c.state == AnalysisState.DONE,
-                visible(public=self._public),
-            )
-        )
+        query = self._newest(game_id).where(_rows.c.state == AnalysisState.DONE)
         with self._database.read() as connection:
-            row = connection.execute(query.order_by(_rows.c.id.desc()).limit(1)).first()
+            found = query.with_only_columns(_rows.c.id, _rows.c.document)
+            row = connection.execute(found).first()
         if row is None:
             raise NotOnLadder("there is no analysis of that game")
         try:
             return zlib.decompress(row.document).decode()
         except (zlib.error, UnicodeDecodeError, TypeError) as error:
             raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
+
+    def _newest(self, game_id: str) -> Select[Any]:
+        mine = _SELECT.where(_games.c.game_id == game_id, visible(public=self._public))
+        return mine.order_by(_rows.c.id.desc()).limit(1)
 
     def queue(self) -> list[StoredAnalysis]:
         """What runs, then what waits, in the order in which it is done."""
@@ -143,13 +141,13 @@ class Analyses(LeasedRows):
         """
         with self._database.write() as connection:
             at = now(connection)
-            self._lose(connection, at, _rows.c.until <= at)
+            self._take_over(connection, at)
             order = _LINE.order(connection, _LINE.ids(connection))
             number = next((one for one in order if only in (None, one)), None)
             if number is None:
                 return None
             row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
-            attempt = self._begin(connection, row, owner, at, seconds)
+            attempt = _LINE.begin(connection, row, owner, at, seconds, began_at=at)
             record = select(_games.c.record).where(_games.c.seq == row.seq)
             return AnalysisLease(
                 id=row.id,
@@ -161,8 +159,8 @@ class Analyses(LeasedRows):
             )
 
     def renew(self, lease: AnalysisLease, seconds: float) -> bool:
-        """Renew a lease; whether it holds."""
-        return self._renew(lease, seconds)
+        with self._database.write() as connection:
+            return _LINE.renew(connection, lease, now(connection), seconds)
 
     def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
         """Store what was found, as JSON; False if the lease is lost.
@@ -191,32 +189,22 @@ class Analyses(LeasedRows):
     def fail(self, lease: AnalysisLease, reason: str) -> AnalysisState | None:
         """Report an attempt without a result: it waits again, or has failed. None: no lease."""
         with self._database.write() as connection:
-            row = connection.execute(select(_rows).where(*self._held(lease))).first()
-            if row is None:
+            if (row := _LINE.held(connection, lease)) is None:
                 return None
             return self._failed(connection, row, reason, now(connection))
 
-    def _end(self, lease: AnalysisLease, **values: Any) -> bool:
+    def _end(self, lease: AnalysisLease, **values: object) -> bool:
         with self._database.write() as connection:
-            ends = {**self._released(connection, now(connection)), **values}
-            held = update(_rows).where(*self._held(lease))
-            return connection.execute(held.values(ends)).rowcount > 0
+            if (row := _LINE.held(connection, lease)) is None:
+                return False
+            _LINE.release(connection, row, now(connection), **values)
+            return True
 
     def _failed(self, connection: Connection, row: Row[Any], reason: str, at: int) -> AnalysisState:
-        failures = row.failures + 1
-        values = {
-            **self._released(connection, at),
-            "failures": failures,
-            "reason": printable(reason, schema.LONGEST_NOTE),
-        }
-        if failures >= self._policy.analyses:
-            values["state"] = AnalysisState.FAILED
-        connection.execute(update(_rows).where(_rows.c.id == row.id).values(values))
-        return AnalysisState(values["state"])
-
-    def _changed(self, connection: Connection, at: int) -> dict[str, int]:
-        last = connection.execute(select(func.max(_rows.c.change))).scalar()
-        return {"changed_at": at, "change": (last or 0) + 1}
+        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
+        state = AnalysisState.FAILED if failures >= self._policy.analyses else _QUEUED
+        _LINE.release(connection, row, at, state=state, failures=failures, reason=words)
+        return state
 
 
 def _public_game(connection: Connection, game_id: str) -> int:
@@ -261,7 +249,7 @@ def _get(connection: Connection, number: int) -> StoredAnalysis:
 
 
 def _analysis(row: Row[Any], order: dict[int, int]) -> StoredAnalysis:
-    """A row of `_SELECT`; `Waiting.places` has those that wait."""
+    """A row of `_SELECT`; `Line.places` has those that wait."""
     try:
         state = AnalysisState(row.state)
     except ValueError as error:

@@ -1,15 +1,17 @@
-"""The audit log: what was refused, withdrawn, disabled or enabled, and who got or lost which right.
+"""What is only added to: the audit log, and the chain of each season.
 
-Invariants: an entry is written in the transaction of its change, so that neither is stored without
-the other; entries are only added, but for names and addresses that must be forgotten; an author is
-named by reference, so that a name that changes or goes does so here as well; no entry has a secret.
+Invariants: an entry says what was refused, withdrawn, disabled or enabled, or who got or lost which
+right, and is written in the transaction of its change, so that neither is stored without the other;
+entries stay, but for names and addresses that must be forgotten; an author is named by reference,
+so that a name that changes or goes does so here as well; no entry has a secret; a new link of a
+chain follows on the season's last one, in the writer's transaction.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, case, desc, func, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, case, desc, func, insert, or_, select, update
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditEntry, AuditKind
 from deepsea_ladder.chain import Line, next_head
@@ -18,13 +20,50 @@ from deepsea_ladder.store.database import Database
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
-RENAMED: Final = "was called "
-
+RENAMED = "was called "
 """How the note of a rename begins, before the former name."""
-
 _concerned = schema.authors.alias("concerned")
-
 _acting = schema.authors.alias("acting")
+
+
+class Audit:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def latest(self, limit: int = 100, author_id: int | None = None) -> list[AuditEntry]:
+        """The newest entries, newest first; of an author, what it did and what is about it."""
+        table = schema.audit
+        about = case((table.c.subject == "", _concerned.c.name), else_=table.c.subject)
+        query = (
+            select(
+                table.c.id,
+                table.c.at,
+                table.c.kind,
+                func.coalesce(about, "").label("subject"),
+                table.c.note,
+                func.coalesce(_acting.c.name, table.c.actor).label("actor"),
+                table.c.address,
+            )
+            .outerjoin(_concerned, _concerned.c.id == table.c.author_id)
+            .outerjoin(_acting, _acting.c.id == table.c.actor_id)
+            .order_by(desc(table.c.id))
+            .limit(limit)
+        )
+        if author_id is not None:
+            query = query.where(or_(table.c.author_id == author_id, table.c.actor_id == author_id))
+        with self._database.read() as connection:
+            return [
+                AuditEntry(
+                    Int64(row.id),
+                    utc_time(row.at),
+                    AuditKind(row.kind),
+                    row.subject,
+                    row.note,
+                    row.actor,
+                    row.address,
+                )
+                for row in connection.execute(query)
+            ]
 
 
 def note(
@@ -74,58 +113,11 @@ def forget(connection: Connection, author_id: int) -> None:
     )
 
 
-class Audit:
-    """Reading the log."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def latest(self, limit: int = 100, author_id: int | None = None) -> list[AuditEntry]:
-        """The newest entries, newest first; of an author, what it did and what is about it."""
-        table = schema.audit
-        query = _entries().order_by(desc(table.c.id)).limit(limit)
-        if author_id is not None:
-            query = query.where(or_(table.c.author_id == author_id, table.c.actor_id == author_id))
-        with self._database.read() as connection:
-            return [
-                AuditEntry(
-                    Int64(row.id),
-                    utc_time(row.at),
-                    AuditKind(row.kind),
-                    row.subject,
-                    row.note,
-                    row.actor,
-                    row.address,
-                )
-                for row in connection.execute(query)
-            ]
-
-
-def _entries() -> Select[Any]:
-    table = schema.audit
-    about = case((table.c.subject == "", _concerned.c.name), else_=table.c.subject)
-    return (
-        select(
-            table.c.id,
-            table.c.at,
-            table.c.kind,
-            func.coalesce(about, "").label("subject"),
-            table.c.note,
-            func.coalesce(_acting.c.name, table.c.actor).label("actor"),
-            table.c.address,
-        )
-        .outerjoin(_concerned, _concerned.c.id == table.c.author_id)
-        .outerjoin(_acting, _acting.c.id == table.c.actor_id)
-    )
-
-
 _seasons = schema.seasons
-
-_LAST: Final = select(_seasons.c.name, _seasons.c.place, _seasons.c.head).where(
+_LAST = select(_seasons.c.name, _seasons.c.place, _seasons.c.head).where(
     _seasons.c.id == bindparam("season")
 )
-
-_ADD: Final = update(_seasons).where(_seasons.c.id == bindparam("season"))
+_ADD = update(_seasons).where(_seasons.c.id == bindparam("season"))
 
 
 class LastLink(NamedTuple):

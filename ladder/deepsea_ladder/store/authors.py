@@ -1,15 +1,17 @@
-"""Authors: who is there, with which name, role and state.
+"""Authors: who is there, with which name, role and state, and how much each may submit.
 
 Invariants: an author is a row for ever, since bots and games refer to it: what changes is the name;
 an author who is not active has no valid code, token or session; there is an active admin as soon as
-there was one.
+there was one; each open season's limits of what is submitted hold, counted from its opening,
+without an open season the usual limits hold for everything; a tournament's season has no deadline
+of its own.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, Insert, Row, Select, and_, case, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, case, func, insert, select, update
 
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
@@ -24,22 +26,19 @@ from deepsea_ladder.accounts import (
     StoredAuthor,
 )
 from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
+from deepsea_ladder.limits import MIB
 from deepsea_ladder.season import Season, UploadLimits
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import Database, added, now
 from deepsea_ladder.values import utc_time
 
 _authors = schema.authors
-
-_ROLES: Final = {role.word: role for role in Role}
-
-_SECRETS: Final = (schema.codes, schema.tokens, schema.sessions)
+_ROLES = {role.word: role for role in Role}
+_SECRETS = (schema.codes, schema.tokens, schema.sessions)
 
 
 class Authors:
-    """The authors of a ladder."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -57,7 +56,7 @@ class Authors:
     def rename(self, name: str, to: str, by: Actor) -> StoredAuthor:
         """Give an author another name. Raises `BundleError` for a bad one, `AccountError` for one
         that somebody else has."""
-        author_name(to)
+        _checked_name(to)
         with self._database.write() as connection:
             row = find_author(connection, name)
             if row.state == AuthorState.ANONYMISED:
@@ -81,7 +80,7 @@ class Authors:
                 raise AccountError("an author who was anonymised gets no rights again")
             if row.state != state:
                 if blocked:
-                    keep_an_admin(connection, row)
+                    _keep_an_admin(connection, row)
                     end_rights(connection, row.id, at)
                 _change(connection, row.id, state=state)
                 words = "blocked" if blocked else "no longer blocked"
@@ -95,7 +94,7 @@ class Authors:
             at = now(connection)
             if row.state == AuthorState.ANONYMISED:
                 return _get(connection, row.id, at)
-            keep_an_admin(connection, row)
+            _keep_an_admin(connection, row)
             end_rights(connection, row.id, at)
             free = f"{ANONYMOUS}{row.id}"
             _change(
@@ -115,19 +114,46 @@ class Authors:
             return _get(connection, row.id, at)
 
 
-def author_name(name: str) -> str:
-    """The name, if an author may have it. Raises `BundleError`."""
-    names.checked("the author's name", name)
-    if names.key(name) == MACHINE.name or names.key(name).startswith(ANONYMOUS):
-        raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
-    return name
+def _select(at: int) -> Select[Any]:
+    bots, tokens = schema.bots, schema.tokens
+    owned = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
+    valid = and_(tokens.c.ended_at.is_(None), tokens.c.expires_at > at)
+    held = select(func.count()).where(tokens.c.author_id == _authors.c.id, valid).scalar_subquery()
+    return select(_authors, owned.label("bots"), held.label("tokens"))
 
 
-def chosen_name(name: str) -> str:
-    """The same, for a name that somebody chooses. Raises `BundleError`."""
-    if names.key(author_name(name)) in RESERVED:
-        raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
-    return name
+def _get(connection: Connection, author_id: int, at: int) -> StoredAuthor:
+    return _stored(connection.execute(_select(at).where(_authors.c.id == author_id)).one())
+
+
+def _stored(row: Row[Any]) -> StoredAuthor:
+    return StoredAuthor(
+        id=row.id,
+        name=row.name,
+        role=role_of(row.role),
+        state=AuthorState(row.state),
+        created_at=row.created_at,
+        bots=row.bots,
+        tokens=row.tokens,
+    )
+
+
+def _change(connection: Connection, author_id: int, **values: object) -> None:
+    connection.execute(update(_authors).where(_authors.c.id == author_id).values(values))
+
+
+def _keep_an_admin(connection: Connection, row: Row[Any]) -> None:
+    """Raise `AccountError` if the author is the only admin."""
+    others = select(func.count()).where(
+        _authors.c.role == Role.ADMIN.word,
+        _authors.c.state == AuthorState.ACTIVE,
+        _authors.c.id != row.id,
+    )
+    if row.role == Role.ADMIN.word and not connection.execute(others).scalar_one():
+        raise AccountError(
+            f"{row.name!r} is the last admin; make another one first, on the ladder's machine: "
+            "deepsea-referee ladder admin-token --author NAME"
+        )
 
 
 def author_named(connection: Connection, name: str) -> Row[Any] | None:
@@ -167,7 +193,7 @@ def ensure_author(connection: Connection, name: str, at: int) -> int:
 
 def add_author(connection: Connection, name: str, at: int) -> int:
     """Add an author; the id. `AccountError` if the name is taken."""
-    if author_named(connection, author_name(name)) is not None:
+    if author_named(connection, _checked_name(name)) is not None:
         raise AccountError(f"the name {name!r} is taken; choose another one")
     return added(
         connection,
@@ -181,26 +207,26 @@ def add_author(connection: Connection, name: str, at: int) -> int:
     )
 
 
+def chosen_name(name: str) -> str:
+    """The same, for a name that somebody chooses. Raises `BundleError`."""
+    if names.key(_checked_name(name)) in RESERVED:
+        raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
+    return name
+
+
+def _checked_name(name: str) -> str:
+    """The name, if an author may have it. Raises `BundleError`."""
+    names.checked("the author's name", name)
+    if names.key(name) == MACHINE.name or names.key(name).startswith(ANONYMOUS):
+        raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
+    return name
+
+
 def make_admin(connection: Connection, author_id: int, at: int, by: Actor) -> None:
-    """Give an author the role of an admin."""
     role = select(_authors.c.role).where(_authors.c.id == author_id)
     if connection.execute(role).scalar_one() != Role.ADMIN.word:
         _change(connection, author_id, role=Role.ADMIN.word)
         note(connection, at, AuditKind.AUTHOR, "", "is admin now", author_id=author_id, by=by)
-
-
-def keep_an_admin(connection: Connection, row: Row[Any]) -> None:
-    """Raise `AccountError` if the author is the only admin."""
-    others = select(func.count()).where(
-        _authors.c.role == Role.ADMIN.word,
-        _authors.c.state == AuthorState.ACTIVE,
-        _authors.c.id != row.id,
-    )
-    if row.role == Role.ADMIN.word and not connection.execute(others).scalar_one():
-        raise AccountError(
-            f"{row.name!r} is the last admin; make another one first, on the ladder's machine: "
-            "deepsea-referee ladder admin-token --author NAME"
-        )
 
 
 def end_rights(connection: Connection, author_id: int, at: int) -> None:
@@ -216,44 +242,6 @@ def end_rights(connection: Connection, author_id: int, at: int) -> None:
 def role_of(word: str) -> Role:
     """The role that is stored as this word."""
     return _ROLES[word]
-
-
-def added(connection: Connection, row: Insert) -> int:
-    """Insert a row; the id that the database gave it."""
-    key = connection.execute(row).inserted_primary_key
-    assert key is not None, "the statement inserts one row into a table with an id"
-    return int(key[0])
-
-
-def _change(connection: Connection, author_id: int, **values: object) -> None:
-    connection.execute(update(_authors).where(_authors.c.id == author_id).values(values))
-
-
-def _select(at: int) -> Select[Any]:
-    bots, tokens = schema.bots, schema.tokens
-    owned = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
-    valid = and_(tokens.c.ended_at.is_(None), tokens.c.expires_at > at)
-    held = select(func.count()).where(tokens.c.author_id == _authors.c.id, valid).scalar_subquery()
-    return select(_authors, owned.label("bots"), held.label("tokens"))
-
-
-def _get(connection: Connection, author_id: int, at: int) -> StoredAuthor:
-    return _stored(connection.execute(_select(at).where(_authors.c.id == author_id)).one())
-
-
-def _stored(row: Row[Any]) -> StoredAuthor:
-    return StoredAuthor(
-        id=row.id,
-        name=row.name,
-        role=role_of(row.role),
-        state=AuthorState(row.state),
-        created_at=row.created_at,
-        bots=row.bots,
-        tokens=row.tokens,
-    )
-
-
-_MIB: Final = 1 << 20
 
 
 def check_deadline(connection: Connection, at: int, author_id: int | None = None) -> None:
@@ -274,13 +262,18 @@ def check_deadline(connection: Connection, at: int, author_id: int | None = None
         )
 
 
-def check_quota(connection: Connection, author_id: int, author: str, more_bytes: int = 0) -> None:
-    """Raise `SubmissionError` if the author may not submit a version of so many packed bytes."""
+def open_seasons(connection: Connection) -> list[tuple[Season, int]]:
+    """The seasons that are open, the oldest first, each with the time of its opening."""
     table = schema.seasons
     opened = select(table).where(table.c.closed_at.is_(None)).order_by(table.c.id)
+    return [(Season.from_json(row.settings), row.created_at) for row in connection.execute(opened)]
+
+
+def check_quota(connection: Connection, author_id: int, author: str, more_bytes: int = 0) -> None:
+    """Raise `SubmissionError` if the author may not submit a version of so many packed bytes."""
     seasons = [
-        (f"season {row.name}", Season.from_json(row.settings).uploads, row.created_at)
-        for row in connection.execute(opened)
+        (f"season {season.name}", season.uploads, since)
+        for season, since in open_seasons(connection)
     ]
     for where, limits, since in seasons or [("a ladder without a season", UploadLimits(), 0)]:
         versions, size = submitted(connection, author_id, since)
@@ -289,9 +282,9 @@ def check_quota(connection: Connection, author_id: int, author: str, more_bytes:
                 f"{author} has submitted {versions} versions since the opening; {where} takes at "
                 f"most {limits.versions} of an author"
             )
-        if size + more_bytes > limits.mib * _MIB:
+        if size + more_bytes > limits.mib * MIB:
             raise SubmissionError(
-                f"with these files {author}'s versions take {(size + more_bytes) / _MIB:.1f} MiB; "
+                f"with these files {author}'s versions take {(size + more_bytes) / MIB:.1f} MiB; "
                 f"{where} takes at most {limits.mib} MiB of an author"
             )
 

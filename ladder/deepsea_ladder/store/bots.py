@@ -1,8 +1,12 @@
-"""Bots, and their versions.
+"""Bots, their versions, and what takes them out.
 
 Invariants: a version is written once: its files by their digest, its number, its bot; a bot's
 newest version is the one that plays; a bot that is not active gets no games, and says why; a name
 belongs to the author who had it first.
+
+A bot is disabled by its strikes in the transaction of the result or void game that was one. What
+counts is read from games and attempts, so there are no counters that could differ from them; games
+of former versions, or from before the bot was submitted or enabled, do not count.
 """
 
 from __future__ import annotations
@@ -11,30 +15,32 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from deepsea_bundle import names
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model.bots import BotConduct, BotState, BotVersion, LadderBot
 from deepsea_ladder.model.games import AttemptEnd, StoredSeason
-from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.authors import added, check_deadline, check_quota, ensure_author
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.authors import check_deadline, check_quota, ensure_author
+from deepsea_ladder.store.database import Database, added, now
+from deepsea_ladder.store.history import seat_result
 from deepsea_ladder.store.leases import cancel_games_of
-from deepsea_ladder.store.versions import select_versions, version_of, versions_by_id
+from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of, versions_by_id
 from deepsea_ladder.strikes import Appearance, Conduct, StrikeRules, conduct
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from deepsea_bundle.reader import BotBundle
 
+_CURRENT = SELECT_VERSIONS.where(schema.bot_versions.c.number == schema.bots.c.version)
+"""Selects the version of each bot that plays."""
+_ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
+
 
 class Bots:
-    """The bots of a ladder."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -75,8 +81,7 @@ class Bots:
 
     def _take_out(self, name: str, state: BotState, reason: str, by: Actor) -> LadderBot:
         with self._database.write() as connection:
-            row = _row(connection, name)
-            take_out(connection, row.bot_id, row.name, state, reason, now(connection), by)
+            _take_out(connection, _row(connection, name), state, reason, now(connection), by)
             return _get(connection, name)
 
     def enable(self, name: str, by: Actor = NOBODY) -> LadderBot:
@@ -86,7 +91,6 @@ class Bots:
             return _get(connection, name)
 
     def get(self, name: str) -> LadderBot:
-        """The bot of that name."""
         with self._database.read() as connection:
             return _get(connection, name)
 
@@ -97,7 +101,7 @@ class Bots:
 
     def versions(self, name: str) -> list[BotVersion]:
         """Every version of a bot, the oldest first."""
-        query = select_versions().order_by(schema.bot_versions.c.number)
+        query = SELECT_VERSIONS.order_by(schema.bot_versions.c.number)
         with self._database.read() as connection:
             bot_id = _row(connection, name).bot_id
             rows = connection.execute(query.where(schema.bot_versions.c.bot_id == bot_id))
@@ -126,7 +130,7 @@ class Bots:
 def own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | None:
     """The author's bot of that name; None if there is no bot of that name. `SubmissionError` if it
     is somebody else's."""
-    query = _bots().where(schema.bots.c.name_key == names.key(name))
+    query = _CURRENT.where(schema.bots.c.name_key == names.key(name))
     if (row := connection.execute(query).first()) is None:
         return None
     if row.author_id != author_id:
@@ -136,7 +140,7 @@ def own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | No
 
 def check_copy(connection: Connection, author_id: int, name: str, digest: str) -> None:
     """Raise `SubmissionError` for the files of another bot of the author that plays."""
-    query = _bots().where(
+    query = _CURRENT.where(
         schema.bots.c.author_id == author_id,
         schema.bots.c.name_key != names.key(name),
         schema.bots.c.state == BotState.ACTIVE,
@@ -147,6 +151,15 @@ def check_copy(connection: Connection, author_id: int, name: str, digest: str) -
             f"these files are those of {row.name!r}, which plays for {row.author} already; "
             "withdraw that bot, or submit other files"
         )
+
+
+def active_name(connection: Connection, author_id: int) -> str:
+    """The author's name; `SubmissionError` for one who may do nothing."""
+    table = schema.authors
+    row = connection.execute(select(table).where(table.c.id == author_id)).one()
+    if row.state != AuthorState.ACTIVE:
+        raise SubmissionError(f"the author {row.name!r} is {row.state}")
+    return str(row.name)
 
 
 def add_version(
@@ -199,6 +212,15 @@ def add_version(
     return _get(connection, name).current
 
 
+def _keep(connection: Connection, digest: str, packed: bytes) -> bool:
+    """Store the files, unless somebody's version has the same; whether they are new."""
+    table = schema.archives
+    if connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
+        return False
+    connection.execute(insert(table).values(digest=digest, content=packed))
+    return True
+
+
 def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> None:
     """Schedule games for a bot again, in the running transaction."""
     row = _row(connection, name)
@@ -216,39 +238,31 @@ def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> No
     note(connection, at, AuditKind.ENABLED, row.name, words, author_id=row.author_id, by=by)
 
 
-def take_out(
+def _take_out(
     connection: Connection,
-    bot_id: int,
-    name: str,
+    bot: Row[Any],
     state: BotState,
     reason: str,
     at: int,
     by: Actor = NOBODY,
 ) -> None:
-    """Schedule no more games for a bot, in the running transaction."""
-    owner = select(schema.bots.c.author_id).where(schema.bots.c.id == bot_id)
-    author_id = connection.execute(owner).scalar_one()
     connection.execute(
         update(schema.bots)
-        .where(schema.bots.c.id == bot_id)
+        .where(schema.bots.c.id == bot.bot_id)
         .values(state=state, reason=printable(reason, schema.LONGEST_NOTE), changed_at=at)
     )
     kind = AuditKind.DISABLED if state is BotState.DISABLED else AuditKind.WITHDRAWN
-    note(connection, at, kind, name, reason, author_id=author_id, by=by)
-    cancel_games_of(connection, bot_id, f"{name} is {state}")
+    note(connection, at, kind, bot.name, reason, author_id=bot.author_id, by=by)
+    cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}")
 
 
 def current_bots(connection: Connection) -> list[LadderBot]:
     """Every bot, by name."""
-    return [_bot(row) for row in connection.execute(_bots().order_by(schema.bots.c.name_key))]
-
-
-def _bots() -> Select[Any]:
-    return select_versions().where(schema.bot_versions.c.number == schema.bots.c.version)
+    return [_bot(row) for row in connection.execute(_CURRENT.order_by(schema.bots.c.name_key))]
 
 
 def _row(connection: Connection, name: str) -> Row[Any]:
-    row = connection.execute(_bots().where(schema.bots.c.name_key == names.key(name))).first()
+    row = connection.execute(_CURRENT.where(schema.bots.c.name_key == names.key(name))).first()
     if row is None:
         raise NotOnLadder(f"there is no bot {name!r} on this ladder")
     return row
@@ -269,27 +283,7 @@ def _bot(row: Row[Any]) -> LadderBot:
     )
 
 
-def active_name(connection: Connection, author_id: int) -> str:
-    """The author's name; `SubmissionError` for one who may do nothing."""
-    table = schema.authors
-    row = connection.execute(select(table).where(table.c.id == author_id)).one()
-    if row.state != AuthorState.ACTIVE:
-        raise SubmissionError(f"the author {row.name!r} is {row.state}")
-    return str(row.name)
-
-
-def _keep(connection: Connection, digest: str, packed: bytes) -> bool:
-    """Store the files, unless somebody's version has the same; whether they are new."""
-    table = schema.archives
-    if connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
-        return False
-    connection.execute(insert(table).values(digest=digest, content=packed))
-    return True
-
-
 class Strikes:
-    """The strikes of a ladder's bots."""
-
     def __init__(self, database: Database, rules: StrikeRules) -> None:
         self._database = database
         self._rules = rules
@@ -297,10 +291,9 @@ class Strikes:
     def standing(self, season: StoredSeason) -> list[BotConduct]:
         """What counts against active bots in the season, by their names."""
         with self._database.read() as connection:
-            query = _playing().order_by(schema.bots.c.name_key)
             found = [
                 (bot.name, _conduct(connection, season.id, bot, self._rules))
-                for bot in connection.execute(query).all()
+                for bot in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key)).all()
             ]
         return [
             BotConduct(bot=bot, absences=one.absences, spoiled=one.spoiled, voids=one.voids)
@@ -322,33 +315,16 @@ def disable_strikers(
     cause  the game that was the last one, for the reason
     """
     playing = connection.execute(
-        _playing().where(schema.bot_versions.c.id.in_(version_ids)).order_by(schema.bots.c.id)
+        _ACTIVE.where(schema.bot_versions.c.id.in_(version_ids)).order_by(schema.bots.c.id)
     ).all()
     disabled = []
     for bot in playing:
         reason = _conduct(connection, season_id, bot, rules).verdict(rules)
         if reason is not None:
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
-            take_out(connection, bot.id, bot.name, BotState.DISABLED, words, at)
+            _take_out(connection, bot, BotState.DISABLED, words, at)
             disabled.append(str(bot.name))
     return tuple(disabled)
-
-
-def _playing() -> Any:
-    """Active bots with their present versions."""
-    return (
-        select(
-            schema.bots.c.id,
-            schema.bots.c.name,
-            schema.bots.c.changed_at,
-            schema.bot_versions.c.id.label("version_id"),
-        )
-        .join(schema.bot_versions, schema.bot_versions.c.bot_id == schema.bots.c.id)
-        .where(
-            schema.bot_versions.c.number == schema.bots.c.version,
-            schema.bots.c.state == BotState.ACTIVE,
-        )
-    )
 
 
 def _conduct(connection: Connection, season_id: int, bot: Row[Any], rules: StrikeRules) -> Conduct:
@@ -386,8 +362,4 @@ def _conduct(connection: Connection, season_id: int, bot: Row[Any], rules: Strik
 def _appearance(row: Row[Any]) -> Appearance:
     if row.game is None:
         return Appearance(None, asked=row.void == row.own_seat)
-    return Appearance(
-        SeatResult(
-            row.version_id, row.points, row.placement, row.decisions, row.faults, row.forfeit
-        )
-    )
+    return Appearance(seat_result(row))

@@ -1,21 +1,26 @@
-"""The store's limits of retries and strikes.
+"""The database: SQLite in one file, or PostgreSQL by URL; and a look for damage in it.
 
-Invariant: these counts never change a rating; they decide what is retried, who gets no more games,
-and when the operator must look.
+Invariants: a write is one transaction under the one writer's lock, so that the order of commits is
+the order of sequence numbers; a write for a caller begins with a check of the caller's rights; a
+read is one snapshot; time is the database's, so that the clocks of workers do not matter; drivers'
+exceptions leave this module as a `StoreError`.
+
+No ladder is made beside the log of another one, which SQLite would take for its own; a connection
+never makes a file; what is written to a file that has lost its name counts as lost. The look for
+damage raises nothing for what it finds, a line each that names the place; it reads no records and
+no files of bots, so that it is quick on a large ladder.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import (
     URL,
@@ -25,6 +30,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Insert,
     Integer,
     LargeBinary,
     and_,
@@ -56,25 +62,312 @@ from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import AnalysisState, AttemptEnd, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules.printable import printable, quoted
 
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """The limits; these are those of every ladder."""
-
-    failures: int = 5
-    """Failures after which a job is quarantined: void games, refused results, dead workers."""
-    checks: int = 3
-    """Checks without a verdict after which a submission has failed: void games, dead runners."""
-    analyses: int = 3
-    """Attempts without a result after which an analysis has failed: dead runners and workers."""
-    strikes: StrikeRules = field(default_factory=StrikeRules)
-    """When a bot is disabled."""
+_BUSY_SECONDS = 30.0
+_STILL_SECONDS = 30.0
+"""Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
+_LOCK = text("SELECT pg_advisory_xact_lock(:key)")
+_LOCK_KEY = int.from_bytes(b"deepsea", "big")
+"""The advisory lock that makes one writer of all on PostgreSQL."""
+_check: ContextVar[Callable[[Connection], object] | None] = ContextVar("check", default=None)
 
 
-UNREADABLE: Final = (
+class database_now(FunctionElement[int]):  # noqa: N801  (reads like a function in SQL)
+    """The database's clock in milliseconds since 1970."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(database_now, "sqlite")
+def _now_in_sqlite(*_: Any, **__: Any) -> str:
+    return "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
+
+
+@compiles(database_now, "postgresql")
+def _now_in_postgresql(*_: Any, **__: Any) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+
+
+class Database:
+    """A database that may be empty; `target` is a file's path or a URL.
+
+    `create` makes the file, if it is SQLite's and not there, readable for its owner alone: the
+    seeds of games to come are in it.
+    `read_only` refuses every write.
+    `busy_seconds` is the timeout of a write that waits for another writer.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        read_only: bool = False,
+        busy_seconds: float = _BUSY_SECONDS,
+    ) -> None:
+        self.url = _url_of(os.fspath(target))
+        self.path: Path | None = None
+        """The file of an SQLite database, else None."""
+        if self.url.get_backend_name() == "sqlite":
+            self.path = Path(self.url.database or "")
+            _find(self.path, create=create)
+            self._file = self.path.absolute()
+            self._identity = _identity(self._file)
+        self._written = False
+        self._read_only = read_only
+        self.engine = _engine(self.url, busy_seconds, read_only=read_only)
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+
+    def close(self) -> None:
+        """Close every connection; an SQLite file then has everything that was written."""
+        if self.path is not None and self._written:
+            # The last connection does it by itself; another process may hold the file open.
+            quietly = suppress(StoreError, sqlite3.Error)
+            with quietly, self._translated(), self.engine.connect() as connection:
+                self.check_place(log=connection.info["log"])
+                driver = connection.connection.driver_connection
+                assert isinstance(driver, sqlite3.Connection)
+                driver.execute("PRAGMA busy_timeout = 0")
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._written = False
+        self.engine.dispose()
+
+    @contextmanager
+    def checked_writes(self, check: Callable[[Connection], object]) -> Iterator[None]:
+        """Begin each write of this thread meanwhile with a check; what it raises ends the write."""
+        before = _check.set(check)
+        try:
+            yield
+        finally:
+            _check.reset(before)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction as the only writer; an exception rolls it back.
+
+        Raises `StoreGone` if the file was removed or replaced since it was opened.
+        """
+        if self._read_only:
+            raise StoreError(f"the ladder at {self} was opened to be read only")
+        with self._translated(), self.engine.connect() as connection:
+            connection.execution_options(deepsea_writer=True)
+            with connection.begin():
+                if self.path is None:
+                    connection.execute(_LOCK, {"key": _LOCK_KEY})
+                self.check_place(log=connection.info.get("log", False))
+                if (check := _check.get()) is not None:
+                    check(connection)
+                yield connection
+                self.check_place(log=connection.info.get("log", False))
+            self._written = True
+
+    def check_place(self, *, log: bool = False) -> None:
+        """Raise `StoreGone` if the file was removed or replaced since it was opened; with `log`
+        also if its write-ahead log is gone."""
+        if self.path is None:
+            return
+        gone, written = None, Path(f"{self._file}-wal")
+        if _identity(self._file) != self._identity:
+            gone = self._file
+        elif log and _identity(written) is None:
+            gone = written
+        if gone is not None:
+            raise StoreGone(
+                f"{gone} was removed or replaced while the ladder was open, and nothing is stored "
+                "any more: put the ladder's files back or restore a backup, then start again"
+            )
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One snapshot of the database; keeps no writer waiting."""
+        with self._translated(), self.engine.connect() as connection:
+            if self.path is None:
+                connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            refusal = _refusal(str(self), error)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+
+_NOW = select(database_now())
+
+
+def now(connection: Connection) -> int:
+    """The database's clock in milliseconds since 1970."""
+    return int(connection.execute(_NOW).scalar_one())
+
+
+def added(connection: Connection, row: Insert) -> int:
+    """Insert a row; the id that the database gave it."""
+    key = connection.execute(row).inserted_primary_key
+    assert key is not None, "the statement inserts one row into a table with an id"
+    return int(key[0])
+
+
+def _url_of(target: str) -> URL:
+    if "://" not in target:
+        return URL.create("sqlite", database=target)
+    try:
+        url = make_url(target)
+        backend = url.get_backend_name()
+    except (ArgumentError, ValueError) as error:
+        raise StoreError(f"{target!r} is no database URL: {error}") from None
+    if backend in ("postgres", "postgresql"):
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise StoreError(f"a ladder is kept in SQLite or PostgreSQL, not in {backend!r}")
+    if url.query:
+        raise StoreError(f"{target!r}: name the SQLite file without options")
+    return url
+
+
+def _engine(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        path = Path(url.database or "").absolute()
+        engine = create_engine(url, creator=partial(_connect_sqlite, path, busy_seconds))
+        event.listen(engine, "connect", partial(_prepare_sqlite, read_only=read_only))
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    # A writer that was stopped in mid-transaction must not hold the others up for ever.
+    options = (
+        f"-c lock_timeout={round(busy_seconds * 1000)} "
+        f"-c idle_in_transaction_session_timeout={round(_STILL_SECONDS * 1000)}"
+    )
+    try:
+        return create_engine(url, connect_args={"options": options, "connect_timeout": 10})
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise StoreError(
+            "PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'"
+        ) from None
+
+
+_BESIDE = ("-wal", "-shm", "-journal")
+"""The endings of what SQLite keeps beside its file."""
+
+
+def _find(path: Path, *, create: bool) -> None:
+    """Make sure that there is a file; `create` makes it, for its owner alone."""
+    if str(path) in ("", ".", ":memory:"):
+        raise StoreError("a ladder needs a file: give its path")
+    try:
+        if create:
+            if not path.exists():
+                refuse_leftovers(path)
+            # What is there already was perhaps left by a crash; its content is looked at later.
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        elif not path.is_file():
+            raise StoreError(f"there is no ladder at {path}: make one with `ladder init`")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error.strerror or error}") from None
+
+
+def refuse_leftovers(path: Path) -> None:
+    """Raise `StoreError` if SQLite would take another ladder's files for those of a new `path`."""
+    for leftover in (Path(f"{path}{ending}") for ending in _BESIDE):
+        if leftover.exists():
+            raise StoreError(
+                f"{leftover} is there, left of another ladder, and may hold its last games: move "
+                "it to that ladder's file, under the same name with this ending, then try again"
+            )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+def _connect_sqlite(path: Path, seconds: float) -> sqlite3.Connection:
+    """Connect to the file at an absolute path; a write waits so many seconds for another one."""
+    # Without `mode`, SQLite would make an empty file where a ladder was.
+    where = f"{path.as_uri()}?mode=rw"
+    return sqlite3.connect(where, uri=True, timeout=seconds, check_same_thread=False)
+
+
+def _prepare_sqlite(
+    connection: sqlite3.Connection, record: ConnectionPoolEntry, *, read_only: bool
+) -> None:
+    connection.isolation_level = None  # transactions begin where the engine's events say
+    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    record.info["log"] = mode == "wal"  # which some disks do not allow
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that reads before it writes could not be made a writer later on.
+    writer = connection.get_execution_options().get("deepsea_writer", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
+
+
+_SQLITE: dict[str, tuple[type[StoreError], str]] = {
+    "SQLITE_FULL": (StoreUnavailable, "the disk is full; nothing was changed, free some space"),
+    "SQLITE_BUSY": (StoreUnavailable, "another process keeps it busy; try again"),
+    "SQLITE_LOCKED": (StoreUnavailable, "another connection keeps it busy; try again"),
+    "SQLITE_IOERR": (StoreUnavailable, "the disk cannot be read or written; nothing was changed"),
+    "SQLITE_CANTOPEN": (StoreError, "it cannot be opened; look at the file and its folder"),
+    "SQLITE_READONLY": (StoreError, "it may only be read; look at the permissions of its folder"),
+    "SQLITE_PERM": (StoreError, "it may not be opened; look at its permissions"),
+    "SQLITE_CORRUPT": (StoreDamaged, "the file is damaged; restore a backup"),
+    "SQLITE_NOTADB": (StoreError, "the file is no SQLite database"),
+}
+_POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
+    "08": (StoreUnavailable, "the connection broke"),
+    "40": (StoreUnavailable, "another transaction was in the way"),
+    "53": (StoreUnavailable, "the server is short of disk, memory or connections"),
+    "57P": (StoreUnavailable, "the server is stopping or starting"),
+    "55P03": (StoreUnavailable, "another writer keeps it busy; try again"),
+    "25P0": (StoreUnavailable, "the transaction stood still for too long"),
+    "28": (StoreError, "the server does not let this user in"),
+    "3D": (StoreError, "there is no such database; create it first"),
+    "42501": (StoreError, "this user may not do that"),
+    "XX": (StoreDamaged, "the server reports damaged data; restore a backup"),
+}
+
+
+def _refusal(where: str, error: DBAPIError) -> StoreError | None:
+    """The refusal that a driver's error stands for; None for a mistake of this program's own."""
+    cause = error.orig
+    if isinstance(cause, sqlite3.Error):
+        name = str(getattr(cause, "sqlite_errorname", ""))
+        if not name and str(cause).startswith("Could not decode"):
+            return StoreDamaged(f"the ladder at {where}: it has text that is not UTF-8")
+        for start, (kind, words) in _SQLITE.items():
+            if name.startswith(start):
+                return kind(f"the ladder at {where}: {words}")
+        return None
+    state = getattr(cause, "sqlstate", None)
+    if state is None:
+        if not isinstance(error, (OperationalError, InterfaceError)):
+            return None
+        # Without a code the server never spoke: it is away, or the connection is.
+        line = str(cause).strip().splitlines()[0] if str(cause).strip() else "no connection"
+        return StoreUnavailable(f"the ladder at {where}: {line}")
+    for start, (kind, words) in _POSTGRESQL.items():
+        if state.startswith(start):
+            return kind(f"the ladder at {where}: {words}")
+    return None
+
+
+UNREADABLE = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -83,20 +376,13 @@ UNREADABLE: Final = (
     TypeError,
     ValueError,
 )
-
 """What reading senseless values ends in, somewhere; a mistake of this program's own does too."""
-
-_LATEST: Final = 253_402_300_799_999
-
+_LATEST = 253_402_300_799_999
 """The largest number of all: the last millisecond of the year 9999."""
-
-_FEW: Final = 3
-
-_SHOWN: Final = 40
-
-_ROWID: Final[ColumnElement[int]] = literal_column("rowid")
-
-_CHOICES: Final[tuple[tuple[Column[str], Iterable[str]], ...]] = (
+_FEW = 3
+_SHOWN = 40
+_ROWID: ColumnElement[int] = literal_column("rowid")
+_CHOICES: tuple[tuple[Column[str], Iterable[str]], ...] = (
     (schema.bots.c.state, BotState),
     (schema.jobs.c.status, JobStatus),
     (schema.attempts.c.ended, AttemptEnd),
@@ -105,8 +391,7 @@ _CHOICES: Final[tuple[tuple[Column[str], Iterable[str]], ...]] = (
     (schema.authors.c.state, AuthorState),
     (schema.authors.c.role, {role.word for role in Role}),
 )
-
-_HEX_FLOATS: Final = (
+_HEX_FLOATS = (
     schema.game_seats.c.mu,
     schema.game_seats.c.sigma,
     schema.ratings.c.mu,
@@ -132,11 +417,6 @@ def _pages(connection: Connection) -> Iterator[str]:
     for line in connection.execute(text(f"PRAGMA integrity_check({_FEW})")).scalars():
         if line != "ok":
             yield f"damaged: {line}"
-
-
-def _references(connection: Connection) -> Iterator[str]:
-    for row in connection.execute(text("PRAGMA foreign_key_check")).fetchmany(_FEW):
-        yield f"table {row[0]}, row {row[1]}: what it refers to is gone"
 
 
 def _kinds(connection: Connection) -> Iterator[str]:
@@ -168,6 +448,11 @@ def _shown(connection: Connection, column: Column[Any], rowid: int) -> str:
     start = func.substr(func.quote(column), 1, _SHOWN)
     query = select(start).select_from(column.table).where(literal(rowid) == _ROWID)
     return printable(str(connection.execute(query).scalar()))
+
+
+def _references(connection: Connection) -> Iterator[str]:
+    for row in connection.execute(text("PRAGMA foreign_key_check")).fetchmany(_FEW):
+        yield f"table {row[0]}, row {row[1]}: what it refers to is gone"
 
 
 def _values(connection: Connection) -> Iterator[str]:
@@ -231,335 +516,3 @@ def _games(connection: Connection) -> Iterator[str]:
     )
     for row in connection.execute(alone.limit(_FEW)):
         yield f"game {row.game_id}, seat {row.seat}: nobody was to play there"
-
-
-BESIDE: Final = ("-wal", "-shm", "-journal")
-
-"""The endings of what SQLite keeps beside its file."""
-
-
-def find(path: Path, *, create: bool) -> None:
-    """Make sure that there is a file; `create` makes it, for its owner alone."""
-    if str(path) in ("", ".", ":memory:"):
-        raise StoreError("a ladder needs a file: give its path")
-    try:
-        if create:
-            if not path.exists():
-                refuse_leftovers(path)
-            # What is there already was perhaps left by a crash; its content is looked at later.
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-        elif not path.is_file():
-            raise StoreError(f"there is no ladder at {path}: make one with `ladder init`")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be made: {error.strerror or error}") from None
-
-
-def refuse_leftovers(path: Path) -> None:
-    """Raise `StoreError` if SQLite would take another ladder's files for those of a new `path`."""
-    for leftover in (Path(f"{path}{ending}") for ending in BESIDE):
-        if leftover.exists():
-            raise StoreError(
-                f"{leftover} is there, left of another ladder, and may hold its last games: move "
-                "it to that ladder's file, under the same name with this ending, then try again"
-            )
-
-
-def connect(path: Path, seconds: float) -> sqlite3.Connection:
-    """Connect to the file at an absolute path; a write waits so many seconds for another one."""
-    # Without `mode`, SQLite would make an empty file where a ladder was.
-    where = f"{path.as_uri()}?mode=rw"
-    return sqlite3.connect(where, uri=True, timeout=seconds, check_same_thread=False)
-
-
-def prepare(connection: sqlite3.Connection, *, read_only: bool = False) -> bool:
-    """Set a new connection up; whether it has a write-ahead log, which some disks do not allow."""
-    connection.isolation_level = None  # transactions begin where the engine's events say
-    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-    ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
-    return bool(mode == "wal")
-
-
-class FileWatch:
-    """Notices that the file that was opened lost its name."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path.absolute()
-        self._log = Path(f"{self._path}-wal")
-        self._identity = _identity(self._path)
-
-    def check(self, *, log: bool) -> None:
-        """Raise `StoreGone` unless the file is there, and with `log` its write-ahead log too."""
-        if _identity(self._path) != self._identity:
-            self._refuse(self._path)
-        if log and _identity(self._log) is None:
-            self._refuse(self._log)
-
-    def _refuse(self, path: Path) -> None:
-        raise StoreGone(
-            f"{path} was removed or replaced while the ladder was open, and nothing is stored any "
-            "more: put the ladder's files back or restore a backup, then start again"
-        )
-
-
-def shorten_log(connection: sqlite3.Connection) -> None:
-    """Move what is in the write-ahead log to the file, as far as others let it happen now."""
-    with contextlib.suppress(sqlite3.Error):
-        connection.execute("PRAGMA busy_timeout = 0")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino
-
-
-BUSY_SECONDS: Final = 30.0
-
-STILL_SECONDS: Final = 30.0
-
-"""Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
-
-_LOCK: Final = text("SELECT pg_advisory_xact_lock(:key)")
-
-_LOCK_KEY: Final = int.from_bytes(b"deepsea", "big")
-
-"""The advisory lock that makes one writer of all on PostgreSQL."""
-
-_check: ContextVar[Callable[[Connection], object] | None] = ContextVar("check", default=None)
-
-
-class database_now(FunctionElement[int]):  # noqa: N801  (reads like a function in SQL)
-    """The database's clock in milliseconds since 1970."""
-
-    type = BigInteger()
-    inherit_cache = True
-
-
-@compiles(database_now, "sqlite")
-def _now_in_sqlite(*_: Any, **__: Any) -> str:
-    return "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
-
-
-@compiles(database_now, "postgresql")
-def _now_in_postgresql(*_: Any, **__: Any) -> str:
-    return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
-
-
-class Database:
-    """A database that may be empty; `target` is a file's path or a URL.
-
-    `create` makes the file, if it is SQLite's and not there, readable for its owner alone: the
-    seeds of games to come are in it.
-    `read_only` refuses every write.
-    `busy_seconds` is the timeout of a write that waits for another writer.
-    """
-
-    def __init__(
-        self,
-        target: str | os.PathLike[str],
-        *,
-        create: bool = False,
-        read_only: bool = False,
-        busy_seconds: float = BUSY_SECONDS,
-    ) -> None:
-        self.url = _url_of(os.fspath(target))
-        self.path: Path | None = None
-        """The file of an SQLite database, else None."""
-        if self.url.get_backend_name() == "sqlite":
-            self.path = Path(self.url.database or "")
-            find(self.path, create=create)
-            self._watch = FileWatch(self.path)
-        self._written = False
-        self._read_only = read_only
-        self.engine = _engine(self.url, busy_seconds, read_only=read_only)
-
-    def __str__(self) -> str:
-        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
-
-    def close(self) -> None:
-        """Close every connection; an SQLite file then has everything that was written."""
-        if self.path is not None and self._written:
-            # The last connection does it by itself; another process may hold the file open.
-            with suppress(StoreError), self._translated(), self.engine.connect() as connection:
-                self._check_place(connection)
-                shorten_log(_driver(connection))
-            self._written = False
-        self.engine.dispose()
-
-    @contextmanager
-    def checked_writes(self, check: Callable[[Connection], object]) -> Iterator[None]:
-        """Begin each write of this thread meanwhile with a check; what it raises ends the write."""
-        before = _check.set(check)
-        try:
-            yield
-        finally:
-            _check.reset(before)
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """One transaction as the only writer; an exception rolls it back.
-
-        Raises `StoreGone` if the file was removed or replaced since it was opened.
-        """
-        if self._read_only:
-            raise StoreError(f"the ladder at {self} was opened to be read only")
-        with self._translated(), self.engine.connect() as connection:
-            connection.execution_options(deepsea_writer=True)
-            with connection.begin():
-                if self.path is None:
-                    connection.execute(_LOCK, {"key": _LOCK_KEY})
-                self._check_place(connection)
-                if (check := _check.get()) is not None:
-                    check(connection)
-                yield connection
-                self._check_place(connection)
-            self._written = True
-
-    def _check_place(self, connection: Connection) -> None:
-        if self.path is not None:
-            self._watch.check(log=connection.info["log"])
-
-    def check_place(self) -> None:
-        """Raise `StoreGone` if the file was removed or replaced since it was opened."""
-        if self.path is not None:
-            self._watch.check(log=False)
-
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """One snapshot of the database; keeps no writer waiting."""
-        with self._translated(), self.engine.connect() as connection:
-            if self.path is None:
-                connection.execution_options(
-                    isolation_level="REPEATABLE READ", postgresql_readonly=True
-                )
-            with connection.begin():
-                yield connection
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except DBAPIError as error:
-            refusal = _refusal(str(self), error)
-            if refusal is None:
-                raise
-            raise refusal from error
-
-
-_NOW: Final = select(database_now())
-
-
-def now(connection: Connection) -> int:
-    """The database's clock in milliseconds since 1970."""
-    return int(connection.execute(_NOW).scalar_one())
-
-
-def _url_of(target: str) -> URL:
-    if "://" not in target:
-        return URL.create("sqlite", database=target)
-    try:
-        url = make_url(target)
-        backend = url.get_backend_name()
-    except (ArgumentError, ValueError) as error:
-        raise StoreError(f"{target!r} is no database URL: {error}") from None
-    if backend in ("postgres", "postgresql"):
-        return url.set(drivername="postgresql+psycopg")
-    if backend != "sqlite":
-        raise StoreError(f"a ladder is kept in SQLite or PostgreSQL, not in {backend!r}")
-    if url.query:
-        raise StoreError(f"{target!r}: name the SQLite file without options")
-    return url
-
-
-def _engine(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
-    if url.get_backend_name() == "sqlite":
-        path = Path(url.database or "").absolute()
-        engine = create_engine(url, creator=partial(connect, path, busy_seconds))
-        event.listen(engine, "connect", partial(_prepare_sqlite, read_only=read_only))
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
-    # A writer that was stopped in mid-transaction must not hold the others up for ever.
-    options = (
-        f"-c lock_timeout={round(busy_seconds * 1000)} "
-        f"-c idle_in_transaction_session_timeout={round(STILL_SECONDS * 1000)}"
-    )
-    try:
-        return create_engine(url, connect_args={"options": options, "connect_timeout": 10})
-    except (ModuleNotFoundError, NoSuchModuleError):
-        raise StoreError(
-            "PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'"
-        ) from None
-
-
-def _prepare_sqlite(
-    connection: sqlite3.Connection, record: ConnectionPoolEntry, *, read_only: bool
-) -> None:
-    record.info["log"] = prepare(connection, read_only=read_only)
-
-
-def _driver(connection: Connection) -> sqlite3.Connection:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that reads before it writes could not be made a writer later on.
-    writer = connection.get_execution_options().get("deepsea_writer", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
-
-
-_SQLITE: Final[dict[str, tuple[type[StoreError], str]]] = {
-    "SQLITE_FULL": (StoreUnavailable, "the disk is full; nothing was changed, free some space"),
-    "SQLITE_BUSY": (StoreUnavailable, "another process keeps it busy; try again"),
-    "SQLITE_LOCKED": (StoreUnavailable, "another connection keeps it busy; try again"),
-    "SQLITE_IOERR": (StoreUnavailable, "the disk cannot be read or written; nothing was changed"),
-    "SQLITE_CANTOPEN": (StoreError, "it cannot be opened; look at the file and its folder"),
-    "SQLITE_READONLY": (StoreError, "it may only be read; look at the permissions of its folder"),
-    "SQLITE_PERM": (StoreError, "it may not be opened; look at its permissions"),
-    "SQLITE_CORRUPT": (StoreDamaged, "the file is damaged; restore a backup"),
-    "SQLITE_NOTADB": (StoreError, "the file is no SQLite database"),
-}
-
-_POSTGRESQL: Final[dict[str, tuple[type[StoreError], str]]] = {
-    "08": (StoreUnavailable, "the connection broke"),
-    "40": (StoreUnavailable, "another transaction was in the way"),
-    "53": (StoreUnavailable, "the server is short of disk, memory or connections"),
-    "57P": (StoreUnavailable, "the server is stopping or starting"),
-    "55P03": (StoreUnavailable, "another writer keeps it busy; try again"),
-    "25P0": (StoreUnavailable, "the transaction stood still for too long"),
-    "28": (StoreError, "the server does not let this user in"),
-    "3D": (StoreError, "there is no such database; create it first"),
-    "42501": (StoreError, "this user may not do that"),
-    "XX": (StoreDamaged, "the server reports damaged data; restore a backup"),
-}
-
-
-def _refusal(where: str, error: DBAPIError) -> StoreError | None:
-    """The refusal that a driver's error stands for; None for a mistake of this program's own."""
-    cause = error.orig
-    if isinstance(cause, sqlite3.Error):
-        name = str(getattr(cause, "sqlite_errorname", ""))
-        if not name and str(cause).startswith("Could not decode"):
-            return StoreDamaged(f"the ladder at {where}: it has text that is not UTF-8")
-        for start, (kind, words) in _SQLITE.items():
-            if name.startswith(start):
-                return kind(f"the ladder at {where}: {words}")
-        return None
-    state = getattr(cause, "sqlstate", None)
-    if state is None:
-        if not isinstance(error, (OperationalError, InterfaceError)):
-            return None
-        # Without a code the server never spoke: it is away, or the connection is.
-        line = str(cause).strip().splitlines()[0] if str(cause).strip() else "no connection"
-        return StoreUnavailable(f"the ladder at {where}: {line}")
-    for start, (kind, words) in _POSTGRESQL.items():
-        if state.startswith(start):
-            return kind(f"the ladder at {where}: {words}")
-    return None

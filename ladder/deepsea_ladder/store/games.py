@@ -1,8 +1,13 @@
-"""Games: stores reported results, and reads played games.
+"""Games: reported results, the records and logs of played games, and how far a ladder is.
 
-Invariants: the store re-runs a record before it accepts it, and stores the record as it would
-write it; the game, its ratings and the end of its job are one transaction; the first valid result
-of a job is its result, every other one changes nothing; refusals are in the audit log.
+Invariants: the store re-runs a record before it accepts it, and stores the record as it would write
+it; the game, its ratings and the end of its job are one transaction; the first valid result of a
+job is its result, every other one changes nothing; refusals are in the audit log.
+
+A log never costs a game its result, which is stored before and without it; of each bot the newest
+games with faults have logs, and a seat without a fault in the game has none. Whatever standings,
+games, bots or analyses show is a function of the revision: two states of one ladder have the same
+one only if they show the same.
 """
 
 from __future__ import annotations
@@ -11,9 +16,9 @@ import hashlib
 import json
 import zlib
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import game_line
@@ -35,9 +40,15 @@ from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.bots import disable_strikers
-from deepsea_ladder.store.database import Database, RetryPolicy, now
+from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.history import last_seq, no_such_game, read_tallies, write_tallies
-from deepsea_ladder.store.leases import SEASON_CLOSED, count_failure, end_attempt
+from deepsea_ladder.store.leases import (
+    GAMES,
+    SEASON_CLOSED,
+    RetryPolicy,
+    count_failure,
+    end_attempt,
+)
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.versions import versions_of, visible
 from deepsea_rules.errors import InvalidRecord
@@ -45,29 +56,24 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord, verify
 
-LONGEST_RECORD: Final = 1 << 20
-
-_JOB: Final = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
-
-_OWNER: Final = select(schema.attempts.c.owner).where(
+_logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
+_LONGEST_RECORD = 1 << 20
+KEPT = 20
+"""For each bot: so many of its newest games with faults keep their logs."""
+LONGEST_OUTPUT = 64 * 1024
+_LONGEST_ERROR = 16 * 1024
+_PRIVATE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION)
+"""Entries that change no page for strangers: a login must not empty their cache."""
+_JOB = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
+_OWNER = select(schema.attempts.c.owner).where(
     schema.attempts.c.job_id == bindparam("job"),
     schema.attempts.c.attempt == bindparam("lease"),
 )
-
-_DONE: Final = update(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
-
-_ADD_GAME: Final = insert(schema.games)
-
-_ADD_SEATS: Final = insert(schema.game_seats)
-
-
-class InvalidResult(Exception):
-    """A report that is not a valid result of the job."""
+_ADD_GAME = insert(_games)
+_ADD_SEATS = insert(_seats)
 
 
 class Games:
-    """The played games of a ladder."""
-
     def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
         self._database = database
         self._public = public
@@ -83,19 +89,20 @@ class Games:
             season, secret = by_id(connection, row.season_id)
             seed = game_seed(secret, row.number, job.attempt - 1)
             lineup = versions_of(connection, row.id)
-            leased = _was_leased(connection, job)
+            which = {"job": job.id, "lease": job.attempt}
+            owner = connection.execute(_OWNER, which).scalar()
         if season.method != METHOD:
             raise StoreError(
                 f"season {season.name!r} was rated by {season.method}, this program rates by "
                 f"{METHOD}: compute the season's ratings again with `ladder refold --rewrite`"
             )
         try:
-            if not leased:
-                raise InvalidResult(f"{job.owner} never had the lease {job.attempt} of this job")
+            if owner != job.owner:
+                raise _InvalidResult(f"{job.owner} never had the lease {job.attempt} of this job")
             record, written = _accepted(text, row, season, seed, lineup)
             with self._database.write() as connection:
                 return self._store(connection, job, season, record, written, lineup)
-        except InvalidResult as refusal:
+        except _InvalidResult as refusal:
             return self._refuse(job, text, str(refusal))
 
     def _store(
@@ -108,13 +115,12 @@ class Games:
         lineup: Sequence[BotVersion],
     ) -> Receipt:
         row = _job(connection, job.id)
-        table = schema.games
         if row.status == JobStatus.DONE:
-            query = select(table.c.seq).where(table.c.job_id == job.id)
+            query = select(_games.c.seq).where(_games.c.job_id == job.id)
             end_attempt(connection, row, job.attempt, AttemptEnd.DUPLICATE, None, now(connection))
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
         if row.status == JobStatus.CANCELLED and row.note == SEASON_CLOSED:
-            raise InvalidResult(SEASON_CLOSED)  # and perhaps its seed was shown
+            raise _InvalidResult(SEASON_CLOSED)  # and perhaps its seed was shown
         seq, at = last_seq(connection) + 1, now(connection)
         ids = [version.id for version in lineup]
         seats = seat_results(record, ids)
@@ -157,8 +163,7 @@ class Games:
             ],
         )
         write_tallies(connection, season, after, known=before)
-        ended = {"status": JobStatus.DONE, "owner": None, "until": None}
-        connection.execute(_DONE, {"job": job.id, **ended})
+        GAMES.release(connection, row, at, status=JobStatus.DONE)
         end_attempt(connection, row, job.attempt, AttemptEnd.DONE, None, at)
         disabled: tuple[str, ...] = ()
         if faulty := [seat.version_id for seat in seats if seat.faults]:
@@ -174,24 +179,28 @@ class Games:
             row, at = _job(connection, job.id), now(connection)
             words = f"{job.owner}, lease {job.attempt}: {reason} (SHA-256 {fingerprint})"
             note(connection, at, AuditKind.REFUSED, row.game_id, words)
-            if (row.status, row.attempt, row.owner) == (JobStatus.LEASED, job.attempt, job.owner):
+            if GAMES.held(connection, job) is not None:
                 end_attempt(connection, row, job.attempt, AttemptEnd.REFUSED, reason, at)
                 count_failure(connection, row, reason, self._policy.failures, at)
         return Receipt(ReceiptStatus.REFUSED, reason=reason)
 
     def record(self, game_id: str) -> str:
         """The record of a game, one line of JSON."""
-        table, seasons = schema.games, schema.seasons
+        seasons = schema.seasons
         query = (
-            select(table.c.record)
-            .join(seasons, seasons.c.id == table.c.season_id)
-            .where(table.c.game_id == game_id, visible(public=self._public))
+            select(_games.c.record)
+            .join(seasons, seasons.c.id == _games.c.season_id)
+            .where(_games.c.game_id == game_id, visible(public=self._public))
         )
         with self._database.read() as connection:
             text = connection.execute(query).scalar()
         if text is None:
             raise no_such_game(game_id)
         return str(text)
+
+
+class _InvalidResult(Exception):
+    """A report that is not a valid result of the job."""
 
 
 def _job(connection: Connection, job_id: int) -> Row[Any]:
@@ -201,11 +210,6 @@ def _job(connection: Connection, job_id: int) -> Row[Any]:
     return row
 
 
-def _was_leased(connection: Connection, job: Job) -> bool:
-    which = {"job": job.id, "lease": job.attempt}
-    return connection.execute(_OWNER, which).scalar() == job.owner
-
-
 def _accepted(
     text: str, job: Row[Any], season: StoredSeason, seed: bytes, lineup: Sequence[BotVersion]
 ) -> tuple[GameRecord, str]:
@@ -213,15 +217,15 @@ def _accepted(
 
     Also as it is written here, which may differ from the text that was reported.
     """
-    if len(text) > LONGEST_RECORD:
-        raise InvalidResult(f"the record has {len(text)} characters, more than {LONGEST_RECORD}")
+    if len(text) > _LONGEST_RECORD:
+        raise _InvalidResult(f"the record has {len(text)} characters, more than {_LONGEST_RECORD}")
     try:
         record = GameRecord.from_json(text)
         _compare("game_id", record.game_id, job.game_id)
         _compare("seed", record.seed.hex(), seed.hex())
         _compare("clock", record.clock, season.season.clock)
         if record.rules != season.season.rules:
-            raise InvalidResult(f"the rules are not those of season {season.name!r}")
+            raise _InvalidResult(f"the rules are not those of season {season.name!r}")
         _compare("number of seats", len(record.seats), len(lineup))
         for seat, version in zip(record.seats, lineup, strict=True):
             _compare("name of a seat", seat.name, version.label)
@@ -230,29 +234,16 @@ def _accepted(
         written = record.to_json()
         written.encode()
     except (InvalidRecord, UnicodeEncodeError) as error:
-        raise InvalidResult(str(error)) from None
+        raise _InvalidResult(str(error)) from None
     return record, written
 
 
 def _compare(what: str, found: object, expected: object) -> None:
     if found != expected:
-        raise InvalidResult(f"the {what} is {quoted(found, 80)}, not {quoted(expected, 80)}")
-
-
-KEPT: Final = 20
-
-"""For each bot: so many of its newest games with faults keep their logs."""
-
-LONGEST_OUTPUT: Final = 64 * 1024
-
-LONGEST_ERROR: Final = 16 * 1024
-
-_logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
+        raise _InvalidResult(f"the {what} is {quoted(found, 80)}, not {quoted(expected, 80)}")
 
 
 class Logs:
-    """The logs of a ladder's games."""
-
     def __init__(self, database: Database, *, public: bool = False) -> None:
         self._database = database
         self._public = public
@@ -320,7 +311,7 @@ class Logs:
 
 
 def _packed(log: SeatLog) -> bytes:
-    texts = (_end(log.error, LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT))
+    texts = (_end(log.error, _LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT))
     return zlib.compress(json.dumps(texts).encode())
 
 
@@ -335,11 +326,6 @@ def _unpacked(seat: int, content: bytes) -> SeatLog:
 def _end(text: str, most: int) -> str:
     data = text.encode("utf-8", "backslashreplace")
     return data[-most:].decode("utf-8", "ignore")
-
-
-_PRIVATE: Final = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION)
-
-"""Entries that change no page for strangers: a login must not empty their cache."""
 
 
 class Revision(NamedTuple):
@@ -360,10 +346,10 @@ class Revision(NamedTuple):
 
 def read_revision(database: Database, *, public: bool) -> Revision:
     """The revision now; quick however many games there are."""
-    games, seasons, seen = schema.games, schema.seasons, visible(public=public)
+    seasons, seen = schema.seasons, visible(public=public)
     # One look into an index for each season, so that old games are not read.
     last_of = (
-        select(func.max(games.c.seq)).where(games.c.season_id == seasons.c.id).scalar_subquery()
+        select(func.max(_games.c.seq)).where(_games.c.season_id == seasons.c.id).scalar_subquery()
     )
     query = select(
         select(func.max(last_of)).where(seen).scalar_subquery(),

@@ -1,13 +1,18 @@
-"""Reads and writes rating totals in the caller's transaction.
+"""Played games: read one by one, added up, and as the totals of each version.
 
-Invariant: a rating goes through `float.hex()` both ways, so no bit of it is lost.
+Invariants: games are read in portions, each a snapshot of its own, so that a slow reader keeps no
+writer waiting; games never change, so the portions fit together, and the sums of all games are
+those up to one game plus those after it; sums are the database's, so that what is read are a few
+rows however many games there are; a rating goes through `float.hex()` both ways, so no bit of it is
+lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -36,206 +41,8 @@ from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.versions import versions_by_id, visible
 from deepsea_rules.ruleset import MAX_PLAYERS
 
-_ratings = schema.ratings
-
-_KEY: Final[dict[Any, Any]] = {
-    _ratings.c.season_id: bindparam("of_season"),
-    _ratings.c.version_id: bindparam("of_version"),
-}
-
-_VALUES: Final[dict[Any, Any]] = {
-    column: bindparam(column.name) for column in _ratings.c if column not in _KEY
-}
-
-_INSERT: Final = insert(_ratings).values(_KEY | _VALUES)
-
-_UPDATE: Final = (
-    update(_ratings).where(*(column == key for column, key in _KEY.items())).values(_VALUES)
-)
-
-_OF_SEASON: Final = select(_ratings).where(_ratings.c.season_id == bindparam("season"))
-
-_OF_VERSIONS: Final = _OF_SEASON.where(
-    _ratings.c.version_id.in_(bindparam("versions", expanding=True))
-)
-
-_LAST_SEQ: Final = select(func.max(schema.games.c.seq))
-
-
-def last_seq(connection: Connection) -> int:
-    """The number of the last game; only the writer may count on it."""
-    return connection.execute(_LAST_SEQ).scalar() or 0
-
-
-def read_tallies(
-    connection: Connection, season: StoredSeason, versions: Sequence[int] | None = None
-) -> dict[int, RatingTotals]:
-    """The tallies of a season, or of some versions in it; who has not played has none."""
-    if versions is None:
-        rows = connection.execute(_OF_SEASON, {"season": season.id})
-    else:
-        rows = connection.execute(_OF_VERSIONS, {"season": season.id, "versions": versions})
-    return {row.version_id: _tally(row) for row in rows}
-
-
-def write_tallies(
-    connection: Connection,
-    season: StoredSeason,
-    tallies: Mapping[int, RatingTotals],
-    known: Container[int],
-) -> None:
-    """Store tallies by version; those of `known` versions are there already."""
-    rows = [
-        {"of_season": season.id, "of_version": version} | columns(tally)
-        for version, tally in tallies.items()
-    ]
-    for statement, is_known in ((_UPDATE, True), (_INSERT, False)):
-        wanted = [row for row in rows if (row["of_version"] in known) is is_known]
-        if wanted:
-            connection.execute(statement, wanted)
-
-
-def columns(tally: RatingTotals) -> dict[str, Any]:
-    """A tally as its row has it."""
-    mu, sigma = tally.rating.to_hex()
-    return {
-        "mu": mu,
-        "sigma": sigma,
-        "games": tally.games,
-        "wins": tally.wins,
-        "placements": tally.placements,
-        "points": tally.points,
-        "decisions": tally.decisions,
-        "faults": tally.faults,
-        "forfeits": tally.forfeits,
-        "last_seq": tally.last_seq,
-        "last_at": tally.last_at,
-    }
-
-
-def _tally(row: Row[Any]) -> RatingTotals:
-    return RatingTotals(
-        rating=Rating.from_hex(row.mu, row.sigma),
-        games=row.games,
-        wins=row.wins,
-        placements=row.placements,
-        points=row.points,
-        decisions=row.decisions,
-        faults=row.faults,
-        forfeits=row.forfeits,
-        last_seq=row.last_seq,
-        last_at=row.last_at,
-    )
-
-
-_own, _other, _table = (schema.game_seats.alias(name) for name in ("own", "other", "at_table"))
-
-_MEETING = (
-    func.count().label("games"),
-    func.sum(case((_own.c.placement < _other.c.placement, 1), else_=0)).label("better"),
-    func.sum(case((_own.c.placement == _other.c.placement, 1), else_=0)).label("level"),
-)
-
-
-class Pairs(NamedTuple):
-    """How the versions of a season did against each other."""
-
-    seq: int
-    """The last game that was counted."""
-    meetings: dict[tuple[int, int], HeadToHead]
-    """Of the first version of each pair against the second; the first has the smaller id."""
-
-
-class Sums:
-    """The sums of a ladder's games."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def opponents(self, season: StoredSeason, version_id: int) -> dict[int, HeadToHead]:
-        """A version against every other that it met in the season, by the other's id."""
-        query = (
-            select(_other.c.version_id, *_MEETING)
-            .select_from(_own)
-            .join(_other, _other.c.seq == _own.c.seq)
-            .where(_is(season, version_id), _other.c.version_id != version_id)
-            .group_by(_other.c.version_id)
-            .order_by(_other.c.version_id)
-        )
-        with self._database.read() as connection:
-            return {row.version_id: _meeting(row) for row in connection.execute(query)}
-
-    def seats(self, season: StoredSeason, version_id: int) -> list[SeatLine]:
-        """A version's results in the season, per size of the table: of all seats, then of each."""
-        players: ColumnElement[int] = literal(season.season.seats[0])
-        if len(season.season.seats) > 1:
-            at_table = select(func.count()).where(_table.c.seq == _own.c.seq)
-            players = at_table.correlate(_own).scalar_subquery()
-        wins = func.sum(case((_own.c.placement == 1, 1), else_=0))
-        added = (func.sum(column) for column in (_own.c.placement, _own.c.points, _own.c.faults))
-        query = (
-            select(players.label("players"), _own.c.seat, func.count(), wins, *added)
-            .where(_is(season, version_id))
-            .group_by("players", _own.c.seat)
-        )
-        sums: dict[tuple[int, int], list[int]] = {}
-        with self._database.read() as connection:
-            for size, seat, *counts in connection.execute(query):
-                if not 0 <= seat < MAX_PLAYERS:
-                    raise StoreDamaged(f"a game of season {season.season.name} has a seat {seat}")
-                for key in ((size, -1), (size, seat)):
-                    total = sums.setdefault(key, [0] * len(counts))
-                    sums[key] = [have + int(more) for have, more in zip(total, counts, strict=True)]
-        return [_seat_line(*key, *counts) for key, counts in sorted(sums.items())]
-
-    def pairs(self, season: StoredSeason, after: int = 0) -> Pairs:
-        """All pairs of versions, over the games that were rated after one."""
-        table = schema.game_seats
-        last = select(func.max(table.c.seq)).where(table.c.season_id == season.id)
-        query = (
-            select(_own.c.version_id, _other.c.version_id.label("other_id"), *_MEETING)
-            .select_from(_own)
-            .join(
-                _other,
-                and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id),
-            )
-            .where(_own.c.season_id == season.id, _own.c.seq > after)
-            .group_by(_own.c.version_id, _other.c.version_id)
-        )
-        with self._database.read() as connection:
-            seq = connection.execute(last).scalar() or 0
-            if seq <= after:
-                return Pairs(after, {})
-            rows = connection.execute(query)
-            return Pairs(seq, {(row.version_id, row.other_id): _meeting(row) for row in rows})
-
-
-def _is(season: StoredSeason, version_id: int) -> ColumnElement[bool]:
-    return and_(_own.c.version_id == version_id, _own.c.season_id == season.id)
-
-
-def _meeting(row: Any) -> HeadToHead:
-    games, better, level = int(row.games), int(row.better), int(row.level)
-    return HeadToHead(games, better, level, games - better - level)
-
-
-def _seat_line(
-    players: int, seat: int, games: int, wins: int, placements: int, points: int, faults: int
-) -> SeatLine:
-    return SeatLine(
-        players,
-        None if seat < 0 else seat,
-        games,
-        wins,
-        placements / games,
-        points / games,
-        faults,
-    )
-
-
-PORTION: Final = 500
-
-_games, _seats = schema.games, schema.game_seats
+_games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
+PORTION = 500
 
 
 class GameOutcomes(NamedTuple):
@@ -246,8 +53,6 @@ class GameOutcomes(NamedTuple):
 
 
 class History:
-    """The played games of a ladder."""
-
     def __init__(self, database: Database, portion: int = PORTION, *, public: bool = False) -> None:
         """`portion` is the most games that are read at once."""
         self._database = database
@@ -266,7 +71,6 @@ class History:
             after = portion[-1].seq
 
     def count(self, season: StoredSeason) -> int:
-        """The number of the season's games."""
         query = select(func.count()).where(_games.c.season_id == season.id)
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
@@ -291,14 +95,18 @@ class History:
             query = self._query(season).order_by(_games.c.seq.desc()).limit(limit)
             return self._read(query if before is None else query.where(_games.c.seq < before))
         # First which games, from one index; then all of these few.
-        seqs = self._filtered(wanted, season, before).limit(limit)
-        return self._numbered(seqs)
+        with self._database.read() as connection:
+            seqs = self._filtered(wanted, season, before).limit(limit)
+            found = connection.execute(seqs).scalars().all()
+        return self._numbered(found)
 
     def latest_of(self, season: StoredSeason, version_id: int, limit: int) -> list[StoredGame]:
         """The newest games of a version in the season, newest first."""
         ours = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
         newest = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc()).limit(limit)
-        return self._numbered(newest)
+        with self._database.read() as connection:
+            found = connection.execute(newest).scalars().all()
+        return self._numbered(found)
 
     def faulty(
         self, season: StoredSeason, version_id: int, limit: int
@@ -313,10 +121,7 @@ class History:
         with self._database.read() as connection:
             count = connection.execute(select(func.count()).where(*ours)).scalar_one()
             seqs = connection.execute(newest).scalars().all()
-        # Games never change, so this may be another snapshot.
-        return count, self._read(
-            self._query(season).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
-        )
+        return count, self._numbered(seqs)
 
     def outcomes(self, season: StoredSeason) -> list[GameOutcomes]:
         """Every game of a season without its record, in the order in which they were rated."""
@@ -328,7 +133,7 @@ class History:
         )
         with self._database.read() as connection:
             return [
-                GameOutcomes(game_id, tuple(map(_result, group)))
+                GameOutcomes(game_id, tuple(map(seat_result, group)))
                 for game_id, group in groupby(
                     connection.execute(query), key=lambda row: str(row.game_id)
                 )
@@ -375,40 +180,38 @@ class History:
         self, wanted: GameFilter, season: StoredSeason | None, before: int | None
     ) -> Select[Any]:
         """The sequence numbers of the games that are wanted, the newest first."""
-        own, other = _seats.alias("own"), _seats.alias("other")
         seasons = schema.seasons
         query = (
-            select(own.c.seq)
+            select(_own.c.seq)
             .distinct()
-            .join(seasons, seasons.c.id == own.c.season_id)
+            .join(seasons, seasons.c.id == _own.c.season_id)
             .where(visible(public=self._public))
-            .order_by(own.c.seq.desc())
+            .order_by(_own.c.seq.desc())
         )
         if season is not None:
-            query = query.where(own.c.season_id == season.id)
+            query = query.where(_own.c.season_id == season.id)
         if before is not None:
-            query = query.where(own.c.seq < before)
+            query = query.where(_own.c.seq < before)
         if wanted.bot is not None:
-            query = query.where(own.c.version_id.in_(_versions_of(wanted.bot)))
+            query = query.where(_own.c.version_id.in_(_versions_of(wanted.bot)))
         if wanted.faults:
-            query = query.where(own.c.faults > 0)
+            query = query.where(_own.c.faults > 0)
         if wanted.against is not None:
-            query = query.join(other, other.c.seq == own.c.seq).where(
-                other.c.seat != own.c.seat, other.c.version_id.in_(_versions_of(wanted.against))
+            query = query.join(_other, _other.c.seq == _own.c.seq).where(
+                _other.c.seat != _own.c.seat, _other.c.version_id.in_(_versions_of(wanted.against))
             )
         if wanted.lost:
-            first = 1 if wanted.against is None else other.c.placement
-            query = query.where(own.c.placement > first)
+            first = 1 if wanted.against is None else _other.c.placement
+            query = query.where(_own.c.placement > first)
         return query
 
-    def _numbered(self, seqs: Select[Any]) -> list[StoredGame]:
-        """The games with these sequence numbers, newest first."""
-        with self._database.read() as connection:
-            found = connection.execute(seqs).scalars().all()
-        # Games never change, so this may be another snapshot.
-        return self._read(
-            self._query(None).where(_games.c.seq.in_(found)).order_by(_games.c.seq.desc())
-        )
+    def _numbered(self, seqs: Sequence[int]) -> list[StoredGame]:
+        """The games with these sequence numbers, newest first.
+
+        Games never change, so this may be another snapshot than that of the numbers.
+        """
+        games = self._query(None).where(_games.c.seq.in_(seqs))
+        return self._read(games.order_by(_games.c.seq.desc()))
 
     def _read(self, query: Select[Any]) -> list[StoredGame]:
         with self._database.read() as connection:
@@ -455,7 +258,7 @@ def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion])
         seats=tuple(
             StoredSeat(
                 version=versions[seat.version_id],
-                result=_result(seat),
+                result=seat_result(seat),
                 rating=Rating.from_hex(seat.mu, seat.sigma),
             )
             for seat in seats
@@ -465,12 +268,164 @@ def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion])
     )
 
 
-def _result(seat: Row[Any]) -> SeatResult:
+def seat_result(row: Row[Any]) -> SeatResult:
+    """The result in a row of `game_seats`."""
     return SeatResult(
-        version_id=seat.version_id,
-        points=seat.points,
-        placement=seat.placement,
-        decisions=seat.decisions,
-        faults=seat.faults,
-        forfeit=seat.forfeit,
+        row.version_id, row.points, row.placement, row.decisions, row.faults, row.forfeit
     )
+
+
+_own, _other, _table = (_seats.alias(name) for name in ("own", "other", "at_table"))
+_MEETING = (
+    func.count().label("games"),
+    func.sum(case((_own.c.placement < _other.c.placement, 1), else_=0)).label("better"),
+    func.sum(case((_own.c.placement == _other.c.placement, 1), else_=0)).label("level"),
+)
+
+
+class Pairs(NamedTuple):
+    """How the versions of a season did against each other."""
+
+    seq: int
+    """The last game that was counted."""
+    meetings: dict[tuple[int, int], HeadToHead]
+    """Of the first version of each pair against the second; the first has the smaller id."""
+
+
+class Sums:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def opponents(self, season: StoredSeason, version_id: int) -> dict[int, HeadToHead]:
+        """A version against every other that it met in the season, by the other's id."""
+        query = (
+            select(_other.c.version_id, *_MEETING)
+            .select_from(_own)
+            .join(_other, _other.c.seq == _own.c.seq)
+            .where(_is(season, version_id), _other.c.version_id != version_id)
+            .group_by(_other.c.version_id)
+            .order_by(_other.c.version_id)
+        )
+        with self._database.read() as connection:
+            return {row.version_id: _meeting(row) for row in connection.execute(query)}
+
+    def seats(self, season: StoredSeason, version_id: int) -> list[SeatLine]:
+        """A version's results in the season, per size of the table: of all seats, then of each."""
+        players: ColumnElement[int] = literal(season.season.seats[0])
+        if len(season.season.seats) > 1:
+            at_table = select(func.count()).where(_table.c.seq == _own.c.seq)
+            players = at_table.correlate(_own).scalar_subquery()
+        wins = func.sum(case((_own.c.placement == 1, 1), else_=0))
+        added = (func.sum(column) for column in (_own.c.placement, _own.c.points, _own.c.faults))
+        query = (
+            select(players.label("players"), _own.c.seat, func.count(), wins, *added)
+            .where(_is(season, version_id))
+            .group_by("players", _own.c.seat)
+        )
+        sums: dict[tuple[int, int], list[int]] = {}
+        with self._database.read() as connection:
+            for size, seat, *counts in connection.execute(query):
+                if not 0 <= seat < MAX_PLAYERS:
+                    raise StoreDamaged(f"a game of season {season.season.name} has a seat {seat}")
+                for key in ((size, -1), (size, seat)):
+                    total = sums.setdefault(key, [0] * len(counts))
+                    sums[key] = [have + int(more) for have, more in zip(total, counts, strict=True)]
+        return [
+            SeatLine(
+                players,
+                None if seat < 0 else seat,
+                games,
+                wins,
+                placements / games,
+                points / games,
+                faults,
+            )
+            for (players, seat), (games, wins, placements, points, faults) in sorted(sums.items())
+        ]
+
+    def pairs(self, season: StoredSeason, after: int = 0) -> Pairs:
+        """All pairs of versions, over the games that were rated after one."""
+        last = select(func.max(_seats.c.seq)).where(_seats.c.season_id == season.id)
+        query = (
+            select(_own.c.version_id, _other.c.version_id.label("other_id"), *_MEETING)
+            .select_from(_own)
+            .join(
+                _other,
+                and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id),
+            )
+            .where(_own.c.season_id == season.id, _own.c.seq > after)
+            .group_by(_own.c.version_id, _other.c.version_id)
+        )
+        with self._database.read() as connection:
+            seq = connection.execute(last).scalar() or 0
+            if seq <= after:
+                return Pairs(after, {})
+            rows = connection.execute(query)
+            return Pairs(seq, {(row.version_id, row.other_id): _meeting(row) for row in rows})
+
+
+def _is(season: StoredSeason, version_id: int) -> ColumnElement[bool]:
+    return and_(_own.c.version_id == version_id, _own.c.season_id == season.id)
+
+
+def _meeting(row: Any) -> HeadToHead:
+    games, better, level = int(row.games), int(row.better), int(row.level)
+    return HeadToHead(games, better, level, games - better - level)
+
+
+_SUMS = tuple(field.name for field in fields(RatingTotals) if field.name != "rating")
+_KEY: dict[Any, Any] = {
+    _ratings.c.season_id: bindparam("of_season"),
+    _ratings.c.version_id: bindparam("of_version"),
+}
+_VALUES: dict[Any, Any] = {
+    column: bindparam(column.name) for column in _ratings.c if column not in _KEY
+}
+_INSERT = insert(_ratings).values(_KEY | _VALUES)
+_UPDATE = update(_ratings).where(*(column == key for column, key in _KEY.items())).values(_VALUES)
+_OF_SEASON = select(_ratings).where(_ratings.c.season_id == bindparam("season"))
+_OF_VERSIONS = _OF_SEASON.where(_ratings.c.version_id.in_(bindparam("versions", expanding=True)))
+_LAST_SEQ = select(func.max(_games.c.seq))
+
+
+def last_seq(connection: Connection) -> int:
+    """The number of the last game; only the writer may count on it."""
+    return connection.execute(_LAST_SEQ).scalar() or 0
+
+
+def read_tallies(
+    connection: Connection, season: StoredSeason, versions: Sequence[int] | None = None
+) -> dict[int, RatingTotals]:
+    """The tallies of a season, or of some versions in it; who has not played has none."""
+    if versions is None:
+        rows = connection.execute(_OF_SEASON, {"season": season.id})
+    else:
+        rows = connection.execute(_OF_VERSIONS, {"season": season.id, "versions": versions})
+    return {row.version_id: _tally(row) for row in rows}
+
+
+def write_tallies(
+    connection: Connection,
+    season: StoredSeason,
+    tallies: Mapping[int, RatingTotals],
+    known: Container[int],
+) -> None:
+    """Store tallies by version; those of `known` versions are there already."""
+    rows = [
+        {"of_season": season.id, "of_version": version} | _columns(tally)
+        for version, tally in tallies.items()
+    ]
+    for statement, is_known in ((_UPDATE, True), (_INSERT, False)):
+        wanted = [row for row in rows if (row["of_version"] in known) is is_known]
+        if wanted:
+            connection.execute(statement, wanted)
+
+
+def _columns(tally: RatingTotals) -> dict[str, Any]:
+    mu, sigma = tally.rating.to_hex()
+    return {"mu": mu, "sigma": sigma} | {name: getattr(tally, name) for name in _SUMS}
+
+
+def _tally(row: Row[Any]) -> RatingTotals:
+    rating = Rating.from_hex(row.mu, row.sigma)
+    return RatingTotals(rating, **{name: getattr(row, name) for name in _SUMS})

@@ -1,18 +1,18 @@
-"""Jobs: the queue of scheduled games, and the leases of the runners that play them.
+"""Jobs: scheduled games, from the queue to the end of each attempt.
 
-Invariants: a job has its game id and line-up from the start and keeps them; a lease runs by the
-database's clock and has a number, its attempt; every attempt has a seed of its own, so that nobody
-plays a game that was watched; another runner may take over an expired lease, and the former owner's
-result still counts if it is the first.
+Invariants: a job has its game id and line-up from the start and keeps them; every attempt has a
+seed of its own, so that nobody plays a game that was watched; another runner may take over an
+expired lease, and the former owner's result still counts if it is the first; the queries of a run
+(`owners`, `leased`, `for_pairing`) do not read the jobs that are done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind
 from deepsea_ladder.errors import NotOnLadder, SeasonClosed, StoreError
@@ -35,68 +35,97 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import disable_strikers
-from deepsea_ladder.store.database import Database, RetryPolicy, now
+from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.history import PORTION
-from deepsea_ladder.store.leases import count_failure, end_attempt, give_back, lineup_of, lineups_of
+from deepsea_ladder.store.leases import (
+    GAMES,
+    RetryPolicy,
+    count_failure,
+    end_attempt,
+    give_back,
+)
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.versions import versions_by_id, versions_of, visible
 from deepsea_rules.randomness import game_seed
 
-_jobs = schema.jobs
+_jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
+_versions, _bots = schema.bot_versions, schema.bots
+_QUEUED = (JobStatus.TODO, JobStatus.LEASED)
+"""Jobs that have no result yet and will have one."""
 
-# Statements of every game are made once: making one takes longer than the database needs for it.
-_OURS: Final = _jobs.c.season_id == bindparam("season")
-
-_EXPIRED: Final = (
+# Statements of every game and pairing are made once: making one takes longer than the database
+# needs for it.
+_OURS = _jobs.c.season_id == bindparam("season")
+_EXPIRED = (
     select(_jobs)
-    .where(_jobs.c.status == JobStatus.LEASED, _OURS, _jobs.c.until <= bindparam("now"))
+    .where(GAMES.is_leased, _OURS, _jobs.c.until <= bindparam("now"))
     .order_by(_jobs.c.until, _jobs.c.number)
     .limit(bindparam("most"))
 )
-
 # All of its few jobs: with the status in the query, a database may look at all that wait.
-_OF_ROTATION: Final = (
+_OF_ROTATION = (
     select(_jobs).where(_OURS, _jobs.c.rotation == bindparam("of")).order_by(_jobs.c.shift)
 )
-
-_WAITING: Final = (
-    select(_jobs)
-    .where(_jobs.c.status == JobStatus.TODO, _OURS)
-    .order_by(_jobs.c.shift, _jobs.c.number)
-    .limit(1)
+_WAITING = (
+    select(_jobs).where(GAMES.is_waiting, _OURS).order_by(_jobs.c.shift, _jobs.c.number).limit(1)
 )
-
-_SET: Final = update(_jobs).where(_jobs.c.id == bindparam("job"))
-
-_BEGIN: Final = insert(schema.attempts)
-
-_RENEW: Final = update(_jobs).where(
-    _jobs.c.id == bindparam("job"),
-    _jobs.c.status == JobStatus.LEASED,
-    _jobs.c.attempt == bindparam("held"),
-    _jobs.c.owner == bindparam("holder"),
+_BEGIN = insert(_attempts)
+_VOID_SEATS = select(_attempts.c.seat).where(
+    _attempts.c.job_id == bindparam("job"), _attempts.c.seat.is_not(None)
 )
-
-_VOID_SEATS: Final = select(schema.attempts.c.seat).where(
-    schema.attempts.c.job_id == bindparam("job"), schema.attempts.c.seat.is_not(None)
-)
-
-_LAST_NUMBER: Final = select(func.max(_jobs.c.number)).where(_OURS)
-
-_LAST_ROTATION: Final = select(func.max(_jobs.c.rotation)).where(_OURS)
-
-_ADDED: Final = (
+_LAST_NUMBER = select(func.max(_jobs.c.number)).where(_OURS)
+_LAST_ROTATION = select(func.max(_jobs.c.rotation)).where(_OURS)
+_ADDED = (
     select(_jobs.c.id).where(_OURS, _jobs.c.number > bindparam("after")).order_by(_jobs.c.number)
 )
-
-_CLOSED_AT: Final = select(schema.seasons.c.closed_at).where(
-    schema.seasons.c.id == bindparam("season")
+_CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
+_STATES = (
+    select(_versions.c.id, _bots.c.state)
+    .join(_bots, _bots.c.id == _versions.c.bot_id)
+    .where(_versions.c.id.in_(bindparam("ids", expanding=True)))
 )
-
-_STATES: Final = (
-    select(schema.bot_versions.c.id, schema.bots.c.state)
-    .join(schema.bots, schema.bots.c.id == schema.bot_versions.c.bot_id)
-    .where(schema.bot_versions.c.id.in_(bindparam("ids", expanding=True)))
+_NEWEST = (
+    select(
+        _jobs.c.rotation,
+        _seats.c.version_id,
+        _bots.c.name.label("bot"),
+        schema.authors.c.name.label("author"),
+    )
+    .join(_seats, _seats.c.job_id == _jobs.c.id)
+    .join(_versions, _versions.c.id == _seats.c.version_id)
+    .join(_bots, _bots.c.id == _versions.c.bot_id)
+    .join(schema.authors, schema.authors.c.id == _bots.c.author_id)
+    .where(_OURS, _jobs.c.rotation > bindparam("after"), _jobs.c.shift == 0)
+    .order_by(_jobs.c.rotation)
+)
+_LAST_JOB = (
+    select(func.max(_seats.c.job_id))
+    .where(_seats.c.version_id == _versions.c.id, _seats.c.season_id == bindparam("season"))
+    .correlate(_versions)
+    .scalar_subquery()
+)
+_WHEN_IT_CAME = (
+    select(_jobs.c.rotation)
+    .where(_OURS, _jobs.c.created_at <= _versions.c.created_at)
+    .order_by(_jobs.c.created_at.desc(), _jobs.c.rotation.desc())
+    .limit(1)
+    .correlate(_versions)
+    .scalar_subquery()
+)
+_ITS_LAST = (
+    select(_jobs.c.rotation).where(_jobs.c.id == _LAST_JOB).correlate(_versions).scalar_subquery()
+)
+_LAST_OF_ALL = (
+    select(_versions.c.id, func.coalesce(_ITS_LAST, _WHEN_IT_CAME, 0))
+    .join(_bots, _bots.c.id == _versions.c.bot_id)
+    .where(_bots.c.state == BotState.ACTIVE)
+)
+_LAST_OF_PRESENT = _LAST_OF_ALL.where(_versions.c.number == _bots.c.version)
+_PENDING = (
+    select(_seats.c.version_id, func.count())
+    .join(_jobs, _jobs.c.id == _seats.c.job_id)
+    .where(_jobs.c.status.in_(_QUEUED), _OURS)
+    .group_by(_seats.c.version_id)
 )
 
 
@@ -117,8 +146,9 @@ class Jobs:
         out. Raises `StoreError` for a line-up that this season cannot play.
         """
         with self._database.write() as connection:
-            _require_open(connection, season)
-            last = last_number(connection, season)
+            if connection.execute(_CLOSED_AT, {"season": season.id}).scalar_one() is not None:
+                raise SeasonClosed(f"the season {season.name!r} is closed and gets no new games")
+            last = _last_number(connection, season)
             if after is not None and last != after:
                 return []
             active = _states(connection, rotations)
@@ -129,7 +159,7 @@ class Jobs:
                     _check_seating(season.season, seating, active)
                 if all(active[version] for seating in seatings for version in seating):
                     playable.append(seatings)
-            first = last_rotation(connection, season) + 1
+            first = _last_rotation(connection, season) + 1
             games = [
                 (rotation, shift, seating)
                 for rotation, seatings in enumerate(playable, first)
@@ -197,29 +227,21 @@ class Jobs:
     def renew(self, held: Iterable[Job], seconds: float) -> int:
         """Renew leases until `seconds` from now (heartbeat); returns how many were still valid."""
         with self._database.write() as connection:
-            until = now(connection) + round(seconds * 1000)
-            return sum(
-                connection.execute(
-                    _RENEW,
-                    {"job": job.id, "held": job.attempt, "holder": job.owner, "until": until},
-                ).rowcount
-                for job in held
-            )
+            at = now(connection)
+            return sum(GAMES.renew(connection, job, at, seconds) for job in held)
 
     def hand_back(self, owner: str, job: Job | None = None, reason: str | None = None) -> int:
         """Give up the owner's leases, or that of one job; returns how many there were.
 
         The jobs wait again, and nothing counts as failed.
         """
-        held = [_jobs.c.status == JobStatus.LEASED, _jobs.c.owner == owner]
-        if job is not None:
-            held += [_jobs.c.id == job.id, _jobs.c.attempt == job.attempt]
         with self._database.write() as connection:
-            at = now(connection)
-            rows = connection.execute(select(_jobs).where(*held)).all()
+            at, rows = now(connection), GAMES.held_by(connection, owner)
+            if job is not None:
+                rows = [row for row in rows if (row.id, row.attempt) == (job.id, job.attempt)]
             for row in rows:
                 end_attempt(connection, row, row.attempt, AttemptEnd.HANDED_BACK, reason, at)
-                give_back(connection, row)
+                give_back(connection, row, at)
             return len(rows)
 
     def fail(self, job: Job, reason: str, seat: int | None = None) -> VoidReceipt:
@@ -229,20 +251,19 @@ class Jobs:
         """
         with self._database.write() as connection:
             at = now(connection)
-            row = connection.execute(select(_jobs).where(_jobs.c.id == job.id)).one()
-            held = row.status == JobStatus.LEASED and row.attempt == job.attempt
-            if not held or row.owner != job.owner:
-                return VoidReceipt(JobStatus(row.status))
+            if (row := GAMES.held(connection, job)) is None:
+                found = select(_jobs.c.status).where(_jobs.c.id == job.id)
+                return VoidReceipt(JobStatus(connection.execute(found).scalar_one()))
             again = seat in _void_seats(connection, job.id)
             end_attempt(connection, row, job.attempt, AttemptEnd.VOID, reason, at, seat)
             disabled: tuple[str, ...] = ()
             if seat is not None:
-                asked = lineup_of(connection, job.id)[seat]
+                asked = versions_of(connection, job.id)[seat].id
                 disabled = disable_strikers(
                     connection, self._policy.strikes, row.season_id, [asked], row.game_id, at
                 )
             if seat is not None and not again:  # it ends by itself: the next one is a timeout
-                return VoidReceipt(give_back(connection, row), disabled)
+                return VoidReceipt(give_back(connection, row, at), disabled)
             status = count_failure(connection, row, reason, self._policy.failures, at)
             return VoidReceipt(status, disabled)
 
@@ -264,25 +285,23 @@ class Jobs:
         return found.count(JobStatus.TODO)
 
 
-def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> JobStatus:
-    connection.execute(_SET, {"job": row.id, "failures": 0})
-    note(connection, at, AuditKind.REQUEUED, row.game_id, row.note or "", by=by)
-    return give_back(connection, row)
+def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
+    """Of each version in the rotations, whether its bot gets games."""
+    ids = sorted({version for seatings in rotations for seating in seatings for version in seating})
+    rows = connection.execute(_STATES, {"ids": ids})
+    return {version: state == BotState.ACTIVE for version, state in rows}
 
 
-def _require_open(connection: Connection, season: StoredSeason) -> None:
-    if connection.execute(_CLOSED_AT, {"season": season.id}).scalar_one() is not None:
-        raise SeasonClosed(f"the season {season.name!r} is closed and gets no new games")
-
-
-def last_number(connection: Connection, season: StoredSeason) -> int:
-    """The number of the season's last job; 0 before the first."""
-    return connection.execute(_LAST_NUMBER, {"season": season.id}).scalar() or 0
-
-
-def last_rotation(connection: Connection, season: StoredSeason) -> int:
-    """The number of the season's last rotation; 0 before the first."""
-    return connection.execute(_LAST_ROTATION, {"season": season.id}).scalar() or 0
+def _check_seating(season: Season, lineup: Seating, known: dict[int, bool]) -> None:
+    if len(lineup) not in season.seats:
+        raise StoreError(
+            f"a line-up of {len(lineup)}: season {season.name!r} has games of "
+            f"{' or '.join(map(str, season.seats))}"
+        )
+    if len(set(lineup)) != len(lineup):
+        raise StoreError(f"a line-up has one version in two seats: {list(lineup)}")
+    if unknown := [version for version in lineup if version not in known]:
+        raise StoreError(f"there is no version with the id {unknown[0]}")
 
 
 def _seat(
@@ -295,7 +314,7 @@ def _seat(
         for job_id, lineup in zip(ids, lineups, strict=True)
         for seat, version in enumerate(lineup)
     ]
-    connection.execute(insert(schema.job_seats), rows)
+    connection.execute(insert(_seats), rows)
 
 
 def _next(connection: Connection, season: StoredSeason, rotation: int | None) -> Row[Any] | None:
@@ -308,10 +327,9 @@ def _next(connection: Connection, season: StoredSeason, rotation: int | None) ->
 
 
 def _lease(connection: Connection, row: Row[Any], owner: str, at: int, seconds: float) -> None:
-    lease = {"status": JobStatus.LEASED, "owner": owner, "until": at + round(seconds * 1000)}
-    connection.execute(_SET, {"job": row.id, "attempt": row.attempt + 1, **lease})
+    attempt = GAMES.begin(connection, row, owner, at, seconds)
     begun = {"season_id": row.season_id, "owner": owner, "since": at}
-    connection.execute(_BEGIN, {"job_id": row.id, "attempt": row.attempt + 1, **begun})
+    connection.execute(_BEGIN, {"job_id": row.id, "attempt": attempt, **begun})
 
 
 def _leased_jobs(
@@ -343,82 +361,9 @@ def _void_seats(connection: Connection, job_id: int) -> set[int]:
     return set(connection.execute(_VOID_SEATS, {"job": job_id}).scalars())
 
 
-def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
-    """Of each version in the rotations, whether its bot gets games."""
-    ids = sorted({version for seatings in rotations for seating in seatings for version in seating})
-    rows = connection.execute(_STATES, {"ids": ids})
-    return {version: state == BotState.ACTIVE for version, state in rows}
-
-
-def _check_seating(season: Season, lineup: Seating, known: dict[int, bool]) -> None:
-    if len(lineup) not in season.seats:
-        raise StoreError(
-            f"a line-up of {len(lineup)}: season {season.name!r} has games of "
-            f"{' or '.join(map(str, season.seats))}"
-        )
-    if len(set(lineup)) != len(lineup):
-        raise StoreError(f"a line-up has one version in two seats: {list(lineup)}")
-    if unknown := [version for version in lineup if version not in known]:
-        raise StoreError(f"there is no version with the id {unknown[0]}")
-
-
-QUEUED: Final = (JobStatus.TODO, JobStatus.LEASED)
-
-"""Jobs that have no result yet and will have one."""
-
-_jobs, _seats = schema.jobs, schema.job_seats
-
-_versions, _bots = schema.bot_versions, schema.bots
-
-_NEWEST: Final = (
-    select(
-        _jobs.c.rotation,
-        _seats.c.version_id,
-        _bots.c.name.label("bot"),
-        schema.authors.c.name.label("author"),
-    )
-    .join(_seats, _seats.c.job_id == _jobs.c.id)
-    .join(_versions, _versions.c.id == _seats.c.version_id)
-    .join(_bots, _bots.c.id == _versions.c.bot_id)
-    .join(schema.authors, schema.authors.c.id == _bots.c.author_id)
-    .where(_OURS, _jobs.c.rotation > bindparam("after"), _jobs.c.shift == 0)
-    .order_by(_jobs.c.rotation)
-)
-
-_LAST_JOB: Final = (
-    select(func.max(_seats.c.job_id))
-    .where(_seats.c.version_id == _versions.c.id, _seats.c.season_id == bindparam("season"))
-    .correlate(_versions)
-    .scalar_subquery()
-)
-
-_WHEN_IT_CAME: Final = (
-    select(_jobs.c.rotation)
-    .where(_OURS, _jobs.c.created_at <= _versions.c.created_at)
-    .order_by(_jobs.c.created_at.desc(), _jobs.c.rotation.desc())
-    .limit(1)
-    .correlate(_versions)
-    .scalar_subquery()
-)
-
-_ITS_LAST: Final = (
-    select(_jobs.c.rotation).where(_jobs.c.id == _LAST_JOB).correlate(_versions).scalar_subquery()
-)
-
-_LAST_OF_ALL: Final = (
-    select(_versions.c.id, func.coalesce(_ITS_LAST, _WHEN_IT_CAME, 0))
-    .join(_bots, _bots.c.id == _versions.c.bot_id)
-    .where(_bots.c.state == BotState.ACTIVE)
-)
-
-_LAST_OF_PRESENT: Final = _LAST_OF_ALL.where(_versions.c.number == _bots.c.version)
-
-_PENDING: Final = (
-    select(_seats.c.version_id, func.count())
-    .join(_jobs, _jobs.c.id == _seats.c.job_id)
-    .where(_jobs.c.status.in_(QUEUED), _OURS)
-    .group_by(_seats.c.version_id)
-)
+def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> JobStatus:
+    note(connection, at, AuditKind.REQUEUED, row.game_id, row.note or "", by=by)
+    return give_back(connection, row, at, failures=0)
 
 
 class Queue:
@@ -429,7 +374,6 @@ class Queue:
         self._public = public
 
     def counts(self, season: StoredSeason) -> QueueCounts:
-        """The counts of the season's jobs by status."""
         with self._database.read() as connection:
             at = now(connection)
             ours = _jobs.c.season_id == season.id
@@ -438,12 +382,10 @@ class Queue:
             )
             counts = {JobStatus(status): int(count) for status, count in rows}
             expired = connection.execute(
-                select(func.count()).where(
-                    ours, _jobs.c.status == JobStatus.LEASED, _jobs.c.until <= at
-                )
+                select(func.count()).where(ours, GAMES.is_leased, _jobs.c.until <= at)
             ).scalar_one()
             oldest = connection.execute(
-                select(func.min(_jobs.c.created_at)).where(ours, _jobs.c.status == JobStatus.TODO)
+                select(func.min(_jobs.c.created_at)).where(ours, GAMES.is_waiting)
             ).scalar()
         return QueueCounts(
             todo=counts.get(JobStatus.TODO, 0),
@@ -457,16 +399,14 @@ class Queue:
 
     def leased(self, season: StoredSeason) -> int:
         """The number of jobs that are being played, by this or other runners."""
-        query = select(func.count()).where(
-            _jobs.c.status == JobStatus.LEASED, _jobs.c.season_id == season.id
-        )
+        query = select(func.count()).where(GAMES.is_leased, _jobs.c.season_id == season.id)
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
 
     def last_number(self, season: StoredSeason) -> int:
         """The number of the season's last job; 0 before the first."""
         with self._database.read() as connection:
-            return last_number(connection, season)
+            return _last_number(connection, season)
 
     def arranged(self, season: StoredSeason, *, after: int = 0) -> list[QueuedJob]:
         """The season's jobs with numbers greater than `after`, whatever became of them."""
@@ -474,7 +414,7 @@ class Queue:
         query = select(_jobs).where(*wanted).order_by(_jobs.c.number)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            lineups = lineups_of(connection, *wanted)
+            lineups = _lineups(connection, *wanted)
         return [QueuedJob(row.number, row.rotation, lineups[row.id]) for row in rows]
 
     def for_pairing(self, season: StoredSeason, lately: int, *, after: int = 0) -> PairingQueue:
@@ -483,9 +423,13 @@ class Queue:
         lately  how many of the newest rotations to tell of, except those up to number `after`
         """
         with self._database.read() as connection:
-            last = last_rotation(connection, season)
+            last = _last_rotation(connection, season)
             which = {"season": season.id, "after": max(after, last - lately)}
             rows = connection.execute(_NEWEST, which).all()
+            # One look into an index for each version, so that old jobs are not read.
+            former = season.season.pairing.former_versions
+            last_of = _LAST_OF_ALL if former else _LAST_OF_PRESENT
+            last_rotations = connection.execute(last_of, {"season": season.id}).all()
             return PairingQueue(
                 rotations=last,
                 lately=[
@@ -493,47 +437,69 @@ class Queue:
                     for _, group in groupby(rows, key=lambda row: row.rotation)
                 ],
                 names={row.version_id: (row.bot, row.author) for row in rows},
-                last_rotation=_last_rotations(connection, season),
-                pending=_pending(connection, season),
+                last_rotation=dict(last_rotations),
+                pending=dict(connection.execute(_PENDING, {"season": season.id}).all()),
             )
 
     def owners(self, season: StoredSeason) -> list[str]:
         """The owners of leases of the season's jobs."""
-        query = select(_jobs.c.owner).where(
-            _jobs.c.status == JobStatus.LEASED, _jobs.c.season_id == season.id
-        )
+        query = select(_jobs.c.owner).where(GAMES.is_leased, _jobs.c.season_id == season.id)
         with self._database.read() as connection:
             return sorted(set(connection.execute(query).scalars()))
 
     def listed(self, season: StoredSeason, *statuses: JobStatus) -> list[JobInfo]:
         """The season's jobs with one of these statuses, in their order."""
-        return self._infos(_jobs.c.season_id == season.id, _jobs.c.status.in_(statuses))
+        wanted = (_jobs.c.season_id == season.id, _jobs.c.status.in_(statuses))
+        seasons = schema.seasons
+        query = (
+            select(_jobs, seasons.c.name.label("season"))
+            .join(seasons, seasons.c.id == _jobs.c.season_id)
+            .where(*wanted, visible(public=self._public))
+        )
+        with self._database.read() as connection:
+            # Sorted here: a database might rather read all jobs in their order than sort some.
+            rows = sorted(connection.execute(query), key=lambda row: (row.season_id, row.number))
+            lineups = _lineups(connection, *wanted)
+            ids = sorted({version for lineup in lineups.values() for version in lineup})
+            versions = versions_by_id(connection, ids)
+        return [
+            JobInfo(
+                game_id=row.game_id,
+                season=row.season,
+                status=JobStatus(row.status),
+                lineup=tuple(versions[version].label for version in lineups[row.id]),
+                attempt=row.attempt,
+                failures=row.failures,
+                owner=row.owner,
+                note=row.note,
+            )
+            for row in rows
+        ]
 
     def lost_counts(self, season: StoredSeason) -> dict[AttemptEnd, int]:
         """How many of the season's attempts ended without a result, by how they ended."""
-        table = schema.attempts
         query = (
-            select(table.c.ended, func.count())
-            .where(table.c.season_id == season.id, table.c.place.is_not(None))
-            .group_by(table.c.ended)
+            select(_attempts.c.ended, func.count())
+            .where(_attempts.c.season_id == season.id, _attempts.c.place.is_not(None))
+            .group_by(_attempts.c.ended)
         )
         with self._database.read() as connection:
             return {AttemptEnd(ended): count for ended, count in connection.execute(query)}
 
     def lost(self, season: StoredSeason) -> Iterator[LostAttempt]:
         """The season's attempts that ended without a result, in their order."""
-        table, after = schema.attempts, 0
+        after = 0
         while True:
             query = (
-                select(table, _jobs.c.game_id)
-                .join(_jobs, _jobs.c.id == table.c.job_id)
-                .where(table.c.season_id == season.id, table.c.place > after)
-                .order_by(table.c.place)
+                select(_attempts, _jobs.c.game_id)
+                .join(_jobs, _jobs.c.id == _attempts.c.job_id)
+                .where(_attempts.c.season_id == season.id, _attempts.c.place > after)
+                .order_by(_attempts.c.place)
                 .limit(PORTION)
             )
             with self._database.read() as connection:
                 rows = connection.execute(query).all()
-                lineups = lineups_of(connection, _jobs.c.id.in_([row.job_id for row in rows]))
+                lineups = _lineups(connection, _jobs.c.id.in_([row.job_id for row in rows]))
                 ids = sorted({version for lineup in lineups.values() for version in lineup})
                 versions = versions_by_id(connection, ids)
             for row in rows:
@@ -552,44 +518,28 @@ class Queue:
                 return
             after = rows[-1].place
 
-    def _infos(self, *conditions: ColumnElement[bool]) -> list[JobInfo]:
-        seasons = schema.seasons
-        query = (
-            select(_jobs, seasons.c.name.label("season"))
-            .join(seasons, seasons.c.id == _jobs.c.season_id)
-            .where(*conditions, visible(public=self._public))
-        )
-        with self._database.read() as connection:
-            # Sorted here: a database might rather read all jobs in their order than sort some.
-            rows = sorted(connection.execute(query), key=lambda row: (row.season_id, row.number))
-            lineups = lineups_of(connection, *conditions)
-            ids = sorted({version for lineup in lineups.values() for version in lineup})
-            versions = versions_by_id(connection, ids)
-        return [
-            JobInfo(
-                game_id=row.game_id,
-                season=row.season,
-                status=JobStatus(row.status),
-                lineup=tuple(versions[version].label for version in lineups[row.id]),
-                attempt=row.attempt,
-                failures=row.failures,
-                owner=row.owner,
-                note=row.note,
-            )
-            for row in rows
-        ]
+
+def _last_number(connection: Connection, season: StoredSeason) -> int:
+    """The number of the season's last job; 0 before the first."""
+    return connection.execute(_LAST_NUMBER, {"season": season.id}).scalar() or 0
 
 
-def _last_rotations(connection: Connection, season: StoredSeason) -> dict[int, int]:
-    """For each version that plays, its last rotation, or else the season's last when it came.
-
-    One look into an index for each version, so that old jobs are not read.
-    """
-    former = season.season.pairing.former_versions
-    query = _LAST_OF_ALL if former else _LAST_OF_PRESENT
-    return dict(connection.execute(query, {"season": season.id}).all())
+def _last_rotation(connection: Connection, season: StoredSeason) -> int:
+    """The number of the season's last rotation; 0 before the first."""
+    return connection.execute(_LAST_ROTATION, {"season": season.id}).scalar() or 0
 
 
-def _pending(connection: Connection, season: StoredSeason) -> dict[int, int]:
-    """For each version the games that are arranged and have no result yet."""
-    return dict(connection.execute(_PENDING, {"season": season.id}).all())
+def _lineups(
+    connection: Connection, *conditions: ColumnElement[bool]
+) -> dict[int, tuple[int, ...]]:
+    """The line-ups of the jobs that meet the conditions: version ids by seat, by the job's id."""
+    rows = connection.execute(
+        select(_seats.c.job_id, _seats.c.version_id)
+        .join(_jobs, _jobs.c.id == _seats.c.job_id)
+        .where(*conditions)
+        .order_by(_seats.c.job_id, _seats.c.seat)
+    )
+    return {
+        job_id: tuple(row.version_id for row in group)
+        for job_id, group in groupby(rows, key=lambda row: row.job_id)
+    }

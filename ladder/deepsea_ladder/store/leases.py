@@ -1,60 +1,141 @@
-"""Queues that runners lease from beside games: their order, and the leases.
+"""Leases: which runner has which game, check or analysis, until when, and in which attempt.
 
-Invariants: a lease runs by the database's clock and has a number, its attempt; only its present
-owner writes a result, and it holds until another one takes over, whatever the time.
+Invariants: a lease runs by the database's clock and has a number, its attempt; it holds until
+another runner takes over, whatever the time; who does not hold it renews, fails and gives back
+nothing; authors take turns, but for games, of which the pairing decides; every attempt at a game
+that ends without a result has a place in its season's chain; a game that is cancelled because a bot
+was taken out says so; a game that failed too often is quarantined, and the others continue.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, TypeAlias
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Table,
-    bindparam,
-    exists,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Column, Connection, Row, Table, bindparam, exists, func, or_, select, update
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import lost_line
-from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.limits import check_order
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AttemptEnd, JobStatus, LostAttempt
+from deepsea_ladder.model.bots import BotState, SubmissionLease
+from deepsea_ladder.model.games import AnalysisLease, AttemptEnd, Job, JobStatus, LostAttempt
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
-from deepsea_ladder.store.database import Database, RetryPolicy, now
+from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.versions import versions_of
+from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules.printable import printable
 
+Lease: TypeAlias = Job | SubmissionLease | AnalysisLease
 
-class Waiting(NamedTuple):
-    """Rows of many authors, who take turns."""
 
-    rows: Table
-    queued: StrEnum
-    leased: StrEnum
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """What is retried how often, and who gets no more games; these are the limits of every ladder.
+
+    They never change a rating.
+    """
+
+    failures: int = 5
+    """Failures after which a job is quarantined: void games, refused results, dead workers."""
+    checks: int = 3
+    """Checks without a verdict after which a submission has failed: void games, dead runners."""
+    analyses: int = 3
+    """Attempts without a result after which an analysis has failed: dead runners and workers."""
+    strikes: StrikeRules = field(default_factory=StrikeRules)
+    """When a bot is disabled."""
+
+
+class Leases:
+    """A table whose rows are leased, and the states in which they wait and are leased."""
+
+    def __init__(
+        self,
+        rows: Table,
+        state: Column[Any],
+        waiting: StrEnum,
+        leased: StrEnum,
+        changed: Callable[[Connection, int], dict[str, Any]] = lambda connection, at: {},
+    ) -> None:
+        """`changed` gives what a row gets, besides, whenever it is leased or waits again."""
+        self.rows = rows
+        self.is_waiting, self.is_leased = state == waiting, state == leased
+        self._changed = changed
+        self._waits = {state.name: waiting, "owner": None, "until": None}
+        self._leased = {state.name: leased}
+        # Statements are made once: making one takes longer than the database needs for it.
+        held = (
+            rows.c.id == bindparam("of_row"),
+            self.is_leased,
+            rows.c.attempt == bindparam("of_attempt"),
+            rows.c.owner == bindparam("of_owner"),
+        )
+        self._held = select(rows).where(*held)
+        self._renew = update(rows).where(*held)
+        self._set = update(rows).where(rows.c.id == bindparam("of_row"))
+
+    def held(self, connection: Connection, lease: Lease) -> Row[Any] | None:
+        """The row of a lease; None if it does not hold."""
+        return connection.execute(self._held, _key(lease)).first()
+
+    def held_by(self, connection: Connection, owner: str) -> Sequence[Row[Any]]:
+        """The rows that an owner has leased."""
+        query = select(self.rows).where(self.is_leased, self.rows.c.owner == owner)
+        return connection.execute(query).all()
+
+    def begin(
+        self,
+        connection: Connection,
+        row: Row[Any],
+        owner: str,
+        at: int,
+        seconds: float,
+        **values: object,
+    ) -> int:
+        """Lease a row that waits, for `seconds`; the lease's number."""
+        attempt = int(row.attempt) + 1
+        values |= {"attempt": attempt, "owner": owner, "until": at + round(seconds * 1000)}
+        self.put(connection, row, **self._leased | self._changed(connection, at) | values)
+        return attempt
+
+    def renew(
+        self, connection: Connection, lease: Lease, at: int, seconds: float, **values: object
+    ) -> bool:
+        """Let a lease end `seconds` from now; whether it holds."""
+        values["until"] = at + round(seconds * 1000)
+        return connection.execute(self._renew, _key(lease) | values).rowcount > 0
+
+    def release(self, connection: Connection, row: Row[Any], at: int, **values: object) -> None:
+        """End a row's lease: it waits again, unless the values say otherwise."""
+        self.put(connection, row, **self._waits | self._changed(connection, at) | values)
+
+    def put(self, connection: Connection, row: Row[Any], **values: object) -> None:
+        """Write some columns of a row."""
+        connection.execute(self._set, {"of_row": row.id, **values})
+
+
+def _key(lease: Lease) -> dict[str, Any]:
+    return {"of_row": lease.id, "of_attempt": lease.attempt, "of_owner": lease.owner}
+
+
+GAMES = Leases(schema.jobs, schema.jobs.c.status, JobStatus.TODO, JobStatus.LEASED)
+
+
+class Line(Leases):
+    """Rows of many authors, who take turns; whoever asked on the ladder's machine is 0."""
 
     def ids(self, connection: Connection) -> list[tuple[int, int]]:
-        """Ids and authors of what waits, the oldest first; whoever asked here is 0."""
+        """Ids and authors of what waits, the oldest first."""
         columns = self.rows.c
-        query = select(columns.id, columns.author_id).where(columns.state == self.queued)
-        found = connection.execute(query.order_by(columns.id))
-        return [(row.id, row.author_id or 0) for row in found]
+        query = select(columns.id, columns.author_id).where(self.is_waiting).order_by(columns.id)
+        return [(row.id, row.author_id or 0) for row in connection.execute(query)]
 
     def busy(self, connection: Connection) -> Sequence[int]:
         """The authors of what is leased."""
-        query = select(self.rows.c.author_id).where(self.rows.c.state == self.leased)
+        query = select(self.rows.c.author_id).where(self.is_leased)
         return [author or 0 for author in connection.execute(query).scalars()]
 
     def order(self, connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
@@ -78,26 +159,10 @@ class Waiting(NamedTuple):
         return {one: place for place, one in enumerate(self.order(connection, waiting), first)}
 
 
-class Lease(Protocol):
-    """What every lease has."""
-
-    @property
-    def id(self) -> int:
-        """The row's id."""
-
-    @property
-    def owner(self) -> str:
-        """The runner that has it."""
-
-    @property
-    def attempt(self) -> int:
-        """The number of the lease, from 1."""
-
-
 class LeasedRows(ABC):
-    """A queue whose rows are leased one by one."""
+    """What a runner does one by one beside its games: the submissions, or the analyses."""
 
-    line: ClassVar[Waiting]
+    line: ClassVar[Line]
 
     def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
         self._database = database
@@ -106,118 +171,57 @@ class LeasedRows(ABC):
 
     def waiting(self) -> int:
         """The number of rows that wait, or whose lease has expired."""
-        rows, queued, leased = self.line
         with self._database.read() as connection:
-            stale = (rows.c.state == leased) & (rows.c.until <= now(connection))
-            query = select(func.count()).where(or_(rows.c.state == queued, stale))
+            stale = self.line.is_leased & (self.line.rows.c.until <= now(connection))
+            query = select(func.count()).where(or_(self.line.is_waiting, stale))
             return int(connection.execute(query).scalar_one())
 
     def owners(self) -> list[str]:
         """The owners of leases."""
-        rows = self.line.rows
-        query = select(rows.c.owner).where(rows.c.state == self.line.leased).distinct()
+        query = select(self.line.rows.c.owner).where(self.line.is_leased).distinct()
         with self._database.read() as connection:
             return sorted(connection.execute(query).scalars())
 
     def hand_back(self, owner: str) -> int:
         """Give up an owner's leases; they wait again, and nothing counts as failed."""
-        rows = self.line.rows
-        held = (rows.c.state == self.line.leased, rows.c.owner == owner)
         with self._database.write() as connection:
-            if not connection.execute(select(rows.c.id).where(*held)).first():
-                return 0
-            values = self._released(connection, now(connection))
-            return connection.execute(update(rows).where(*held).values(values)).rowcount
+            rows = self.line.held_by(connection, owner)
+            for row in rows:
+                self.line.release(connection, row, now(connection))
+            return len(rows)
 
     def lose(self, owner: str) -> int:
         """End the leases of a runner that is gone, as if they had expired; how many there were."""
         with self._database.write() as connection:
-            return self._lose(connection, now(connection), self.line.rows.c.owner == owner)
+            rows = self.line.held_by(connection, owner)
+            self._lose(connection, rows, now(connection))
+            return len(rows)
 
-    def _lose(self, connection: Connection, at: int, which: Any) -> int:
-        rows = self.line.rows
-        lost = select(rows).where(rows.c.state == self.line.leased, which)
-        found = connection.execute(lost).all()
-        for row in found:
+    def _take_over(self, connection: Connection, at: int) -> None:
+        """End the leases that have expired."""
+        expired = select(self.line.rows).where(self.line.is_leased, self.line.rows.c.until <= at)
+        self._lose(connection, connection.execute(expired).all(), at)
+
+    def _lose(self, connection: Connection, rows: Sequence[Row[Any]], at: int) -> None:
+        for row in rows:
             self._failed(connection, row, f"the runner {row.owner} was lost", at)
-        return len(found)
-
-    def _begin(
-        self, connection: Connection, row: Row[Any], owner: str, at: int, seconds: float
-    ) -> int:
-        """Lease a row that waits; the lease's number."""
-        lease = {
-            **self._released(connection, at),
-            "state": self.line.leased,
-            "attempt": row.attempt + 1,
-            "owner": owner,
-            "until": at + round(seconds * 1000),
-            "began_at": at,
-        }
-        rows = self.line.rows
-        connection.execute(update(rows).where(rows.c.id == row.id).values(lease))
-        return int(row.attempt) + 1
-
-    def _renew(self, lease: Lease, seconds: float, **values: Any) -> bool:
-        """Renew a lease; whether it holds."""
-        with self._database.write() as connection:
-            until = now(connection) + round(seconds * 1000)
-            held = update(self.line.rows).where(*self._held(lease)).values(until=until, **values)
-            return connection.execute(held).rowcount > 0
-
-    def _held(self, lease: Lease) -> tuple[Any, ...]:
-        """Whether a lease holds, whatever the time: nobody has taken it over."""
-        columns = self.line.rows.c
-        return (
-            columns.id == lease.id,
-            columns.state == self.line.leased,
-            columns.attempt == lease.attempt,
-            columns.owner == lease.owner,
-        )
-
-    def _released(self, connection: Connection, at: int) -> dict[str, Any]:
-        """What a row has that waits again."""
-        return {
-            "state": self.line.queued,
-            "owner": None,
-            "until": None,
-            **self._changed(connection, at),
-        }
-
-    @abstractmethod
-    def _changed(self, connection: Connection, at: int) -> dict[str, int]:
-        """What every change of a state writes."""
 
     @abstractmethod
     def _failed(self, connection: Connection, row: Row[Any], reason: str, at: int) -> StrEnum:
         """Count an attempt without a result; the new state."""
 
 
-SEASON_CLOSED: Final = "the season was closed"
+# Attempts at games
 
+SEASON_CLOSED = "the season was closed"
 _attempts = schema.attempts
-
-_OPEN: Final = (
+_OPEN = (
     _attempts.c.job_id == bindparam("of_job"),
     _attempts.c.attempt == bindparam("of_attempt"),
     _attempts.c.ended.is_(None),
 )
-
-_IS_OPEN: Final = select(_attempts.c.owner).where(*_OPEN)
-
-_END: Final = update(_attempts).where(*_OPEN)
-
-
-def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
-    """Cancel waiting jobs with any version of a bot; games that are being played are finished."""
-    versions, jobs = schema.bot_versions, schema.jobs
-    query = select(versions.c.id).where(versions.c.bot_id == bot_id)
-    ours = connection.execute(query).scalars().all()
-    connection.execute(
-        update(jobs)
-        .where(jobs.c.status == JobStatus.TODO, seats_one_of(ours))
-        .values(status=JobStatus.CANCELLED, note=reason)
-    )
+_IS_OPEN = select(_attempts.c.owner).where(*_OPEN)
+_END = update(_attempts).where(*_OPEN)
 
 
 def end_attempt(
@@ -257,72 +261,44 @@ def count_failure(
 ) -> JobStatus:
     """Note a failed attempt at a leased job: it waits again, or is quarantined."""
     failures, words = job.failures + 1, printable(words, schema.LONGEST_NOTE)
-    status = JobStatus.QUARANTINED if failures >= patience else JobStatus.TODO
-    if status is JobStatus.QUARANTINED:
-        words = f"failed {failures} times, last: {words}"
-        note(connection, at, AuditKind.QUARANTINED, job.game_id, words)
-    _set(connection, job.id, status=status, failures=failures, owner=None, until=None, note=words)
-    return give_back(connection, job) if status is JobStatus.TODO else status
+    if failures < patience:
+        return give_back(connection, job, at, failures=failures, note=words)
+    words = f"failed {failures} times, last: {words}"
+    note(connection, at, AuditKind.QUARANTINED, job.game_id, words)
+    status = JobStatus.QUARANTINED
+    GAMES.release(connection, job, at, status=status, failures=failures, note=words)
+    return status
 
 
-def give_back(connection: Connection, job: Row[Any]) -> JobStatus:
+def give_back(connection: Connection, job: Row[Any], at: int, **values: object) -> JobStatus:
     """Requeue a job, unless a bot of its line-up was taken out or the season closed."""
-    versions, bots, seasons = schema.bot_versions, schema.bots, schema.seasons
-    values: dict[str, Any] = {"status": JobStatus.TODO, "owner": None, "until": None}
+    seats, versions, bots = schema.job_seats, schema.bot_versions, schema.bots
     out = connection.execute(
         select(bots.c.name, bots.c.state)
         .join(versions, versions.c.bot_id == bots.c.id)
-        .where(versions.c.id.in_(lineup_of(connection, job.id)), bots.c.state != BotState.ACTIVE)
+        .join(seats, seats.c.version_id == versions.c.id)
+        .where(seats.c.job_id == job.id, bots.c.state != BotState.ACTIVE)
+        .order_by(seats.c.seat)
     ).first()
+    seasons = schema.seasons
     closed_at = select(seasons.c.closed_at).where(seasons.c.id == job.season_id)
+    status = JobStatus.TODO
     if out:
-        values |= {"status": JobStatus.CANCELLED, "note": f"{out.name} is {out.state}"}
+        status, values["note"] = JobStatus.CANCELLED, f"{out.name} is {out.state}"
     elif connection.execute(closed_at).scalar_one() is not None:
-        values |= {"status": JobStatus.CANCELLED, "note": SEASON_CLOSED}
-    _set(connection, job.id, **values)
-    return JobStatus(values["status"])
+        status, values["note"] = JobStatus.CANCELLED, SEASON_CLOSED
+    GAMES.release(connection, job, at, status=status, **values)
+    return status
 
 
-def _set(connection: Connection, job_id: int, **values: Any) -> None:
-    connection.execute(update(schema.jobs).where(schema.jobs.c.id == job_id).values(values))
-
-
-_jobs, _seats = schema.jobs, schema.job_seats
-
-_OF_JOB: Final = (
-    select(_seats.c.version_id).where(_seats.c.job_id == bindparam("job")).order_by(_seats.c.seat)
-)
-
-
-def lineups_of(
-    connection: Connection, *conditions: ColumnElement[bool]
-) -> dict[int, tuple[int, ...]]:
-    """The line-ups of the jobs that meet the conditions: version ids by seat, by the job's id."""
-    rows = connection.execute(
-        select(_seats.c.job_id, _seats.c.version_id)
-        .join(_jobs, _jobs.c.id == _seats.c.job_id)
-        .where(*conditions)
-        .order_by(_seats.c.job_id, _seats.c.seat)
+def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
+    """Cancel waiting jobs with any version of a bot; games that are being played are finished."""
+    versions, jobs, seats = schema.bot_versions, schema.jobs, schema.job_seats
+    ours = connection.execute(select(versions.c.id).where(versions.c.bot_id == bot_id))
+    sits = exists().where(
+        seats.c.version_id.in_(ours.scalars().all()),
+        seats.c.season_id == jobs.c.season_id,
+        seats.c.job_id == jobs.c.id,
     )
-    return {
-        job_id: tuple(row.version_id for row in group)
-        for job_id, group in groupby(rows, key=lambda row: row.job_id)
-    }
-
-
-def lineup_of(connection: Connection, job_id: int) -> tuple[int, ...]:
-    """The line-up of one job."""
-    found = tuple(connection.execute(_OF_JOB, {"job": job_id}).scalars())
-    if not found:
-        raise StoreDamaged(f"job {job_id} has no line-up")
-    return found
-
-
-def seats_one_of(version_ids: Sequence[int]) -> ColumnElement[bool]:
-    """The condition on a job that one of these versions sits in its game."""
-    seats = _seats.alias()
-    return exists().where(
-        seats.c.version_id.in_(version_ids),
-        seats.c.season_id == _jobs.c.season_id,
-        seats.c.job_id == _jobs.c.id,
-    )
+    cancelled = update(jobs).where(GAMES.is_waiting, sits)
+    connection.execute(cancelled.values(status=JobStatus.CANCELLED, note=reason))

@@ -1,13 +1,15 @@
-"""Copies a whole ladder from one database to another, and brings the schema up.
+"""The schema of a database: checked, migrated, and copied with all rows.
 
-Invariants: what is copied is one snapshot, and it arrives in one transaction; a database whose
-tables are not those of its revision is refused by name and not touched.
+Invariants: a database is used only with exactly the schema of `schema.REVISION`; one whose tables
+are not those of its revision is refused by name and not touched; the scripts in `migrations/`
+upgrade an older one, all in one transaction; what is copied is one snapshot, and it arrives in one
+transaction.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection, MetaData, create_engine, func, insert, inspect, select, text
 
@@ -19,39 +21,18 @@ from deepsea_ladder.store.schema import REVISION
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_PORTION: Final = 500
-
-
-def copy(source: Database, target: Database) -> None:
-    """Copy every row into a ladder that has none; `target` has the same schema."""
-    with source.read() as old, target.write() as new:
-        for table in schema.metadata.sorted_tables:
-            rows = old.execute(select(table).execution_options(yield_per=_PORTION))
-            for portion in rows.mappings().partitions():
-                new.execute(insert(table), [dict(row) for row in portion])
-        if target.path is None:
-            _continue_numbers(new)
-
-
-def _continue_numbers(connection: Connection) -> None:
-    """Let PostgreSQL number new rows after the copied ones."""
-    for table in schema.metadata.sorted_tables:
-        column = table.autoincrement_column
-        if column is not None:
-            sequence = func.pg_get_serial_sequence(table.name, column.name)
-            highest = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()
-            connection.execute(select(func.setval(sequence, highest, False)))
-
-
-SCRIPTS: Final = Path(__file__).parent / "migrations"
-
-_REVISIONS: Final = "alembic_version"
-
-_LADDERS_ALONE: Final = {"bot_versions", "game_seats", "job_seats"}
+SCRIPTS = Path(__file__).parent / "migrations"
+_REVISIONS = "alembic_version"
+_LADDERS_ALONE = {"bot_versions", "game_seats", "job_seats"}
 """Tables that a ladder has and nobody else: what lacks others is still a ladder."""
-
+_PORTION = 500
 _Tables: TypeAlias = dict[str, dict[str, bool]]
 """Of each table its columns, and whether a new row needs a value there."""
+
+
+def revision(connection: Connection) -> str | None:
+    """The schema's revision; None for an empty database. `StoreError` for somebody else's."""
+    return _revision(connection, _tables(connection))
 
 
 def _tables(connection: Connection) -> _Tables:
@@ -62,11 +43,6 @@ def _tables(connection: Connection) -> _Tables:
         }
         for (_, name), columns in inspect(connection).get_multi_columns().items()
     }
-
-
-def revision(connection: Connection) -> str | None:
-    """The schema's revision; None for an empty database. `StoreError` for somebody else's."""
-    return _revision(connection, _tables(connection))
 
 
 def _revision(connection: Connection, tables: _Tables) -> str | None:
@@ -115,6 +91,14 @@ def upgrade(database: Database, scripts: Path = SCRIPTS, *, create: bool = False
     return found
 
 
+def _look(database: Database, connection: Connection) -> tuple[str | None, _Tables]:
+    tables = _tables(connection)
+    try:
+        return _revision(connection, tables), tables
+    except StoreError as error:
+        raise StoreError(f"{database} is no ladder: {error}") from None
+
+
 def _migrate(config: Config, connection: Connection, target: str) -> None:
     from alembic import command
 
@@ -159,14 +143,6 @@ def _refuse_misfit(
         )
 
 
-def _look(database: Database, connection: Connection) -> tuple[str | None, _Tables]:
-    tables = _tables(connection)
-    try:
-        return _revision(connection, tables), tables
-    except StoreError as error:
-        raise StoreError(f"{database} is no ladder: {error}") from None
-
-
 def _no_ladder(database: Database) -> StoreError:
     return StoreError(f"there is no ladder at {database}: make one with `ladder init`")
 
@@ -192,3 +168,24 @@ def _known(config: Config) -> set[str]:
     from alembic.script import ScriptDirectory
 
     return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+
+
+def copy(source: Database, target: Database) -> None:
+    """Copy every row into a ladder that has none; `target` has the same schema."""
+    with source.read() as old, target.write() as new:
+        for table in schema.metadata.sorted_tables:
+            rows = old.execute(select(table).execution_options(yield_per=_PORTION))
+            for portion in rows.mappings().partitions():
+                new.execute(insert(table), [dict(row) for row in portion])
+        if target.path is None:
+            _continue_numbers(new)
+
+
+def _continue_numbers(connection: Connection) -> None:
+    """Let PostgreSQL number new rows after the copied ones."""
+    for table in schema.metadata.sorted_tables:
+        column = table.autoincrement_column
+        if column is not None:
+            sequence = func.pg_get_serial_sequence(table.name, column.name)
+            highest = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()
+            connection.execute(select(func.setval(sequence, highest, False)))

@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import fields
 from itertools import groupby, islice
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, String, cast, delete, func, or_, select, update
+from sqlalchemy import Connection, String, cast, delete, func, or_, select, update
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
-from deepsea_ladder.model.bots import BotVersion, LadderBot, RatedVersion
+from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
 from deepsea_ladder.rating.trueskill_fold import (
@@ -30,14 +30,14 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.history import last_seq, read_tallies, write_tallies
+from deepsea_ladder.store.history import last_seq, read_tallies, seat_result, write_tallies
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.versions import versions_by_id
 from deepsea_rules.randomness import game_seed
 
-_MOST_DIFFERENCES: Final = 20
+_MOST_DIFFERENCES = 20
 """Those that are listed; the others would say the same."""
-_PORTION: Final = 200
+_PORTION = 200
 """Games whose records are in memory at once."""
 
 
@@ -52,8 +52,6 @@ class RatedGame(NamedTuple):
 
 
 class Ratings:
-    """The ratings of a ladder."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -69,7 +67,12 @@ class Ratings:
             versions |= versions_by_id(connection, sorted(older - versions.keys()))
         newcomer = RatingTotals(season.season.rating.newcomer)
         return [
-            _entry(version, tallies.get(key, newcomer), bots[version.bot])
+            RatedVersion(
+                version,
+                tallies.get(key, newcomer),
+                bots[version.bot].state,
+                is_current=version == bots[version.bot].current,
+            )
             for key, version in sorted(versions.items())
         ]
 
@@ -222,25 +225,15 @@ def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedG
         yield RatedGame(
             seq,
             members[0].played_at,
-            [_seat(row) for row in members],
+            [seat_result(row) for row in members],
             [Rating.from_hex(row.mu, row.sigma) for row in members],
         )
-
-
-def _seat(row: Row[Any]) -> SeatResult:
-    return SeatResult(
-        row.version_id, row.points, row.placement, row.decisions, row.faults, row.forfeit
-    )
 
 
 def _folded(
     parameters: RatingParameters, tallies: dict[int, RatingTotals], game: RatedGame
 ) -> dict[int, RatingTotals]:
     return after_game(parameters, tallies, game.seats, game.seq, game.played_at)
-
-
-def _entry(version: BotVersion, tally: RatingTotals, bot: LadderBot) -> RatedVersion:
-    return RatedVersion(version, tally, bot.state, version.id == bot.current.id)
 
 
 def _seat_differences(game: RatedGame, tallies: dict[int, RatingTotals]) -> list[str]:
@@ -303,7 +296,7 @@ def recorded_games(connection: Connection, season: StoredSeason) -> Iterator[Rec
             .where(sat.c.seq.between(portion[0].seq, portion[-1].seq))
             .order_by(sat.c.seq, sat.c.seat)
         ):
-            results[row.seq].append(_seat(row))
+            results[row.seq].append(seat_result(row))
         for row in portion:
             yield RecordedGame(
                 row.game_id,

@@ -7,8 +7,6 @@ bits; times are the database's, in milliseconds since 1970.
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -25,9 +23,9 @@ from sqlalchemy import (
     text,
 )
 
-REVISION: Final = "0002"
+REVISION = "0002"
 """The revision of `migrations/` that these tables are."""
-LONGEST_NOTE: Final = 2000
+LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
 
 # SQLite numbers rows by itself only in a column that is exactly INTEGER.
@@ -247,7 +245,7 @@ game_seats = Table(
     Column("sigma", _Hex, nullable=False),
     Index(None, "version_id", "season_id", "seq"),
 )
-FAULTY: Final = game_seats.c.faults > text("0")
+FAULTY = game_seats.c.faults > text("0")
 """Seats with faults. With a literal: SQLite uses a partial index for the very words of it alone."""
 Index(
     "ix_game_seats_faulty",

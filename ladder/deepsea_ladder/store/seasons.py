@@ -9,7 +9,6 @@ cannot have been chosen later; a closed season gets no new games.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
@@ -24,7 +23,6 @@ from deepsea_ladder.errors import (
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import (
     AttemptEnd,
-    ClosedSeason,
     Extension,
     JobStatus,
     StoredSeason,
@@ -44,14 +42,12 @@ from deepsea_ladder.values import utc_time
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 
-_OVER: Final = "a deadline is in the future: that time is over"
-_BY_ID: Final = select(schema.seasons).where(schema.seasons.c.id == bindparam("season"))
-_SEED: Final = select(schema.seasons.c.seed).where(schema.seasons.c.id == bindparam("season"))
+_OVER = "a deadline is in the future: that time is over"
+_BY_ID = select(schema.seasons).where(schema.seasons.c.id == bindparam("season"))
+_SEED = select(schema.seasons.c.seed).where(schema.seasons.c.id == bindparam("season"))
 
 
 class Seasons:
-    """The seasons of a ladder."""
-
     def __init__(self, database: Database, *, public: bool = False) -> None:
         self._database = database
         self._public = public
@@ -187,9 +183,12 @@ class Seasons:
         everybodys = season.submissions_until
         return everybodys if until is None or everybodys is None else max(everybodys, int(until))
 
-    def close(self, name: str) -> ClosedSeason:
-        """Close a season. Games that are being played still count: until they have ended, the seed
-        remains a secret, and `close` is to be called again."""
+    def close(self, name: str) -> tuple[str | None, int]:
+        """Close a season; its seed in hex, and how many games are being played.
+
+        Those still count: until they have ended the seed is None, and `close` is to be called
+        again.
+        """
         table, jobs = schema.seasons, schema.jobs
         with self._database.write() as connection:
             stored = _get(connection, name, public=self._public)
@@ -214,9 +213,9 @@ class Seasons:
                 else:
                     words = f"the lease of {job.owner} expired"
                     end_attempt(connection, job, job.attempt, AttemptEnd.EXPIRED, words, at)
-                    give_back(connection, job)  # which cancels it
+                    give_back(connection, job, at)  # which cancels it
             seed = None if in_play else seed_of(connection, stored.id).hex()
-            return ClosedSeason(seed, in_play)
+            return seed, in_play
 
     def get(self, name: str) -> StoredSeason:
         """The season of that name; `StoreError` naming those that there are."""

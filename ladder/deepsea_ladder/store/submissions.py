@@ -1,6 +1,9 @@
-"""Reads submissions: rows as people look at them, the order of checks, what an author has used.
+"""Submissions from afar: a queue of archives that a runner checks.
 
-Invariant: only reads; everything is of the running transaction.
+Invariants: a row is there with its whole archive or not at all; one of an author has one key, and
+the same key is the same submission; only who holds its lease writes progress or a verdict; the
+verdict and what it brings (a version, a bot's state) are one transaction, so that there is exactly
+one version or none; a verdict is never changed, and removes the archive.
 """
 
 from __future__ import annotations
@@ -8,9 +11,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select
 
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
@@ -26,6 +29,7 @@ from deepsea_ladder.limits import (
 )
 from deepsea_ladder.model.bots import (
     BotState,
+    BotVersion,
     LadderBot,
     NewSubmission,
     Submission,
@@ -33,35 +37,319 @@ from deepsea_ladder.model.bots import (
     SubmissionRefusal,
     SubmissionState,
 )
-from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.authors import check_deadline, check_quota, submitted
+from deepsea_ladder.store.authors import check_deadline, check_quota, open_seasons, submitted
 from deepsea_ladder.store.bots import active_name, add_version, check_copy, enable, own_bot
-from deepsea_ladder.store.database import now
-from deepsea_ladder.store.leases import LeasedRows, Waiting
+from deepsea_ladder.store.database import added, now
+from deepsea_ladder.store.leases import LeasedRows, Line
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
-_rows, _bots = schema.submissions, schema.bots
-
-LINE: Final = Waiting(_rows, SubmissionState.QUEUED, SubmissionState.CHECKING)
-
-OPEN: Final = (SubmissionState.QUEUED, SubmissionState.CHECKING)
-
-SELECT: Final[Select[Any]] = select(_rows, schema.authors.c.name.label("author")).join(
+_rows, _parts = schema.submissions, schema.submission_parts
+OPEN = (SubmissionState.QUEUED, SubmissionState.CHECKING)
+"""The states of submissions without a verdict."""
+_LINE = Line(
+    _rows,
+    _rows.c.state,
+    SubmissionState.QUEUED,
+    SubmissionState.CHECKING,
+    lambda _, at: {"changed_at": at, "games": 0},
+)
+_SELECT: Select[Any] = select(_rows, schema.authors.c.name.label("author")).join(
     schema.authors, schema.authors.c.id == _rows.c.author_id
 )
+_LONGEST_ERROR = 16 * 1024
+_LONGEST_LINE = 1000
+"""Characters of a line of a bot's output."""
 
 
-def check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
+class Submissions(LeasedRows):
+    line = _LINE
+
+    # The front
+
+    def check(self, new: NewSubmission, limits: RemoteLimits) -> Submission | None:
+        """The submission that has this key already; else None if it may be added now.
+
+        Without a digest in `new` no key is looked for. Raises `KeyReused`, `LimitReached`, or
+        `SubmissionError` for a name that is somebody else's and after the end of submissions.
+        """
+        with self._database.read() as connection:
+            found = _with_key(connection, new) if new.sha256 else None
+            if found is None:
+                _check_new(connection, new, limits, now(connection))
+            return found
+
+    def add(self, new: NewSubmission, parts: Iterable[bytes], limits: RemoteLimits) -> Submission:
+        """Add a submission with the parts of its archive, or return the one that has its key.
+
+        Raises as `check` does, and `StoreError` if the parts are not of the announced size.
+        """
+        with self._database.write() as connection:
+            if (found := _with_key(connection, new)) is not None:
+                return found
+            at = now(connection)
+            _check_new(connection, new, limits, at)
+            row = insert(_rows).values(
+                author_id=new.author_id,
+                key=new.key,
+                bot=new.bot,
+                size=new.size,
+                sha256=new.sha256,
+                needs_sandbox=new.needs_sandbox,
+                state=SubmissionState.QUEUED,
+                attempt=0,
+                failures=0,
+                games=0,
+                of_games=0,
+                took_ms=0,
+                created_at=at,
+                changed_at=at,
+            )
+            submission_id, size = added(connection, row), 0
+            for number, content in enumerate(parts):
+                size += len(content)
+                part = {"submission_id": submission_id, "number": number, "content": content}
+                connection.execute(insert(_parts), part)
+            if size != new.size:
+                raise SubmissionError(f"an archive of {new.size} bytes came with {size}")
+            return _get(connection, submission_id)
+
+    def get(self, number: int, author_id: int | None = None) -> Submission:
+        """A submission; `NotOnLadder` if there is none, or none of that author."""
+        with self._database.read() as connection:
+            return _get(connection, number, author_id)
+
+    def of_author(self, author_id: int, limit: int) -> list[Submission]:
+        """An author's submissions, the newest first."""
+        query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
+        with self._database.read() as connection:
+            rows = connection.execute(query.limit(limit)).all()
+            order = _LINE.places(connection)
+            return [_submission(row, order) for row in rows]
+
+    def queue(self) -> list[Submission]:
+        """What is being checked, then what waits, in the order in which it is checked."""
+        query = _SELECT.where(_rows.c.state.in_(OPEN)).order_by(_rows.c.id)
+        with self._database.read() as connection:
+            order = _LINE.places(connection)
+            found = [_submission(row, order) for row in connection.execute(query)]
+        return sorted(found, key=lambda one: (one.state is SubmissionState.QUEUED, one.ahead))
+
+    # The runner
+
+    def claim(self, owner: str, seconds: float) -> SubmissionLease | None:
+        """Lease the next submission for `seconds` from now: round robin by author, one of each."""
+        with self._database.write() as connection:
+            at = now(connection)
+            self._take_over(connection, at)
+            busy = _LINE.busy(connection)
+            waiting = _LINE.ids(connection)
+            authors = dict(waiting)
+            free = (one for one in _LINE.order(connection, waiting) if authors[one] not in busy)
+            if (number := next(free, None)) is None:
+                return None
+            row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
+            attempt = _LINE.begin(connection, row, owner, at, seconds, began_at=at)
+            return SubmissionLease(
+                id=row.id,
+                author_id=row.author_id,
+                author=row.author,
+                bot=row.bot,
+                needs_sandbox=row.needs_sandbox,
+                created_at=row.created_at,
+                owner=owner,
+                attempt=attempt,
+            )
+
+    def archive(self, lease: SubmissionLease) -> bytes:
+        """The archive of a submission, as it was uploaded."""
+        query = select(_parts.c.content).where(_parts.c.submission_id == lease.id)
+        with self._database.read() as connection:
+            parts = connection.execute(query.order_by(_parts.c.number)).scalars()
+            return b"".join(parts)
+
+    def progress(self, lease: SubmissionLease, seconds: float, games: int, of_games: int) -> bool:
+        """Renew the lease, and note the admission games that were played; whether it holds."""
+        with self._database.write() as connection:
+            at = now(connection)
+            return _LINE.renew(connection, lease, at, seconds, games=games, of_games=of_games)
+
+    def check_before(self, lease: SubmissionLease) -> None:
+        """Raise `SubmissionError` for what would be refused anyway, before games are played."""
+        with self._database.read() as connection:
+            check_deadline(connection, lease.created_at, lease.author_id)
+            _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
+            check_quota(connection, lease.author_id, active_name(connection, lease.author_id))
+
+    def accept_known(
+        self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, took_ms: int
+    ) -> bool:
+        """Accept what is the bot's current version already; False if it is something else.
+
+        A bot that its author has withdrawn is active again. Raises `SubmissionError` for a bot that
+        is somebody else's or was disabled and for the files of another one of the author's bots,
+        and `LimitReached` for too many bots.
+        """
+        with self._database.write() as connection:
+            at = now(connection)
+            _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
+            active_name(connection, lease.author_id)  # refuses who may do nothing
+            bot = own_bot(connection, lease.author_id, name)
+            _check_another_bot(connection, limits, lease.author_id, bot)
+            if bot is None or bot.current.digest != digest or bot.state is BotState.WITHDRAWN:
+                check_copy(connection, lease.author_id, name, digest)
+            if bot is None or bot.current.digest != digest:
+                return False
+            if bot.state is BotState.DISABLED:
+                raise SubmissionError(
+                    f"these files are version {bot.current.number} of {bot.name!r}, which is "
+                    f"disabled: {bot.reason}"
+                )
+            holds = _accept(connection, lease, bot.current, at, took_ms)
+            if holds and bot.state is BotState.WITHDRAWN:
+                enable(connection, bot.name, at, Actor(lease.author_id))
+            return True
+
+    def accept(
+        self,
+        lease: SubmissionLease,
+        bundle: BotBundle,
+        limits: RemoteLimits,
+        took_ms: int,
+    ) -> bool:
+        """Store the bot as a new version, and accept the submission; False if the lease is lost.
+
+        Raises as `Bots.submit` does; then nothing has changed.
+        """
+        packed = zlib.compress(bundle.archive)
+        with self._database.write() as connection:
+            if _LINE.held(connection, lease) is None:
+                return False
+            at = now(connection)
+            check_deadline(connection, lease.created_at, lease.author_id)
+            _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
+            bot = own_bot(connection, lease.author_id, bundle.name)
+            _check_another_bot(connection, limits, lease.author_id, bot)
+            by = Actor(lease.author_id)
+            version = add_version(
+                connection, lease.author_id, bundle.name, bundle.digest, packed, at, by
+            )
+            return _accept(connection, lease, version, at, took_ms)
+
+    def refuse(
+        self,
+        lease: SubmissionLease,
+        refusal: SubmissionRefusal,
+        took_ms: int,
+        *,
+        bot: str = "",
+        digest: str = "",
+    ) -> bool:
+        """Refuse a submission; False if the lease is lost.
+
+        bot, digest  what its files say, if they were read
+        """
+        with self._database.write() as connection:
+            return _end(
+                connection,
+                lease,
+                now(connection),
+                took_ms,
+                state=SubmissionState.REFUSED,
+                bot=bot or lease.bot,
+                digest=digest or None,
+                found=printable(refusal.found, schema.LONGEST_NOTE),
+                remedy=printable(refusal.remedy, schema.LONGEST_NOTE),
+                error=printable(refusal.error, keep="\n")[-_LONGEST_ERROR:],
+                log=json.dumps([printable(line, _LONGEST_LINE) for line in refusal.log]),
+            )
+
+    def fail(self, lease: SubmissionLease, reason: str, took_ms: int) -> SubmissionState | None:
+        """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
+
+        The author is not charged with it, unless `took_ms` says so.
+        """
+        with self._database.write() as connection:
+            if (row := _LINE.held(connection, lease)) is None:
+                return None
+            return self._failed(connection, row, reason, now(connection), took_ms)
+
+    def _failed(
+        self, connection: Connection, row: Row[Any], reason: str, at: int, took_ms: int = 0
+    ) -> SubmissionState:
+        counted = {"failures": row.failures + 1, "took_ms": row.took_ms + took_ms}
+        if counted["failures"] < self._policy.checks:
+            _LINE.release(connection, row, at, **counted)
+            return SubmissionState.QUEUED
+        _LINE.release(
+            connection,
+            row,
+            at,
+            state=SubmissionState.FAILED,
+            found=printable(f"the ladder could not check it: {reason}", schema.LONGEST_NOTE),
+            remedy="submit it again later, or ask whoever runs the ladder",
+            **counted,
+        )
+        _remove_archive(connection, row.id)
+        return SubmissionState.FAILED
+
+
+def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
+    """The author's submission that has this key. `KeyReused` if it is of other bytes."""
+    ours = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
+    row = connection.execute(_SELECT.where(*ours)).first()
+    if row is None:
+        return None
+    if (row.sha256, row.size) != (new.sha256, new.size):
+        raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
+    return _submission(row, _LINE.places(connection))
+
+
+def _get(connection: Connection, number: int, author_id: int | None = None) -> Submission:
+    """A submission by its id, of that author if one is named."""
+    row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
+    if row is None or author_id not in (None, row.author_id):
+        raise NotOnLadder(f"there is no submission {number} of yours")
+    order = _LINE.places(connection) if row.state == SubmissionState.QUEUED else {}
+    return _submission(row, order)
+
+
+def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
+    """A row of `_SELECT`; `Line.places` has those that wait."""
+    try:
+        log = tuple(str(line) for line in json.loads(row.log or "[]"))
+        state = SubmissionState(row.state)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreDamaged(f"submission {row.id} is damaged: {error}") from None
+    return Submission(
+        id=Int64(row.id),
+        bot=row.bot,
+        author=row.author,
+        state=state,
+        ahead=order.get(row.id, 0),
+        games=row.games,
+        of_games=row.of_games,
+        version=row.version,
+        digest=row.digest or "",
+        found=row.found or "",
+        remedy=row.remedy or "",
+        error=row.error or "",
+        log=log,
+        created_at=utc_time(row.created_at),
+        changed_at=utc_time(row.changed_at),
+    )
+
+
+def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
     """Refuse what may not be added now."""
     check_deadline(connection, at, new.author_id)
-    check_isolation(connection, needs_sandbox=new.needs_sandbox)
+    _check_isolation(connection, needs_sandbox=new.needs_sandbox)
     check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
     if new.bot:
         names.checked("the bot's name", new.bot)
         bot = own_bot(connection, new.author_id, new.bot)
-        check_another_bot(connection, limits, new.author_id, bot)
+        _check_another_bot(connection, limits, new.author_id, bot)
 
 
 def _usage(connection: Connection, author_id: int, at: int) -> Usage:
@@ -88,368 +376,65 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
     )
 
 
-def bots_from_afar(connection: Connection) -> list[str]:
-    """The names of active bots of which a version came from where strangers can submit."""
-    theirs = (
-        select(_bots.c.name)
-        .join(_rows, _rows.c.bot == _bots.c.name)
-        .where(
-            _rows.c.state == SubmissionState.ACCEPTED,
-            _rows.c.needs_sandbox,
-            _bots.c.state == BotState.ACTIVE,
-        )
-    )
-    return list(connection.execute(theirs.distinct().order_by(_bots.c.name)).scalars())
-
-
-def check_isolation(connection: Connection, *, needs_sandbox: bool) -> None:
+def _check_isolation(connection: Connection, *, needs_sandbox: bool) -> None:
     """Refuse a stranger's bot while an open season would run it without a sandbox."""
-    if not needs_sandbox:
-        return
-    table = schema.seasons
-    opened = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
-    for settings in connection.execute(opened).scalars():
-        if (season := Season.from_json(settings)).isolation == "process":
+    for season, _ in open_seasons(connection) if needs_sandbox else ():
+        if season.isolation == "process":
             raise SubmissionError(
                 f"season {season.name} plays bots without a sandbox, so none are taken from afar"
             )
 
 
-def check_another_bot(
+def _check_another_bot(
     connection: Connection, limits: RemoteLimits, author_id: int, bot: LadderBot | None
 ) -> None:
     """Raise `LimitReached` if the author may not have this bot, too: a new or a withdrawn one."""
     if bot is None or bot.state is BotState.WITHDRAWN:
-        there = (_bots.c.author_id == author_id, _bots.c.state != BotState.WITHDRAWN)
+        there = (schema.bots.c.author_id == author_id, schema.bots.c.state != BotState.WITHDRAWN)
         count = connection.execute(select(func.count()).where(*there)).scalar_one()
         check_bots(limits, int(count))
 
 
-def with_key(connection: Connection, new: NewSubmission) -> Submission | None:
-    """The author's submission that has this key. `KeyReused` if it is of other bytes."""
-    ours = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
-    row = connection.execute(SELECT.where(*ours)).first()
-    if row is None:
-        return None
-    if (row.sha256, row.size) != (new.sha256, new.size):
-        raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
-    return submission_of(row, LINE.places(connection))
-
-
-def unknown(number: int) -> NotOnLadder:
-    """The refusal of a submission that is not there, or not the asker's."""
-    return NotOnLadder(f"there is no submission {number} of yours")
-
-
-def get(connection: Connection, number: int, author_id: int | None = None) -> Submission:
-    """A submission by its id, of that author if one is named; raises `unknown`."""
-    row = connection.execute(SELECT.where(_rows.c.id == number)).first()
-    if row is None or author_id not in (None, row.author_id):
-        raise unknown(number)
-    order = LINE.places(connection) if row.state == SubmissionState.QUEUED else {}
-    return submission_of(row, order)
-
-
-def submission_of(row: Row[Any], order: dict[int, int]) -> Submission:
-    """A row of `SELECT`; `Waiting.places` has those that wait."""
-    try:
-        log = tuple(str(line) for line in json.loads(row.log or "[]"))
-        state = SubmissionState(row.state)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise StoreDamaged(f"submission {row.id} is damaged: {error}") from None
-    return Submission(
-        id=Int64(row.id),
-        bot=row.bot,
-        author=row.author,
-        state=state,
-        ahead=order.get(row.id, 0),
-        games=row.games,
-        of_games=row.of_games,
-        version=row.version,
-        digest=row.digest or "",
-        found=row.found or "",
-        remedy=row.remedy or "",
-        error=row.error or "",
-        log=log,
-        created_at=utc_time(row.created_at),
-        changed_at=utc_time(row.changed_at),
+def _accept(
+    connection: Connection, lease: SubmissionLease, version: BotVersion, at: int, took_ms: int
+) -> bool:
+    return _end(
+        connection,
+        lease,
+        at,
+        took_ms,
+        state=SubmissionState.ACCEPTED,
+        bot=version.bot,
+        version=version.number,
+        digest=version.digest,
     )
 
 
-LONGEST_ERROR: Final = 16 * 1024
+def _end(
+    connection: Connection, lease: SubmissionLease, at: int, took_ms: int, **verdict: object
+) -> bool:
+    """Write a verdict, and remove the archive; whether the lease held."""
+    if (row := _LINE.held(connection, lease)) is None:
+        return False
+    took = row.took_ms + took_ms
+    _LINE.release(connection, row, at, games=row.games, took_ms=took, **verdict)
+    _remove_archive(connection, row.id)
+    return True
 
-LONGEST_LINE: Final = 1000
 
-"""Characters of a line of a bot's output."""
-
-_rows, _parts = schema.submissions, schema.submission_parts
+def _remove_archive(connection: Connection, number: int) -> None:
+    connection.execute(delete(_parts).where(_parts.c.submission_id == number))
 
 
-class Submissions(LeasedRows):
-    """The submissions of a ladder."""
-
-    line = LINE
-
-    # The front
-
-    def check(self, new: NewSubmission, limits: RemoteLimits) -> Submission | None:
-        """The submission that has this key already; else None if it may be added now.
-
-        Without a digest in `new` no key is looked for. Raises `KeyReused`, `LimitReached`, or
-        `SubmissionError` for a name that is somebody else's and after the end of submissions.
-        """
-        with self._database.read() as connection:
-            found = with_key(connection, new) if new.sha256 else None
-            if found is None:
-                check_new(connection, new, limits, now(connection))
-            return found
-
-    def add(self, new: NewSubmission, parts: Iterable[bytes], limits: RemoteLimits) -> Submission:
-        """Add a submission with the parts of its archive, or return the one that has its key.
-
-        Raises as `check` does, and `StoreError` if the parts are not of the announced size.
-        """
-        with self._database.write() as connection:
-            if (found := with_key(connection, new)) is not None:
-                return found
-            at = now(connection)
-            check_new(connection, new, limits, at)
-            row = insert(_rows).values(
-                author_id=new.author_id,
-                key=new.key,
-                bot=new.bot,
-                size=new.size,
-                sha256=new.sha256,
-                needs_sandbox=new.needs_sandbox,
-                state=SubmissionState.QUEUED,
-                attempt=0,
-                failures=0,
-                games=0,
-                of_games=0,
-                took_ms=0,
-                created_at=at,
-                changed_at=at,
-            )
-            key = connection.execute(row).inserted_primary_key
-            assert key is not None, "the statement inserts one row into a table with an id"
-            size = 0
-            for number, content in enumerate(parts):
-                size += len(content)
-                part = {"submission_id": key[0], "number": number, "content": content}
-                connection.execute(insert(_parts), part)
-            if size != new.size:
-                raise SubmissionError(f"an archive of {new.size} bytes came with {size}")
-            return get(connection, int(key[0]))
-
-    def get(self, number: int, author_id: int | None = None) -> Submission:
-        """A submission; `NotOnLadder` if there is none, or none of that author."""
-        with self._database.read() as connection:
-            return get(connection, number, author_id)
-
-    def of_author(self, author_id: int, limit: int) -> list[Submission]:
-        """An author's submissions, the newest first."""
-        query = SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
-        with self._database.read() as connection:
-            rows = connection.execute(query.limit(limit)).all()
-            order = LINE.places(connection)
-            return [submission_of(row, order) for row in rows]
-
-    def queue(self) -> list[Submission]:
-        """What is being checked, then what waits, in the order in which it is checked."""
-        query = SELECT.where(_rows.c.state.in_(OPEN)).order_by(_rows.c.id)
-        with self._database.read() as connection:
-            order = LINE.places(connection)
-            found = [submission_of(row, order) for row in connection.execute(query)]
-        return sorted(found, key=lambda one: (one.state is SubmissionState.QUEUED, one.ahead))
-
-    # The runner
-
-    def claim(self, owner: str, seconds: float) -> SubmissionLease | None:
-        """Lease the next submission for `seconds` from now: round robin by author, one of each."""
-        with self._database.write() as connection:
-            at = now(connection)
-            self._lose(connection, at, _rows.c.until <= at)
-            busy = LINE.busy(connection)
-            waiting = LINE.ids(connection)
-            authors = dict(waiting)
-            free = (one for one in LINE.order(connection, waiting) if authors[one] not in busy)
-            if (number := next(free, None)) is None:
-                return None
-            row = connection.execute(SELECT.where(_rows.c.id == number)).one()
-            attempt = self._begin(connection, row, owner, at, seconds)
-            return SubmissionLease(
-                id=row.id,
-                author_id=row.author_id,
-                author=row.author,
-                bot=row.bot,
-                needs_sandbox=row.needs_sandbox,
-                created_at=row.created_at,
-                owner=owner,
-                attempt=attempt,
-            )
-
-    def archive(self, lease: SubmissionLease) -> bytes:
-        """The archive of a submission, as it was uploaded."""
-        query = select(_parts.c.content).where(_parts.c.submission_id == lease.id)
-        with self._database.read() as connection:
-            parts = connection.execute(query.order_by(_parts.c.number)).scalars()
-            return b"".join(parts)
-
-    def progress(self, lease: SubmissionLease, seconds: float, games: int, of_games: int) -> bool:
-        """Renew the lease, and note the admission games that were played; whether it holds."""
-        return self._renew(lease, seconds, games=games, of_games=of_games)
-
-    def check_before(self, lease: SubmissionLease) -> None:
-        """Raise `SubmissionError` for what would be refused anyway, before games are played."""
-        with self._database.read() as connection:
-            check_deadline(connection, lease.created_at, lease.author_id)
-            check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            check_quota(connection, lease.author_id, active_name(connection, lease.author_id))
-
-    def accept_known(
-        self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, took_ms: int
-    ) -> bool:
-        """Accept what is the bot's current version already; False if it is something else.
-
-        A bot that its author has withdrawn is active again. Raises `SubmissionError` for a bot that
-        is somebody else's or was disabled and for the files of another one of the author's bots,
-        and `LimitReached` for too many bots.
-        """
-        with self._database.write() as connection:
-            at = now(connection)
-            check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            active_name(connection, lease.author_id)  # refuses who may do nothing
-            bot = own_bot(connection, lease.author_id, name)
-            check_another_bot(connection, limits, lease.author_id, bot)
-            if bot is None or bot.current.digest != digest or bot.state is BotState.WITHDRAWN:
-                check_copy(connection, lease.author_id, name, digest)
-            if bot is None or bot.current.digest != digest:
-                return False
-            if bot.state is BotState.DISABLED:
-                raise SubmissionError(
-                    f"these files are version {bot.current.number} of {bot.name!r}, which is "
-                    f"disabled: {bot.reason}"
-                )
-            if (
-                self._verdict(
-                    connection,
-                    lease,
-                    at,
-                    took_ms,
-                    state=SubmissionState.ACCEPTED,
-                    bot=bot.name,
-                    version=bot.current.number,
-                    digest=digest,
-                )
-                and bot.state is BotState.WITHDRAWN
-            ):
-                enable(connection, bot.name, at, Actor(lease.author_id))
-            return True
-
-    def accept(
-        self,
-        lease: SubmissionLease,
-        bundle: BotBundle,
-        limits: RemoteLimits,
-        took_ms: int,
-    ) -> bool:
-        """Store the bot as a new version, and accept the submission; False if the lease is lost.
-
-        Raises as `Bots.submit` does; then nothing has changed.
-        """
-        packed = zlib.compress(bundle.archive)
-        with self._database.write() as connection:
-            if not connection.execute(select(_rows.c.id).where(*self._held(lease))).first():
-                return False
-            at = now(connection)
-            check_deadline(connection, lease.created_at, lease.author_id)
-            check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            bot = own_bot(connection, lease.author_id, bundle.name)
-            check_another_bot(connection, limits, lease.author_id, bot)
-            by = Actor(lease.author_id)
-            version = add_version(
-                connection, lease.author_id, bundle.name, bundle.digest, packed, at, by
-            )
-            return self._verdict(
-                connection,
-                lease,
-                at,
-                took_ms,
-                state=SubmissionState.ACCEPTED,
-                bot=version.bot,
-                version=version.number,
-                digest=bundle.digest,
-            )
-
-    def refuse(
-        self,
-        lease: SubmissionLease,
-        refusal: SubmissionRefusal,
-        took_ms: int,
-        *,
-        bot: str = "",
-        digest: str = "",
-    ) -> bool:
-        """Refuse a submission; False if the lease is lost.
-
-        bot, digest  what its files say, if they were read
-        """
-        with self._database.write() as connection:
-            return self._verdict(
-                connection,
-                lease,
-                now(connection),
-                took_ms,
-                state=SubmissionState.REFUSED,
-                bot=bot or lease.bot,
-                digest=digest or None,
-                found=printable(refusal.found, schema.LONGEST_NOTE),
-                remedy=printable(refusal.remedy, schema.LONGEST_NOTE),
-                error=printable(refusal.error, keep="\n")[-LONGEST_ERROR:],
-                log=json.dumps([printable(line, LONGEST_LINE) for line in refusal.log]),
-            )
-
-    def fail(self, lease: SubmissionLease, reason: str, took_ms: int) -> SubmissionState | None:
-        """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
-
-        The author is not charged with it, unless `took_ms` says so.
-        """
-        with self._database.write() as connection:
-            row = connection.execute(select(_rows).where(*self._held(lease))).first()
-            if row is None:
-                return None
-            return self._failed(connection, row, reason, now(connection), took_ms)
-
-    def _failed(
-        self, connection: Connection, row: Row[Any], reason: str, at: int, took_ms: int = 0
-    ) -> SubmissionState:
-        failures = row.failures + 1
-        values = {
-            **self._released(connection, at),
-            "failures": failures,
-            "took_ms": row.took_ms + took_ms,
-        }
-        if failures >= self._policy.checks:
-            values |= {
-                "state": SubmissionState.FAILED,
-                "found": printable(f"the ladder could not check it: {reason}", schema.LONGEST_NOTE),
-                "remedy": "submit it again later, or ask whoever runs the ladder",
-            }
-            connection.execute(delete(_parts).where(_parts.c.submission_id == row.id))
-        connection.execute(update(_rows).where(_rows.c.id == row.id).values(values))
-        return SubmissionState(values["state"])
-
-    def _changed(self, connection: Connection, at: int) -> dict[str, int]:
-        return {"changed_at": at, "games": 0}
-
-    def _verdict(
-        self, connection: Connection, lease: SubmissionLease, at: int, took_ms: int, **values: Any
-    ) -> bool:
-        """Write a verdict, and remove the archive; whether the lease held."""
-        took = _rows.c.took_ms + took_ms
-        ends = {"owner": None, "until": None, "changed_at": at, "took_ms": took, **values}
-        held = update(_rows).where(*self._held(lease)).values(ends)
-        if not connection.execute(held).rowcount:
-            return False
-        connection.execute(delete(_parts).where(_parts.c.submission_id == lease.id))
-        return True
+def bots_from_afar(connection: Connection) -> list[str]:
+    """The names of active bots of which a version came from where strangers can submit."""
+    theirs = (
+        select(schema.bots.c.name)
+        .join(_rows, _rows.c.bot == schema.bots.c.name)
+        .where(
+            _rows.c.state == SubmissionState.ACCEPTED,
+            _rows.c.needs_sandbox,
+            schema.bots.c.state == BotState.ACTIVE,
+        )
+    )
+    return list(connection.execute(theirs.distinct().order_by(schema.bots.c.name)).scalars())

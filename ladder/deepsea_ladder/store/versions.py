@@ -1,13 +1,13 @@
-"""Which seasons strangers may see: those without an embargo, and those whose embargo is over.
+"""Versions of bots with their bots and authors, and which seasons strangers may see.
 
 Invariants: an embargo is set when a season opens and never changed, so a season that was shown once
 stays visible; whether it is over is decided by the database's clock, in the query that reads; a
-store that was opened as public reads seasons, games, records and logs through this condition alone.
+store that was opened as public reads seasons, games, records and logs through `visible` alone.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, or_, select, true
 
@@ -16,22 +16,9 @@ from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import database_now
 
-_until = schema.seasons.c.embargo_until
-
-
-def visible(*, public: bool) -> ColumnElement[bool]:
-    """The condition on a season; the operator sees all of them."""
-    return or_(_until.is_(None), _until <= database_now()) if public else true()
-
-
-def embargoed() -> ColumnElement[bool]:
-    """The condition of a season whose embargo is not over."""
-    return _until > database_now()
-
-
 _versions = schema.bot_versions
-
-_SELECT: Final[Select[Any]] = (
+_until = schema.seasons.c.embargo_until
+SELECT_VERSIONS: Select[Any] = (
     select(
         _versions.c.id.label("version_id"),
         _versions.c.number,
@@ -49,18 +36,15 @@ _SELECT: Final[Select[Any]] = (
     .join(schema.bots, schema.bots.c.id == _versions.c.bot_id)
     .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
 )
-
-_BY_ID: Final = _SELECT.where(_versions.c.id.in_(bindparam("ids", expanding=True)))
-
-_OF_JOB: Final = (
-    _SELECT.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
+_BY_ID = SELECT_VERSIONS.where(_versions.c.id.in_(bindparam("ids", expanding=True)))
+_OF_JOB = (
+    SELECT_VERSIONS.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
     .where(schema.job_seats.c.job_id == bindparam("job"))
     .order_by(schema.job_seats.c.seat)
 )
 
 
 def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
-    """The versions with these ids."""
     rows = connection.execute(_BY_ID, {"ids": ids})
     return {row.version_id: version_of(row) for row in rows}
 
@@ -74,7 +58,7 @@ def versions_of(connection: Connection, job_id: int) -> tuple[BotVersion, ...]:
 
 
 def version_of(row: Row[Any]) -> BotVersion:
-    """The version in a row of `select_versions`."""
+    """The version in a row of `SELECT_VERSIONS`."""
     for name in (row.name, row.author):
         if not isinstance(name, str):  # SQLite takes bytes too, and they would be printed
             raise StoreDamaged(f"version {row.version_id}: the name {name!r} is not a text")
@@ -88,6 +72,11 @@ def version_of(row: Row[Any]) -> BotVersion:
     )
 
 
-def select_versions() -> Select[Any]:
-    """Selects every version; the caller narrows it down."""
-    return _SELECT
+def visible(*, public: bool) -> ColumnElement[bool]:
+    """The condition on a season; the operator sees all of them."""
+    return or_(_until.is_(None), _until <= database_now()) if public else true()
+
+
+def embargoed() -> ColumnElement[bool]:
+    """The condition of a season whose embargo is not over."""
+    return _until > database_now()
