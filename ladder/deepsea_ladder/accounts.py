@@ -70,8 +70,6 @@ USUAL_SCOPES = (Scope.READ, Scope.SUBMIT)
 
 
 class AuthorState(StrEnum):
-    """Whether an author may do anything."""
-
     ACTIVE = "active"
     BLOCKED = "blocked"
     """By an admin; bots stay."""
@@ -197,16 +195,6 @@ class AuditEntry(NamedTuple):
     """Who did it: an author's name, `machine` for the ladder's machine, "" for nobody."""
     address: str = ""
     """From where: the first part of an address."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditLine:
-    at: Time
-    kind: str
-    subject: str
-    note: str
-    actor: str
-    address: str
 
 
 def new_token(secret: bytes) -> str:

@@ -62,11 +62,6 @@ class StandingLine:
     last_played_at: Time | None
 
 
-def alone(entries: Sequence[RatedVersion]) -> Variances:
-    """The uncertainty of ratings, each by itself."""
-    return apart([entry.tally.rating for entry in entries])
-
-
 def place(entry: RatedVersion) -> tuple[bool, float, str, int]:
     """The sort key of versions: the best first, newcomers last, by name."""
     tally, version = entry.tally, entry.version
@@ -78,17 +73,20 @@ def standings(
     recent: Mapping[int, Sequence[float]] | None = None,
     *,
     provisional_games: int = 0,
-    uncertainty: Callable[[Sequence[RatedVersion]], Variances] = alone,
+    uncertainty: Callable[[Sequence[RatedVersion]], Variances] | None = None,
 ) -> list[StandingLine]:
     """The lines in the order of `place`; equal ratings share a rank.
 
     recent             of each version, by its id, mu after the last of its games, the oldest first
     provisional_games  versions with fewer are provisional
-    uncertainty        gives, for versions with games, the variances for the range of their ranks
+    uncertainty        gives, for versions with games, the variances for the range of their ranks;
+                       by default each rating is uncertain by itself
     """
     ordered = sorted(entries, key=place)
     played = [entry for entry in ordered if entry.tally.games]
-    ranges = rank_ranges([entry.tally.rating.mu for entry in played], uncertainty(played))
+    ratings = [entry.tally.rating for entry in played]
+    variances = apart(ratings) if uncertainty is None else uncertainty(played)
+    ranges = rank_ranges([rating.mu for rating in ratings], variances)
     lines: list[StandingLine] = []
     for number, entry in enumerate(ordered, 1):
         rank = None

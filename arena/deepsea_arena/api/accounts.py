@@ -14,6 +14,7 @@ from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.service import LadderPart
 from deepsea_arena.api.types import (
     Account,
+    AuditLine,
     AuditList,
     CreatedToken,
     Done,
@@ -25,7 +26,6 @@ from deepsea_arena.api.types import (
 from deepsea_ladder.accounts import (
     SHOWN,
     USUAL_SCOPES,
-    AuditLine,
     Credential,
     Scope,
     address_prefix,

@@ -13,7 +13,7 @@ from typing import Protocol
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import BotLogLine, GameLine
 from deepsea_arena.reports.seasons import SeasonInfo
-from deepsea_ladder.accounts import AuditLine, CodeLine, SessionLine, TokenLine
+from deepsea_ladder.accounts import CodeLine, SessionLine, TokenLine
 from deepsea_ladder.limits import Limit
 from deepsea_ladder.model.bots import BotState, Submission
 from deepsea_ladder.model.games import Extension
@@ -95,6 +95,18 @@ class SessionList:
     """An author's sessions."""
 
     sessions: tuple[SessionLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One line of the audit log."""
+
+    at: Time
+    kind: str
+    subject: str
+    note: str
+    actor: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,8 +125,6 @@ class PairingQueue:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """How a season's jobs stand."""
-
     todo: int
     leased: int
     expired: int

@@ -137,7 +137,6 @@ class Fold:
         """The number of the last game; the next one must be greater, with gaps or without."""
 
     def rating(self, player: int) -> Rating:
-        """A player's rating now."""
         return self.ratings.get(player) or self.parameters.newcomer
 
     def add(self, game: GameOutcome) -> list[Rating]:

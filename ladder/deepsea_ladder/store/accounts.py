@@ -57,7 +57,6 @@ from deepsea_ladder.store.authors import (
     end_rights,
     ensure_author,
     make_admin,
-    role_of,
 )
 from deepsea_ladder.store.database import Database, added, now
 from deepsea_ladder.values import Int64, utc_time
@@ -66,6 +65,10 @@ KEPT_MS = 30 * DAY_MS
 """How long rows are kept after they have ended."""
 _authors, _codes = schema.authors, schema.codes
 _tokens, _sessions = schema.tokens, schema.sessions
+_CODES = select(_codes, _authors.c.name.label("author")).outerjoin(
+    _authors, _authors.c.id == _codes.c.author_id
+)
+"""Selects every code with its author."""
 _PROVEN = (
     _authors.c.id.label("author_id"),
     _authors.c.name.label("author"),
@@ -102,7 +105,7 @@ class Accounts:
     def codes(self) -> list[CodeLine]:
         """Codes that may be redeemed, the oldest first."""
         with self._database.read() as connection:
-            query = _select_codes().where(_valid(_codes, now(connection))).order_by(_codes.c.id)
+            query = _CODES.where(_valid(_codes, now(connection))).order_by(_codes.c.id)
             return [_stored_code(row) for row in connection.execute(query)]
 
     def revoke_code(self, code_id: int, by: Actor) -> None:
@@ -347,7 +350,6 @@ def _end(connection: Connection, table: Table, row_id: int, at: int) -> None:
 
 
 def _clear(connection: Connection, at: int) -> None:
-    """Delete what ended long ago."""
     for table in (_sessions, _tokens, _codes):
         over = or_(table.c.ended_at < at - KEPT_MS, table.c.expires_at < at - KEPT_MS)
         connection.execute(delete(table).where(over))
@@ -365,7 +367,7 @@ def _add_code(
         ),
     )
     _note_code(connection, at, author_id, code_id, "made", by)
-    row = connection.execute(_select_codes().where(_codes.c.id == code_id)).one()
+    row = connection.execute(_CODES.where(_codes.c.id == code_id)).one()
     return _stored_code(row)
 
 
@@ -378,20 +380,13 @@ def _note_code(
     note(connection, at, AuditKind.CODE, subject, words, author_id=author_id, by=by)
 
 
-def _select_codes() -> Select[Any]:
-    """Selects every code with its author; the caller narrows it down."""
-    return select(_codes, _authors.c.name.label("author")).outerjoin(
-        _authors, _authors.c.id == _codes.c.author_id
-    )
-
-
 def _stored_code(row: Row[Any]) -> CodeLine:
-    """The code in a row of `_select_codes`."""
+    """The code in a row of `_CODES`."""
     return CodeLine(Int64(row.id), "", row.author or "", utc_time(row.expires_at))
 
 
 def _valid_code(connection: Connection, digest: str) -> Row[Any]:
-    query = _select_codes().where(_codes.c.digest == digest, _valid(_codes, now(connection)))
+    query = _CODES.where(_codes.c.digest == digest, _valid(_codes, now(connection)))
     code = connection.execute(query).first()
     if code is None:
         raise CodeRefused("this code is not valid: it was mistyped, used, or has ended")
@@ -492,7 +487,7 @@ def _credential(row: Row[Any]) -> Credential:
     return Credential(
         author_id=row.author_id,
         author=row.author,
-        role=role_of(row.role),
+        role=Role[row.role.upper()],
         scopes=scopes_of(row.scopes),
         token_id=row.token_id,
         session_id=row.session_id,

@@ -34,7 +34,6 @@ from deepsea_ladder.store.database import Database, added, now
 from deepsea_ladder.values import utc_time
 
 _authors = schema.authors
-_ROLES = {role.word: role for role in Role}
 _SECRETS = (schema.codes, schema.tokens, schema.sessions)
 
 
@@ -130,7 +129,7 @@ def _stored(row: Row[Any]) -> StoredAuthor:
     return StoredAuthor(
         id=row.id,
         name=row.name,
-        role=role_of(row.role),
+        role=Role[row.role.upper()],
         state=AuthorState(row.state),
         created_at=row.created_at,
         bots=row.bots,
@@ -237,11 +236,6 @@ def end_rights(connection: Connection, author_id: int, at: int) -> None:
             .where(table.c.author_id == author_id, table.c.ended_at.is_(None))
             .values(ended_at=at)
         )
-
-
-def role_of(word: str) -> Role:
-    """The role that is stored as this word."""
-    return _ROLES[word]
 
 
 def check_deadline(connection: Connection, at: int, author_id: int | None = None) -> None:

@@ -130,8 +130,6 @@ _PENDING = (
 
 
 class Jobs:
-    """The queue of a ladder."""
-
     def __init__(self, database: Database, policy: RetryPolicy) -> None:
         self._database = database
         self._policy = policy
@@ -367,8 +365,6 @@ def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> JobSt
 
 
 class Queue:
-    """The queries of a ladder's jobs."""
-
     def __init__(self, database: Database, *, public: bool = False) -> None:
         self._database = database
         self._public = public

@@ -177,7 +177,6 @@ class LeasedRows(ABC):
             return int(connection.execute(query).scalar_one())
 
     def owners(self) -> list[str]:
-        """The owners of leases."""
         query = select(self.line.rows.c.owner).where(self.line.is_leased).distinct()
         with self._database.read() as connection:
             return sorted(connection.execute(query).scalars())
@@ -198,7 +197,6 @@ class LeasedRows(ABC):
             return len(rows)
 
     def _take_over(self, connection: Connection, at: int) -> None:
-        """End the leases that have expired."""
         expired = select(self.line.rows).where(self.line.is_leased, self.line.rows.c.until <= at)
         self._lose(connection, connection.execute(expired).all(), at)
 

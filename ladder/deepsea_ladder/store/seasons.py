@@ -96,14 +96,8 @@ class Seasons:
                     head=commitment(seed),
                 )
             )
-            note(
-                connection,
-                at,
-                AuditKind.SEASON,
-                season.name,
-                f"opened; commitment {commitment(seed)}",
-                by=MACHINE,
-            )
+            words = f"opened; commitment {commitment(seed)}"
+            note(connection, at, AuditKind.SEASON, season.name, words, by=MACHINE)
             return _get(connection, season.name, public=False)
 
     def end_submissions(self, name: str) -> tuple[list[str], int]:
