@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 
 from deepsea_cli.output import echo, print_command
@@ -12,7 +14,7 @@ from deepsea_referee.workbench.scaffold import Language, create
 @click.argument("name", metavar="NAME")
 @click.option(
     "--language",
-    type=click.Choice(["python", "node"]),
+    type=click.Choice(get_args(Language)),
     default="python",
     show_default=True,
     help="What it is written in.",

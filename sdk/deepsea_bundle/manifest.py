@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast, get_args
 
 from deepsea_bundle import names
 from deepsea_bundle.archive import Files
 from deepsea_bundle.errors import BundleError
 
 MANIFEST = "bot.toml"
+Protocol: TypeAlias = Literal["grpc", "lines"]
+"""How a bot talks to the referee: over a gRPC stream, or in lines on stdin and stdout."""
 LONGEST_MANIFEST = 4 * 1024
 _DEEPEST = 8
 _TEXT_OR_COMMENT = re.compile(
@@ -31,6 +34,7 @@ class Manifest:
     command: tuple[str, ...]
     requirements: str | None = None
     """The file among the bot's that names the packages it needs."""
+    protocol: Protocol = "grpc"
 
 
 def read_manifest(files: Files) -> Manifest:
@@ -44,9 +48,10 @@ def read_manifest(files: Files) -> Manifest:
     if len(content) > LONGEST_MANIFEST:
         raise BundleError(f"{MANIFEST} has {len(content)} bytes, more than {LONGEST_MANIFEST}")
     settings = _settings(content)
-    if unknown := sorted(settings.keys() - {"command", "name", "requirements"}):
+    if unknown := sorted(settings.keys() - {"command", "name", "protocol", "requirements"}):
         raise BundleError(
-            f"{MANIFEST} has an unknown key {unknown[0]!a}; command, name and requirements are"
+            f"{MANIFEST} has an unknown key {unknown[0]!a}; "
+            "command, name, protocol and requirements are"
         )
     name = settings.get("name")
     if name is not None and not isinstance(name, str):
@@ -55,7 +60,16 @@ def read_manifest(files: Files) -> Manifest:
         names.checked(f"{MANIFEST}: the name", name)
     if "command" not in settings:
         raise BundleError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
-    return Manifest(name, _command(settings["command"]), _requirements(settings, files))
+    command = _command(settings["command"])
+    protocol = protocol_of(settings.get("protocol", "grpc"))
+    return Manifest(name, command, _requirements(settings, files), protocol)
+
+
+def protocol_of(value: object) -> Protocol:
+    """The protocol that a value names; raises `BundleError` if there is none."""
+    if value not in get_args(Protocol):
+        raise BundleError(f'{MANIFEST}: protocol is "grpc" or "lines", not {value!a}')
+    return cast(Protocol, value)
 
 
 def _requirements(settings: dict[str, object], files: Files) -> str | None:

@@ -21,7 +21,7 @@ from deepsea_bundle.archive import (
 )
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.folder import read_folder
-from deepsea_bundle.manifest import MANIFEST, Manifest, read_manifest
+from deepsea_bundle.manifest import MANIFEST, Manifest, Protocol, read_manifest
 from deepsea_bundle.program import MANIFEST_OF_SINGLE, check_alone, check_program, collect_single
 from deepsea_bundle.unzip import collect_zip
 
@@ -57,6 +57,7 @@ class BotBundle:
     """SHA-256 over its files."""
     files: Files
     facts: BundleFacts = field(compare=False)
+    protocol: Protocol = "grpc"
 
     @property
     def archive(self) -> bytes:
@@ -111,7 +112,8 @@ def _checked(found: Collected, manifest: Manifest, name: str | None, default: st
             ) from None
     chosen = name if name is not None else manifest.name or default
     names.checked("the bot's name", chosen)
-    return BotBundle(chosen, manifest.command, digest(files), files, _facts(found, manifest))
+    facts = _facts(found, manifest)
+    return BotBundle(chosen, manifest.command, digest(files), files, facts, manifest.protocol)
 
 
 def _facts(found: Collected, manifest: Manifest) -> BundleFacts:

@@ -19,6 +19,7 @@ from typing import IO, Any
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, check_path, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
+from deepsea_bundle.manifest import protocol_of
 from deepsea_bundle.reader import BotBundle, BundleFacts, read_bot
 
 OUT_OF_MEMORY = 3
@@ -52,6 +53,7 @@ def _answer(path: Path, name: str | None, stdout: IO[bytes]) -> int:
         head = {
             "name": bundle.name,
             "command": bundle.command,
+            "protocol": bundle.protocol,
             "digest": bundle.digest,
             "facts": asdict(bundle.facts),
             "files": [[path, len(content)] for path, content in bundle.files.items()],
@@ -84,6 +86,7 @@ def bundle_from(answer: bytes) -> BotBundle:
             BundleFacts(
                 **{**facts, "skipped": tuple(facts["skipped"]), "links": tuple(facts["links"])}
             ),
+            protocol_of(head["protocol"]),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise BundleDamaged(f"the reader of a bot gave no answer: {error}") from None

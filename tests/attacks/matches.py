@@ -102,14 +102,16 @@ class Played:
         return {name: value for line in self.said for name, value in line.items()}
 
 
-def hostile(arena: Arena, program: str, *arguments: str) -> BotSpec:
+def hostile(arena: Arena, program: str, *arguments: str, protocol: str = "grpc") -> BotSpec:
     """A hostile program as a bot's folder."""
     folder = arena.bot_folder(program)
     shutil.copy(raw.__file__, folder / "attacks" / "raw.py")
     told = f"{guard.HOST_VARIABLE}={json.dumps(guard.namespaces())}"
     command = ["env", told, sys.executable, "program.py", *arguments]
     words = ", ".join(json.dumps(word) for word in command)
-    (folder / "bot.toml").write_text(f'name = "hostile"\ncommand = [{words}]\n')
+    (folder / "bot.toml").write_text(
+        f'name = "hostile"\ncommand = [{words}]\nprotocol = "{protocol}"\n'
+    )
     return resolve(str(folder))
 
 
@@ -127,6 +129,7 @@ def attack(
     freeze: bool = False,
     pause_s: float = 0,
     pauses: int = sys.maxsize,
+    protocol: str = "grpc",
 ) -> Played:
     """Play games with a hostile bot and make the five checks.
 
@@ -136,7 +139,7 @@ def attack(
     pauses          in so many of their first decisions
     """
     _warm_up()
-    bot = hostile(arena, program, *arguments)
+    bot = hostile(arena, program, *arguments, protocol=protocol)
     assert bot.folder is not None
     gc.collect()  # servers and sockets of tests before this one
     before = _belongings(bot.folder)

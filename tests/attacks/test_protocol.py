@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from attacks.harness import Arena
-from attacks.matches import CANARY_VARIABLE, HANDSHAKE, Played, attack
+from attacks.matches import CANARY_VARIABLE, HANDSHAKE, PATIENT, Played, attack
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 
@@ -332,3 +332,41 @@ def test_p21_floods_of_frames_end_their_own_connection_or_nothing(arena: Arena, 
     played = attack(arena, "p21_frames", how)
     if played.kinds():
         crashed(played)
+
+
+# ------------------------------------------------------------------------------------ lines
+
+
+@pytest.mark.parametrize(
+    ("how", "fault"),
+    [
+        ("silence", Fault.TIMEOUT),
+        ("no_end", Fault.TIMEOUT),
+        ("half", Fault.TIMEOUT),
+        ("stdin", Fault.TIMEOUT),  # bubblewrap's own processes still have the pipes
+        ("stdout", Fault.TIMEOUT),
+        ("illegal", Fault.ILLEGAL_ACTION),
+        ("raises", Fault.EXCEPTION),
+        ("mebibyte", Fault.PROTOCOL_ERROR),
+        ("nul", Fault.PROTOCOL_ERROR),
+        ("words", Fault.PROTOCOL_ERROR),
+        ("nested", Fault.PROTOCOL_ERROR),
+        ("ready", Fault.PROTOCOL_ERROR),
+        ("advance", Fault.PROTOCOL_ERROR),
+        ("stale", Fault.PROTOCOL_ERROR),
+        ("twice", Fault.PROTOCOL_ERROR),
+        ("flood", Fault.PROTOCOL_ERROR),
+        ("flood_without_end", Fault.PROTOCOL_ERROR),
+        ("exits", Fault.CRASH),
+    ],
+)
+def test_p27_whatever_a_bot_writes_in_lines_is_its_own_fault(
+    arena: Arena, how: str, fault: Fault
+) -> None:
+    control = TimeControl(300_000) if fault is Fault.TIMEOUT else PATIENT
+    played = attack(arena, "p27_lines", how, control=control, grace_us=0, protocol="lines")
+    assert played.kinds() == THREE.get(fault, [fault])
+    assert played.faults[0][-1].forfeit
+    for report in played.faults[0]:
+        assert report.explanation().isprintable()
+        assert len(report.explanation()) < 500

@@ -99,6 +99,7 @@ RELEASE: dict[str, set[Fault]] = {
 }
 ELSEWHERE = {
     "p17_shuts",
+    "p27_lines",
     "t14_starves",
     "t15_burners",
     "t16_burner",
@@ -107,7 +108,7 @@ ELSEWHERE = {
     "t21_exits",
     "v01_victims",
 }
-"""Need bots beside them, frozen or not, or a clock of their own: test_time.py, _burners.py,
+"""Need bots beside them, frozen or not, a clock of their own, or lines: test_time.py, _burners.py,
 _together.py and _protocol.py play them."""
 MAY_PLAY_ON = ("drains", "p14_", "p21_", "s0", "s1", "s2", "s3")
 """Whether these lose anything depends on how long the attack takes, or on the kernel."""

@@ -85,7 +85,8 @@ def _calls_run(file: Path) -> bool:
 def python_file(bot: BotSpec) -> Path:
     """The Python file that is the bot's program; UserError if it is anything else."""
     program, *rest = bot.command
-    if program == sys.executable and len(rest) == 1 and rest[0].endswith(".py"):
+    plays = bot.protocol == "grpc" and program == sys.executable
+    if plays and len(rest) == 1 and rest[0].endswith(".py"):
         file = (bot.folder or Path()) / rest[0]
         if file.is_file():
             return file.resolve()

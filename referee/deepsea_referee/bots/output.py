@@ -225,6 +225,12 @@ class OutputCapture:
             if not self._is_open or not self._take():
                 break
 
+    def add(self, data: bytes) -> None:
+        """Take what was read, or what the referee has to say beside it."""
+        self.tail.take(data)
+        if self._sink is not None:
+            self._sink(data)
+
     def text(self) -> str:
         """The end of what was read, safe to print."""
         return self.tail.text()
@@ -241,9 +247,7 @@ class OutputCapture:
         """Read once; b"" at the end of the pipe, None if there is nothing now."""
         data = self._reader.take()
         if data:
-            self.tail.take(data)
-            if self._sink is not None:
-                self._sink(data)
+            self.add(data)
         return data
 
     def _close(self) -> None:

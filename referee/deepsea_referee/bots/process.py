@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import errno
 import signal
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, Starved,
 from deepsea_referee.timing.freezing import BotTurns, Freezer
 from deepsea_referee.timing.host_load import Gauge
 from deepsea_referee.timing.off_turn import OffTurn
+from deepsea_referee.transport.lines import LinesServer
 from deepsea_referee.transport.pauses import Pauses
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
@@ -128,6 +130,10 @@ class BotProcess:
         self._server = SeatServer(
             self.session, self._token, clock, reflects=hosting.isolation.name != "sandbox"
         )
+        self._lines: LinesServer | None = None
+        if bot.protocol == "lines":
+            self._lines = LinesServer(self.session, self._note, self._refuse)
+        self._refusal = ""
         self._loop = asyncio.get_running_loop()
         self.output = output
         to_stdout, to_stderr = self.output.sinks() or (None, None)
@@ -146,9 +152,16 @@ class BotProcess:
         with START_TIMEOUT. Time that the host took is not charged; raises HostTooBusy if it took
         START_PATIENCE times the limit.
         """
-        host = self._hosting.tcp_host
-        address = await self._server.start(socket if host is None else f"{host}:0")
-        self._spawn(socket if host is None else None, address)
+        if self._lines is not None:
+            if SYSTEM.tcp_host is not None:
+                raise EarlyEnd('protocol = "lines" needs Linux or macOS')
+            await self._lines.start()
+            self._spawn(None, {})
+        else:
+            host = self._hosting.tcp_host
+            address = await self._server.start(socket if host is None else f"{host}:0")
+            environment = {ADDRESS_VARIABLE: address, TOKEN: self._token}
+            self._spawn(socket if host is None else None, environment)
         session = self.session
         missed = await self._wait_for_hello()
         if missed is not None:
@@ -167,7 +180,8 @@ class BotProcess:
         if not session.connected.done():
             if self._contained is not None and (error := self._contained.setup_error()):
                 raise RefereeError(f"the isolation of {self.bot.name!r} failed: {error}")
-            raise EarlyEnd(await self.exit_text(" before connecting"), self.error_text())
+            end = self._refusal or await self.exit_text(" before connecting")
+            raise EarlyEnd(end, self.error_text())
 
     async def _wait_for_hello(self) -> Ended | None:
         """Wait until it has connected or exited; how its time ended if it did neither."""
@@ -200,7 +214,7 @@ class BotProcess:
                 with contextlib.suppress(TimeoutError):
                     async with time_limit(self._clock, _KILL_LIMIT_US):
                         await asyncio.wait((self._exited,))
-        await self._server.stop()
+        await (self._lines or self._server).stop()
         self._watch_no_more()
         self._stdout.finish()
         self._stderr.finish()
@@ -253,13 +267,27 @@ class BotProcess:
         self._stderr.drain()
         return self._stdout.text(), self._stderr.text()
 
-    def _spawn(self, socket: Path | None, address: str) -> None:
+    def _note(self, text: str) -> None:
+        """Tell the author of a bot that has no SDK to do so: a line beside its own on stderr."""
+        self._stderr.add(f"deepsea-referee: {text}\n".encode())
+
+    def _refuse(self, why: str) -> None:
+        """End a bot whose first line is wrong."""
+        self._refusal = why
+        self._kill()
+
+    def _spawn(self, socket: Path | None, environment: dict[str, str]) -> None:
+        lines = self._lines
+        stdin, stdout = subprocess.DEVNULL, self._stdout.writing
+        if lines is not None:
+            stdin, stdout = lines.stdin, lines.stdout
         launch = LaunchSpec(
             command=self.bot.command,
             folder=self.bot.folder,
-            environment=self._environment(address),
+            environment={**environment, **self._environment()},
             socket=socket,
-            stdout=self._stdout.writing,
+            stdin=stdin,
+            stdout=stdout,
             stderr=self._stderr.writing,
             limits=self._hosting.limits,
             rivals=self._rivals,
@@ -273,16 +301,16 @@ class BotProcess:
         finally:
             self._stdout.close_writing()
             self._stderr.close_writing()
+            if lines is not None:
+                lines.close_theirs()
         gauge = self._hosting.gauge
         if gauge is not None:
             self.session.timer.gauge = gauge(contained)
         self._turns = self._freezer.join(contained) if self._hosting.freezes else None
         self.session.pauses = Pauses(contained if gauge else None, self._turns)
 
-    def _environment(self, address: str) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         return {
-            ADDRESS_VARIABLE: address,
-            TOKEN: self._token,
             # Its output is complete even if it is killed, and the order of its sets is repeatable.
             "PYTHONUNBUFFERED": "1",
             "PYTHONHASHSEED": "0",

@@ -26,7 +26,7 @@ import deepsea_bundle
 from deepsea_bundle.archive import digest
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.folder import read_folder
-from deepsea_bundle.manifest import read_manifest
+from deepsea_bundle.manifest import Protocol, read_manifest
 from deepsea_bundle.names import name_from
 from deepsea_bundle.program import PYTHON, program_of
 from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
@@ -57,6 +57,7 @@ class BotSpec:
     """What its program gets in the environment variable of `deepsea_sdk.launch`."""
     program: bytes | None = field(default=None, compare=False, repr=False)
     """The content of a bot that is a single Python file: it is played without what lies beside."""
+    protocol: Protocol = "grpc"
 
     @property
     def source(self) -> Path | None:
@@ -77,8 +78,10 @@ def resolve(text: str) -> BotSpec:
 
 
 def _with_parameters(bot: BotSpec, text: str) -> BotSpec:
-    if bot.command[0] != sys.executable:
-        raise UserError(f"bot {bot.name!r}: parameters ({text[1:]}) are for Python bots")
+    if bot.command[0] != sys.executable or bot.protocol != "grpc":
+        raise UserError(
+            f"bot {bot.name!r}: parameters ({text[1:]}) are for Python bots with the SDK"
+        )
     try:
         text = Parameters.parse(text).format()
     except ValueError as error:
@@ -124,8 +127,9 @@ def unpacked_bot(folder: Path, name: str) -> BotSpec:
     Its digest is that of the files as they are now. Raises BundleError if they are no bot's.
     """
     files = read_folder(folder).files
-    command = read_manifest(files).command
-    return BotSpec(name, _runnable(command), folder.resolve(), digest(files))
+    manifest = read_manifest(files)
+    command, place = _runnable(manifest.command), folder.resolve()
+    return BotSpec(name, command, place, digest(files), protocol=manifest.protocol)
 
 
 def sample_bots() -> dict[str, Path]:
@@ -185,7 +189,10 @@ def _exists(text: str) -> bool:
 
 
 def _in_folder(bundle: BotBundle, folder: Path) -> BotSpec:
-    return BotSpec(bundle.name, _runnable(bundle.command), folder, bundle.digest, bundle.facts)
+    command = _runnable(bundle.command)
+    return BotSpec(
+        bundle.name, command, folder, bundle.digest, bundle.facts, protocol=bundle.protocol
+    )
 
 
 def _unpacked_zip(bundle: BotBundle) -> BotSpec:

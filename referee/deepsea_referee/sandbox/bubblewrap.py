@@ -175,7 +175,7 @@ def _start(
         command += [bot_users.tool("prlimit"), *_limits(launch.limits), "--", *launch.command]
         return subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=launch.stdin,
             stdout=launch.stdout,
             stderr=launch.stderr,
             cwd="/",

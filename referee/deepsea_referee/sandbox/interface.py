@@ -53,8 +53,8 @@ class LaunchSpec(NamedTuple):
 
     `folder` is the bot's own folder (read-only in the sandbox, and the working directory); without
     one, only the files that `command` names are visible. `environment` is added to a small base.
-    If `socket` is given, DEEPSEA_ADDRESS is set to its path inside the sandbox. `stdout` and
-    `stderr` are descriptors that the bot inherits; the caller closes its own copies.
+    If `socket` is given, DEEPSEA_ADDRESS is set to its path inside the sandbox. `stdin`, `stdout`
+    and `stderr` are descriptors that the bot inherits; the caller closes its own copies.
     """
 
     command: tuple[str, ...]
@@ -66,6 +66,7 @@ class LaunchSpec(NamedTuple):
     limits: ResourceLimits = ResourceLimits()
     rivals: tuple[Path, ...] = ()
     """Folders and files of other bots: not visible in the sandbox, wherever they are."""
+    stdin: int = subprocess.DEVNULL
 
 
 class ThreadTimes(NamedTuple):

@@ -50,7 +50,7 @@ class PlainProcess:
         try:
             process = subprocess.Popen(
                 (*dying_with_us, *launch.command),
-                stdin=subprocess.DEVNULL,
+                stdin=launch.stdin,
                 stdout=launch.stdout,
                 stderr=launch.stderr,
                 cwd=launch.folder,

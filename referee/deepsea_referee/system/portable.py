@@ -231,7 +231,7 @@ class PlainProcess:
         try:
             process = subprocess.Popen(
                 launch.command,
-                stdin=subprocess.DEVNULL,
+                stdin=launch.stdin,
                 stdout=launch.stdout,
                 stderr=launch.stderr,
                 cwd=launch.folder,

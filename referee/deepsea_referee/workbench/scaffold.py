@@ -15,7 +15,7 @@ from typing import Literal
 from deepsea_bundle import names
 from deepsea_referee.errors import UserError
 
-Language = Literal["python", "node"]
+Language = Literal["python", "node", "bash", "perl"]
 """What a new bot is written in."""
 
 _BOT = '''\
@@ -102,6 +102,15 @@ _NODE_PACKAGES = """\
 """
 
 
+_LINES_MANIFEST = """\
+name = "{name}"
+command = "{program} {file}"
+protocol = "lines"
+"""
+
+_PROGRAMS = {"bash": ("bash", "bot.sh"), "perl": ("perl", "bot.pl")}
+
+
 def create(text: str, language: Language = "python") -> list[Path]:
     """Write the folder; its last part is the bot's name. Returns the files.
 
@@ -109,7 +118,10 @@ def create(text: str, language: Language = "python") -> list[Path]:
     """
     folder = Path(text)
     name = names.checked("the bot's name", folder.name)
-    texts = _python(name) if language == "python" else _node(name)
+    if language == "python":
+        texts = _python(name)
+    else:
+        texts = _node(name) if language == "node" else _lines(name, *_PROGRAMS[language])
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -135,6 +147,13 @@ def _node(name: str) -> dict[str, str]:
         "package.json": _NODE_PACKAGES,
         "play.proto": (files("deepsea_sdk") / "_pb" / "play.proto").read_text(encoding="utf-8"),
     }
+
+
+def _lines(name: str, program: str, file: str) -> dict[str, str]:
+    """A bot that reads and writes lines; it needs nothing but its language."""
+    bot = Path(__file__).with_name("lines_bot").with_suffix(Path(file).suffix)
+    manifest = _LINES_MANIFEST.format(name=name, program=program, file=file)
+    return {file: bot.read_text(encoding="utf-8"), "bot.toml": manifest}
 
 
 def _class_name(name: str) -> str:

@@ -1,0 +1,151 @@
+"""The stream of a bot that speaks lines of JSON on its stdin and stdout, in place of gRPC.
+
+Invariants: for the session it is a stream like gRPC's; a pipe identifies its seat, so there is no
+token; the first line that is no answer ends the stream, and then both pipes are closed; a bot that
+writes without end waits once some lines are unread. What is wrong is told where the bot's stderr
+is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import cast
+
+import grpc
+
+from deepsea_referee.errors import BotFault
+from deepsea_referee.transport.session import Session
+from deepsea_referee.transport.stream import Stream, refusal
+from deepsea_sdk.errors import WireError
+from deepsea_sdk.wire.lines import (
+    LINE_BYTES,
+    answer_from_line,
+    hello_line,
+    lines_of,
+    ready_from_line,
+)
+
+
+class LinesStream:
+    """What a session uses of a gRPC stream, over the referee's ends of two pipes."""
+
+    def __init__(
+        self,
+        incoming: asyncio.ReadTransport,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        note: Callable[[str], object],
+    ) -> None:
+        self._incoming = incoming
+        self._reader = reader
+        self._writer = writer
+        self._note = note
+
+    async def line(self) -> bytes | None:
+        """The next line without its end; None at the end of the pipe, also within a line."""
+        try:
+            return (await self._reader.readuntil(b"\n"))[:-1]
+        except asyncio.IncompleteReadError:
+            return None
+        except asyncio.LimitOverrunError:
+            raise refusal(f"it wrote a line of more than {LINE_BYTES:,} bytes") from None
+
+    async def read(self) -> bytes | None:
+        """The next answer, as the bytes of a message; raises BotFault for any other line."""
+        line = await self.line()
+        try:
+            return None if line is None else answer_from_line(line)
+        except WireError as error:
+            raise refusal(str(error)) from None
+
+    async def write(self, message: bytes) -> None:
+        """Write a message as lines, and wait until the pipe has them."""
+        lines, faults = lines_of(message)
+        for fault in faults:
+            self._note(fault)
+        self._writer.write(lines)
+        try:
+            await self._writer.drain()
+        except ConnectionError:  # it has closed its stdin: the stream ends as if it had exited
+            self._incoming.close()
+
+    async def abort(self, _code: grpc.StatusCode, detail: str) -> None:
+        """Tell why the stream ends."""
+        self._note(detail)
+
+
+class LinesServer:
+    """The pipes of one bot, whose stream it hands to the session."""
+
+    def __init__(
+        self,
+        session: Session,
+        note: Callable[[str], object],
+        refuse: Callable[[str], object],
+    ) -> None:
+        """Prepare it.
+
+        note    takes what the bot's author should read
+        refuse  is called with the reason if the bot's first line is wrong
+        """
+        self._session = session
+        self._note = note
+        self._refuse = refuse
+        self.stdin = self.stdout = -1
+        """The bot's ends, until `close_theirs`."""
+        self._incoming: asyncio.ReadTransport | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Make the pipes, write hello and wait, in a task, for the bot's first line."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(LINE_BYTES)
+        self.stdin, writing = os.pipe()
+        reading, self.stdout = os.pipe()
+        self._incoming, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
+        )
+        outgoing, flow = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+            os.fdopen(writing, "wb", 0),
+        )
+        outgoing.set_write_buffer_limits(0)  # a message is written when the pipe has all of it
+        self._writer = asyncio.StreamWriter(outgoing, flow, None, loop)
+        self._writer.write(hello_line())
+        stream = LinesStream(self._incoming, reader, self._writer, self._note)
+        self._serving = asyncio.create_task(self._serve(stream))
+        self._serving.add_done_callback(lambda _: self._hang_up())
+
+    def close_theirs(self) -> None:
+        """Close our copies of the bot's ends, when it has its own or will not start."""
+        for end in (self.stdin, self.stdout):
+            if end >= 0:
+                os.close(end)
+        self.stdin = self.stdout = -1
+
+    async def stop(self) -> None:
+        """End the stream and close the pipes. May be called again."""
+        self.close_theirs()
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.wait((self._serving,))
+
+    async def _serve(self, stream: LinesStream) -> None:
+        try:
+            line = await stream.line()
+            if line is None:
+                return
+            self._session.features = ready_from_line(line)
+        except (BotFault, WireError) as error:
+            self._refuse(str(error))
+            return
+        await self._session.serve(cast(Stream, stream))
+
+    def _hang_up(self) -> None:
+        if self._incoming is not None:
+            self._incoming.close()
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.transport.abort()  # what it has not taken is not waited for

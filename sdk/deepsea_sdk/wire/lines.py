@@ -1,0 +1,181 @@
+"""The protocol "lines": the stream's messages as lines of JSON, for bots without gRPC.
+
+Invariants: a line is one object in UTF-8, written in ASCII without spaces, its `type` first, then
+`id` and `legal`, the events last, so that a program can find them without a JSON library; a line
+says what its message says, in the words of the proto and of records. A bot's line is not trusted:
+`WireError` names the first thing that is wrong with it, and nothing of it but the answer is kept.
+docs/protocol.md describes each line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from deepsea_rules.printable import quoted
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk import __version__
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.errors import WireError
+
+from .framing import FAULT_NAMES, KINDS, UNKNOWN, name_of
+from .games import events_from_wire, result_from_wire, start_from_wire
+from .messages import OF_REFEREE, decision_to_wire
+
+PROTOCOL: Final = "deepsea-lines/1"
+LINE_BYTES: Final = 64 * 1024
+"""The longest line from a bot, without its end."""
+_SHOWN = 80
+_KIND_NAMES = {number: name for name, number in KINDS.items()}
+_LOCATIONS = {
+    pb.LOCATION_ABOARD: "aboard",
+    pb.LOCATION_TRAIL: "trail",
+    pb.LOCATION_HOME: "home",
+}
+_write = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def hello_line() -> bytes:
+    """The referee's first line."""
+    referee = f"deepsea-referee/{__version__}"
+    hello = {"type": "hello", "protocol": PROTOCOL, "referee": referee, "features": OF_REFEREE}
+    return _line(hello)
+
+
+def ready_from_line(line: bytes) -> frozenset[str]:
+    """The features in a bot's first line; raises `WireError` if it is no such line."""
+    said = _object(line)
+    features = said.get("features", [])
+    if said.get("type") != "ready":
+        raise WireError(f'its first line is {_shown(line)}, and not {{"type":"ready"}}')
+    if not isinstance(features, list) or not all(isinstance(name, str) for name in features):
+        raise WireError(f"features is a list of texts, not as in {_shown(line)}")
+    return frozenset(features)
+
+
+def answer_from_line(line: bytes) -> bytes:
+    """The bytes of a `pb.PlayRequest` with the answer of a line; `WireError` if it is none."""
+    said = _object(line)
+    if said.get("type") != "answer":
+        raise WireError(f"it wrote {_shown(line)}, which is no answer")
+    request_id, action = said.get("id"), said.get("action", "")
+    why = said.get("reason") if action else said.get("error")
+    if type(request_id) is not int or not 0 < request_id < 1 << 63:
+        raise WireError(f"it wrote {_shown(line)}, which has no id of a request")
+    if not isinstance(action, str) or not isinstance(why, str | None) or not (action or why):
+        raise WireError(f"it wrote {_shown(line)}, which has neither action nor error as a text")
+    answers = pb.PlayRequest()
+    decision_to_wire((request_id, action, why), answers.decisions.add())
+    return answers.SerializeToString()
+
+
+def lines_of(data: bytes) -> tuple[bytes, list[str]]:
+    """The lines of a `pb.PlayResponse`, and the texts of its faults for the bot's author."""
+    message = pb.PlayResponse.FromString(data)
+    lines = b"".join([_line(one) for one in _objects(message)])
+    return lines, [fault.message for fault in message.faults]
+
+
+def _objects(message: pb.PlayResponse) -> Iterator[dict[str, object]]:
+    for start in message.starts:
+        yield _start(start)
+    for fault in message.faults:
+        yield {
+            "type": "fault",
+            "id": fault.request_id,
+            "fault": name_of(FAULT_NAMES, fault.fault),
+            "message": fault.message,
+            "forfeit": fault.forfeit,
+        }
+    for request in message.requests:
+        yield _decide(request)
+    for result in message.results:
+        yield _end(result)
+    if message.HasField("goodbye"):
+        yield {"type": "goodbye", "reason": message.goodbye.reason}
+
+
+def _start(message: pb.GameStart) -> dict[str, object]:
+    info = start_from_wire(message)
+    return {
+        "type": "start",
+        "game_id": info.game_id,
+        "seat": info.seat,
+        "seats": info.players,
+        "rules": {"name": info.rules.name, "options": info.rules.options()},
+        "clock": TimeControl(info.budget_us, info.bank_us).format(),
+        "commitment": info.commitment,
+    }
+
+
+def _decide(message: pb.DecisionRequest) -> dict[str, object]:
+    return {
+        "type": "decide",
+        "id": message.request_id,
+        "kind": _KIND_NAMES.get(message.kind, UNKNOWN),
+        "legal": message.legal[:],
+        "deadline_ms": (message.budget_us + message.bank_us) // 1000,
+        "budget_ms": message.budget_us // 1000,
+        "game_id": message.game_id,
+        "view": _view(message.view),
+        "events": events_from_wire(message.events),
+    }
+
+
+def _view(view: pb.View) -> dict[str, object]:
+    return {
+        "seat": view.seat,
+        "dive": view.dive,
+        "air": view.air,
+        "quiet": view.quiet,
+        "trail": view.trail[:],
+        "stacks": [{"chips": one.chips[:], "tail_pile": one.tail_pile} for one in view.stacks],
+        "divers": [
+            {
+                "location": _LOCATIONS.get(diver.location, UNKNOWN),
+                "space": diver.space,
+                "homeward": diver.homeward,
+                "barred": diver.barred,
+                "cargo": diver.cargo[:],
+                "bank": diver.bank[:],
+                "banked_earlier": diver.banked_earlier,
+            }
+            for diver in view.divers
+        ],
+        "home_order": view.home_order[:],
+        "known": {str(pair.chip): pair.value for pair in view.known},
+    }
+
+
+def _end(message: pb.GameResult) -> dict[str, object]:
+    end = result_from_wire(message, 0)
+    return {
+        "type": "end",
+        "game_id": end.game_id,
+        "is_void": end.is_void,
+        "scores": end.points,
+        "placements": end.placements,
+        "forfeits": [forfeit._asdict() for forfeit in end.forfeits],
+        "seed": end.seed.hex(),
+        "values": end.values[1:],
+        "events": events_from_wire(message.events),
+    }
+
+
+def _line(message: Mapping[str, object]) -> bytes:
+    return _write(message).encode() + b"\n"
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(line.decode())  # of bytes it would also take UTF-16
+    except (ValueError, RecursionError):
+        raise WireError(f"it wrote {_shown(line)}, which is not JSON") from None
+    if not isinstance(said, dict):
+        raise WireError(f"it wrote {_shown(line)}, which is no JSON object")
+    return said
+
+
+def _shown(line: bytes) -> str:
+    return quoted(line.decode(errors="backslashreplace"), _SHOWN)
