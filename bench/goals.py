@@ -25,6 +25,7 @@ from figures import Row, Scale, report
 
 TOPICS: Mapping[str, Callable[[Scale], Iterable[Row]]] = {
     "one-game": one_game.measure,
+    "lines": one_game.measure_lines,
     "many-games": many_games.measure,
     "tables": tables.measure,
     "cold-start": cold_start.measure,

@@ -13,15 +13,19 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import at_once
 from at_once import AtOnce
+from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_rules.game import Game, Question
@@ -296,3 +300,53 @@ def _answer(action: str) -> bytes:
     answer = pb.PlayRequest()
     wire.decision_to_wire(wire.Answer(1, action), answer.decisions.add())
     return answer.SerializeToString()
+
+
+# Lines
+
+LINES_PROGRAM = """
+import json
+from random import Random
+
+chance = Random(1)
+print('{"type":"ready","features":["no_events"]}', flush=True)
+while True:
+    message = json.loads(input())
+    if message["type"] == "decide":
+        action = chance.choice(message["legal"])
+        print(json.dumps({"type": "answer", "id": message["id"], "action": action}), flush=True)
+    elif message["type"] == "goodbye":
+        break
+"""
+LINES_MANIFEST = 'name = "lines"\ncommand = "python3 bot.py"\nprotocol = "lines"\n'
+
+
+def measure_lines(scale: Scale) -> list[Row]:
+    """A decision of a bot that speaks lines against that of one in Python over gRPC.
+
+    Both choose at once and sit at the same table in every game, so that their decisions alternate;
+    what is compared is the time that each is charged.
+    """
+    times: dict[str, list[float]] = defaultdict(list)
+
+    def note(_result: GameResult, record: GameRecord) -> None:
+        for decision in record.decisions:
+            times[record.seats[decision.seat].name].append(decision.us)
+
+    with tempfile.TemporaryDirectory() as folder, as_the_command_line():
+        Path(folder, "bot.py").write_text(LINES_PROGRAM, encoding="utf-8")
+        Path(folder, "bot.toml").write_text(LINES_MANIFEST, encoding="utf-8")
+        what = settings(GAMES[scale])
+        bots = [replace(what.bots[0], name="grpc"), resolve(folder)]
+        asyncio.run(play_match(replace(what, bots=bots), note))
+    lines_us, grpc_us = median(times["lines"]), median(times["grpc"])
+    return [
+        at_most(
+            "a decision of a bot that speaks lines, against one over gRPC",
+            f"{lines_us:.0f} µs, {grpc_us:.0f} µs",
+            lines_us / grpc_us,
+            1.0,
+            lines_us=lines_us,
+            grpc_us=grpc_us,
+        )
+    ]

@@ -31,6 +31,16 @@ class Mine(Bot):
 run(Mine)
 """
 
+LINES = """
+import json
+
+print('{"type":"ready"}', flush=True)
+while (message := json.loads(input()))["type"] != "goodbye":
+    if message["type"] == "decide":
+        answer = {"type": "SAYS", "id": message["id"], "action": message["legal"][0]}
+        print(json.dumps(answer), flush=True)
+"""
+
 
 @pytest.fixture
 def here(pattern: Path, tmp_path: Path) -> Store:
@@ -61,6 +71,20 @@ def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> Non
         assert (result.bot, result.version, result.refusal) == ("mine", 1, None)
         assert store.bots.get("mine").current.digest == result.digest == bundle.digest
     assert len(games) == 3
+
+
+@pytest.mark.parametrize(("says", "refusal"), [("answer", ""), ("guess", "which is no answer")])
+def test_a_bot_that_speaks_lines_is_admitted_by_its_faults(
+    here: Store, tmp_path: Path, says: str, refusal: str
+) -> None:
+    (tmp_path / "bot.py").write_text(LINES.replace("SAYS", says), encoding="utf-8")
+    (tmp_path / "bot.toml").write_text(
+        'name = "mine"\ncommand = "python3 bot.py"\nprotocol = "lines"\n', encoding="utf-8"
+    )
+    with here as store:
+        result = submit(store, "me", read_bot(tmp_path))
+        assert result.version == (None if refusal else 1)
+        assert result.refusal is None or refusal in result.refusal.found
 
 
 def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(

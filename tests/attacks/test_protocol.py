@@ -15,6 +15,7 @@ from attacks.harness import Arena
 from attacks.matches import CANARY_VARIABLE, HANDSHAKE, PATIENT, Played, attack
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
+from helpers.tiers import daily
 
 OK, INVALID, LATE, UNAUTHENTICATED = "0", "3", "4", "16"
 EXISTS, EXHAUSTED, UNIMPLEMENTED = "6", "8", "12"
@@ -336,29 +337,41 @@ def test_p21_floods_of_frames_end_their_own_connection_or_nothing(arena: Arena, 
 
 # ------------------------------------------------------------------------------------ lines
 
+LINES_DAILY: Final = {
+    ("stdin", Fault.TIMEOUT),
+    ("mebibyte", Fault.PROTOCOL_ERROR),
+    ("twice", Fault.PROTOCOL_ERROR),
+    ("flood", Fault.PROTOCOL_ERROR),
+    ("exits", Fault.CRASH),
+}
+"""The others are in tests/referee/test_lines_stream.py, too, without a process."""
+
 
 @pytest.mark.parametrize(
     ("how", "fault"),
-    [
-        ("silence", Fault.TIMEOUT),
-        ("no_end", Fault.TIMEOUT),
-        ("half", Fault.TIMEOUT),
-        ("stdin", Fault.TIMEOUT),  # bubblewrap's own processes still have the pipes
-        ("stdout", Fault.TIMEOUT),
-        ("illegal", Fault.ILLEGAL_ACTION),
-        ("raises", Fault.EXCEPTION),
-        ("mebibyte", Fault.PROTOCOL_ERROR),
-        ("nul", Fault.PROTOCOL_ERROR),
-        ("words", Fault.PROTOCOL_ERROR),
-        ("nested", Fault.PROTOCOL_ERROR),
-        ("ready", Fault.PROTOCOL_ERROR),
-        ("advance", Fault.PROTOCOL_ERROR),
-        ("stale", Fault.PROTOCOL_ERROR),
-        ("twice", Fault.PROTOCOL_ERROR),
-        ("flood", Fault.PROTOCOL_ERROR),
-        ("flood_without_end", Fault.PROTOCOL_ERROR),
-        ("exits", Fault.CRASH),
-    ],
+    daily(
+        [
+            ("silence", Fault.TIMEOUT),
+            ("no_end", Fault.TIMEOUT),
+            ("half", Fault.TIMEOUT),
+            ("stdin", Fault.TIMEOUT),  # bubblewrap's own processes still have the pipes
+            ("stdout", Fault.TIMEOUT),
+            ("illegal", Fault.ILLEGAL_ACTION),
+            ("raises", Fault.EXCEPTION),
+            ("mebibyte", Fault.PROTOCOL_ERROR),
+            ("nul", Fault.PROTOCOL_ERROR),
+            ("words", Fault.PROTOCOL_ERROR),
+            ("nested", Fault.PROTOCOL_ERROR),
+            ("ready", Fault.PROTOCOL_ERROR),
+            ("advance", Fault.PROTOCOL_ERROR),
+            ("stale", Fault.PROTOCOL_ERROR),
+            ("twice", Fault.PROTOCOL_ERROR),
+            ("flood", Fault.PROTOCOL_ERROR),
+            ("flood_without_end", Fault.PROTOCOL_ERROR),
+            ("exits", Fault.CRASH),
+        ],
+        LINES_DAILY,
+    ),
 )
 def test_p27_whatever_a_bot_writes_in_lines_is_its_own_fault(
     arena: Arena, how: str, fault: Fault

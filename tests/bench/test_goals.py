@@ -24,6 +24,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 FEATURES = ["tables in this process: decisions with features, on one core"]
 TOPICS = {
     "one-game": ["one game at a time: a decision, against a bare ping-pong"],
+    "lines": ["a decision of a bot that speaks lines, against one over gRPC"],
     "many-games": [
         "many games at once: decisions, against bare ping-pongs",
         "many games at once: decisions",

@@ -218,6 +218,15 @@ def taken_bots() -> Iterator[ParameterSet]:
             yield pytest.param(odd, form, id=f"{odd.id}-{form.__name__}", marks=marks)
 
 
+def test_a_bots_protocol_is_the_same_in_every_form(tmp_path: Path) -> None:
+    for protocol in ("grpc", "lines"):
+        odd = Odd(protocol, COMMAND + f'protocol = "{protocol}"\n'.encode(), folder=protocol)
+        folder = as_folder(odd, tmp_path)
+        read = bundle_for_ladder(str(folder)), resolve(str(folder)), unpacked_bot(folder, "x")
+        assert {bot.protocol for bot in read} == {protocol}
+        assert resolve(str(as_zip(odd, tmp_path))).protocol == protocol
+
+
 @pytest.mark.parametrize(("odd", "form"), list(taken_bots()))
 def test_what_match_and_check_take_submit_takes_as_the_same_bot(
     tmp_path: Path, odd: Odd, form: Callable[[Odd, Path], Path]

@@ -299,6 +299,8 @@ def test_names_that_are_not_utf8_are_refused(folder: Path) -> None:
         ("", "lacks command"),
         ("command", "is not valid TOML"),
         ('command = "python3 bot.py"\nrun = 1', "unknown key 'run'"),
+        ("command = ['a']\nprotocol = 'http'", 'protocol is "grpc" or "lines", not \'http\''),
+        ("command = ['a']\nprotocol = ['lines']", r"protocol is .*, not \[\'lines\'\]"),
         ("command = 3", "command is a list of texts, not a number"),
         ("command = true", "command is a list of texts, not true or false"),
         ("command = {a = 1}", "command is a list of texts, not a table"),

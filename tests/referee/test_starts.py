@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_bundle.manifest import Protocol
 from deepsea_referee.bots.pool import STARTS_UNDER_LOAD, BotPool
 from deepsea_referee.bots.process import START_PATIENCE, Hosting
 from deepsea_referee.errors import BotFault, HostTooBusy
@@ -53,10 +54,13 @@ class Load:
 
 
 @asynccontextmanager
-async def never_ready_bot(tmp_path: Path, clock: ManualClock, load: Load) -> AsyncIterator[BotPool]:
+async def never_ready_bot(
+    tmp_path: Path, clock: ManualClock, load: Load, protocol: Protocol = "grpc"
+) -> AsyncIterator[BotPool]:
     """A pool whose bot never connects, not yet started."""
     hosting = Hosting(PlainProcess(), start_limit_us=LIMIT_US, gauge=load.gauge, grace_us=0)
-    pool = BotPool([never_ready(tmp_path)], hosting, clock)
+    bot = replace(never_ready(tmp_path), protocol=protocol)
+    pool = BotPool([bot], hosting, clock)
     try:
         yield pool
     finally:
@@ -99,14 +103,21 @@ async def asked(pool: BotPool, *, suspect: bool = False) -> BotFault:
     return outcome
 
 
+@pytest.mark.parametrize(
+    ("protocol", "words"),
+    [("grpc", "connect and send Hello"), ("lines", 'write the line {"type":"ready"}, and flush')],
+)
 async def test_a_start_that_takes_too_long_on_a_quiet_host_is_the_bots_fault(
-    tmp_path: Path,
+    tmp_path: Path, protocol: Protocol, words: str
 ) -> None:
     clock = ManualClock()
-    async with never_ready_bot(tmp_path, clock, Load(clock, outside=0.1)) as pool:
+    load = Load(clock, outside=0.1)
+    async with never_ready_bot(tmp_path, clock, load, protocol) as pool:
         starting = asyncio.create_task(asked(pool))
         await after(clock, LIMIT_US + 2_000_000, starting)
-        assert (await starting).fault is Fault.START_TIMEOUT
+        fault = await starting
+        assert fault.fault is Fault.START_TIMEOUT
+        assert fault.detail.startswith(f"it did not {words}")
 
 
 async def test_time_without_a_cpu_is_not_counted_for_a_start(tmp_path: Path) -> None:

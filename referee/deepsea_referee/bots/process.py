@@ -47,6 +47,7 @@ START_PATIENCE = 6
 """How many times its start-up timeout a bot may take to start on a busy host."""
 EXIT_US = 100_000
 """Time in which a bot whose stream has ended may exit before it is frozen."""
+READY = 'write the line {"type":"ready"}, and flush it,'
 _KILL_LIMIT_US = 5_000_000
 _THE_PROGRAMS = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
 """Errors of a program that cannot be started; any other error is this machine's."""
@@ -167,9 +168,7 @@ class BotProcess:
         if missed is not None:
             self.missed_start = isinstance(missed, TimedOut)
             limit_ms = self._hosting.start_limit_us // 1000
-            session.fail(
-                Fault.START_TIMEOUT, f"it did not connect and send Hello within {limit_ms} ms"
-            )
+            session.fail(Fault.START_TIMEOUT, f"it did not {self.greeting} within {limit_ms} ms")
             self._kill()
             if isinstance(missed, Starved):
                 raise HostTooBusy(
@@ -232,6 +231,11 @@ class BotProcess:
         """Freeze it at once if it has nothing to answer; it is thawed when it is asked."""
         if self._turns is not None and self.running:
             self._turns.freeze()
+
+    @property
+    def greeting(self) -> str:
+        """What it has to do before the start-up timeout."""
+        return "connect and send Hello" if self._lines is None else READY
 
     @property
     def running(self) -> bool:

@@ -23,6 +23,8 @@ REMEDIES = {
     Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
 }
 """As `check` tells them."""
+FLUSH = "write it first and flush stdout after each line; see docs/protocol.md"
+"""For a bot that speaks lines and does not start."""
 MOST_PATHS = 5
 """So many paths are named in one line."""
 

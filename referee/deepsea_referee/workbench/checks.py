@@ -25,7 +25,7 @@ from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
 from deepsea_referee.transport.session import Session
-from deepsea_referee.workbench.advice import REMEDIES, CheckResult, files, requirements
+from deepsea_referee.workbench.advice import FLUSH, REMEDIES, CheckResult, files, requirements
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
@@ -89,8 +89,8 @@ async def examine(
             process = await pool.ready(0)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
-                found = f"it did not connect and send Hello within {limit} s"
-                remedy = REMEDIES[Fault.START_TIMEOUT]
+                found = f"it did not {process.greeting} within {limit} s"
+                remedy = REMEDIES[Fault.START_TIMEOUT] if bot.protocol == "grpc" else FLUSH
                 findings.append(CheckResult("start", False, True, found, remedy))
             else:
                 findings.append(CheckResult("start", True, True, "it starts and connects"))
