@@ -72,6 +72,21 @@ def seats_of(game: dict[str, list[int]]) -> list[dict[str, int]]:
     return [{"points": points} for points in game["points"]]
 
 
+def test_a_bot_may_open_its_streams_by_their_names(run: Run, tmp_path: Path) -> None:
+    folder = folder_of("bash_bot", tmp_path)
+    program = folder / "bot.sh"
+    text = program.read_text(encoding="utf-8").replace("echo ", "echo > /dev/stdout ")
+    text = text.replace("\ndone\n", "\n  echo read > /dev/stderr\ndone < /dev/stdin\n")
+    assert text.count("/dev/") == 4
+    program.write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    assert run("match", folder, "random", "--out", out, *SEATED).status == 0
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert results["bots"][0]["faults"] == 0
+    (log,) = out.rglob("bot-1-start-1.log")
+    assert set(log.read_text(encoding="utf-8").split("\n")) == {"read", ""}
+
+
 @pytest.mark.parametrize(("language", "bot"), [("bash", "bash_bot"), ("perl", "perl_bot")])
 def test_a_new_bot_is_that_of_the_page_and_stands_its_checks(
     run: Run, tmp_path: Path, language: str, bot: str

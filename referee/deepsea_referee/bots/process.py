@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -285,6 +286,10 @@ class BotProcess:
         stdin, stdout = subprocess.DEVNULL, self._stdout.writing
         if lines is not None:
             stdin, stdout = lines.stdin, lines.stdout
+        for pipe in (stdin, stdout, self._stderr.writing):
+            if pipe >= 0 and os.chmod in os.supports_fd:
+                # /dev/stdin opens it anew, in a sandbox as another user.
+                os.chmod(pipe, 0o666)  # noqa: PTH101  (a descriptor)
         launch = LaunchSpec(
             command=self.bot.command,
             folder=self.bot.folder,

@@ -2,8 +2,8 @@
 
 Invariants: for the session it is a stream like gRPC's; a pipe identifies its seat, so there is no
 token; the first line that is no answer ends the stream, and then both pipes are closed; a bot that
-writes without end waits once some lines are unread. What is wrong is told where the bot's stderr
-is kept.
+writes without end waits once some lines are unread. What is wrong is
+written where the bot's stderr is kept.
 """
 
 from __future__ import annotations
