@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,13 +26,12 @@ from deepsea_rules.printable import one_line
 
 T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-
-LARGEST_EXACT: Final = 2**53 - 1
+LARGEST_EXACT = 2**53 - 1
 """The largest integer below which every integer is a double."""
-LARGEST_INT64: Final = 2**63 - 1
-DIGITS: Final = 20
+LARGEST_INT64 = 2**63 - 1
+DIGITS = 20
 """The most digits of a number that is a text."""
-_FORMULA: Final = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
+_FORMULA = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
 
 
 def to_json(value: object) -> Json:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from deepsea_arena.reports.seasons import find_season
 from deepsea_arena.reports.standings import listed
@@ -28,6 +28,8 @@ from deepsea_referee.worker import Link, Perform
 from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Task
 
 Progress: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+PORTION = 50
+"""Games that a worker takes at once. Fewer than two portions are not worth a worker's start."""
 
 
 def no_progress(games: int) -> AbstractContextManager[Callable[[int], object]]:
@@ -163,11 +165,6 @@ def _line(then: StandingLine, now: StandingLine) -> WhatIfLine:
         high=then.high,
         games=then.games,
     )
-
-
-PORTION: Final = 50
-
-"""Games that a worker takes at once. Fewer than two portions are not worth a worker's start."""
 
 
 def prove_with(

@@ -11,19 +11,18 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-CSP: Final = (
+CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
 )
-
-HEADERS: Final = {
+HEADERS = {
     "Content-Security-Policy": CSP,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -32,23 +31,22 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-
-_PORT: Final = re.compile(r":[0-9]*\Z")
-
-_IN_FRAMES: Final = {
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_PORT = re.compile(r":[0-9]*\Z")
+_IN_FRAMES = {
     "Content-Security-Policy": CSP.replace("frame-ancestors 'none'", "frame-ancestors *"),
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
-
-EMBED_HEADERS: Final = {
+EMBED_HEADERS = {
     name: _IN_FRAMES.get(name, value)
     for name, value in HEADERS.items()
     if name != "X-Frame-Options"
 }
-
 """Those of pages that others may show within their own."""
+MOST_DIGITS = 20
+LARGEST = 2**53 - 1
+"""What every JSON reader has exactly."""
+T = TypeVar("T")
 
 
 class Guarded:
@@ -98,22 +96,12 @@ def _add_headers(message: MutableMapping[str, Any], added: Mapping[str, str]) ->
         headers[name] = value
 
 
-MOST_DIGITS: Final = 20
-
-LARGEST: Final = 2**53 - 1
-
-"""What every JSON reader has exactly."""
-
-
 def whole_number(text: str, least: int = 0, most: int = LARGEST) -> int | None:
     """The number of these decimal digits; None for any other text, and beyond the bounds."""
     if len(text) > MOST_DIGITS or not (text.isascii() and text.isdecimal()):
         return None
     number = int(text)
     return number if least <= number <= most else None
-
-
-T = TypeVar("T")
 
 
 class Source(Protocol[T]):

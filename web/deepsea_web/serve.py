@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import uvicorn
 from starlette.datastructures import Headers
@@ -41,9 +40,10 @@ from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from deepsea_web.site.rendering import Refusal, refusal
 
-_FREE: Final = "/static/"
-
+_FREE = "/static/"
 """What browsers keep for ever; a page asks for several of them."""
+PATIENCE_S = 1
+"""How long answers may take to end, once a signal has come."""
 
 
 class WithApi:
@@ -84,11 +84,6 @@ class WithApi:
         except ApiError as error:
             return refusal(error)
         return None
-
-
-PATIENCE_S: Final = 1
-
-"""How long answers may take to end, once a signal has come."""
 
 
 @dataclass(frozen=True, kw_only=True)

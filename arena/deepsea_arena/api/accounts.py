@@ -7,7 +7,6 @@ response that makes it, and stored as its hash; a token never gives more than th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.errors import ApiError, Kind
@@ -39,9 +38,9 @@ from deepsea_ladder.values import Int64, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted
 
-LONGEST_LABEL: Final = 60
-AUDIT: Final = 100
-MOST_AUDIT: Final = 1000
+LONGEST_LABEL = 60
+AUDIT = 100
+MOST_AUDIT = 1000
 
 
 class AccountMethods(LadderPart):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from deepsea_arena.api.service import LadderPart
 from deepsea_arena.api.submissions import bot_place
@@ -31,7 +30,7 @@ from deepsea_ladder.model.games import JobStatus
 from deepsea_ladder.values import NO_TIME, milliseconds, parse_time, utc_time
 from deepsea_referee.errors import UserError
 
-CODE_DAYS: Final = 14
+CODE_DAYS = 14
 
 
 class AdminMethods(LadderPart):

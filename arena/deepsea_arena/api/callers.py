@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
 
 from deepsea_ladder.accounts import Actor, Credential, Role, Scope, address_prefix
 
@@ -48,10 +47,9 @@ class Caller:
         )
 
 
-MACHINE: Final = Caller(role=Role.ADMIN, scopes=frozenset(Scope), is_machine=True)
+MACHINE = Caller(role=Role.ADMIN, scopes=frozenset(Scope), is_machine=True)
 """Commands on the ladder's machine, which may do everything."""
-
-READER: Final = Caller(role=Role.AUTHOR)
+READER = Caller(role=Role.AUTHOR)
 """Everybody who may read what is public, also on a private ladder."""
 
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 from types import NoneType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from deepsea_ladder.accounts import Role, Scope
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Flow(Enum):
@@ -33,13 +35,12 @@ class Flow(Enum):
     moment, to be asked again after a while."""
 
 
-MEDIA_TYPES: Final = {
+MEDIA_TYPES = {
     Flow.ONE: "application/json",
     Flow.LINES: "application/x-ndjson",
     Flow.EVENTS: "text/event-stream",
     Flow.FILE: "application/zip",
 }
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import (
@@ -30,15 +30,15 @@ from deepsea_ladder.errors import (
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
 
-LONGEST: Final = 300
+LONGEST = 300
 """Characters of a sentence."""
-BUSY: Final = "the ladder's store is busy; try again"
-FAILED: Final = "the ladder cannot do this; the operator's log says why"
-INVALID: Final = (
+BUSY = "the ladder's store is busy; try again"
+FAILED = "the ladder cannot do this; the operator's log says why"
+INVALID = (
     "this token is not valid: it was mistyped, has ended, or its author is blocked; "
     "an admin of the ladder can give you a code for a new one"
 )
-ENDED: Final = "your login has ended; log in again"
+ENDED = "your login has ended; log in again"
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -58,7 +58,7 @@ class Kind(StrEnum):
     NO_METHOD = "UNIMPLEMENTED"
 
 
-STATUS: Final = {
+STATUS = {
     Kind.INVALID: 400,
     Kind.UNAUTHENTICATED: 401,
     Kind.DENIED: 403,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from deepsea_arena.api.declarations import Method, method, methods_of
 from deepsea_arena.api.types import (
@@ -49,10 +48,10 @@ from deepsea_arena.reports.standings import PairTable, Standings
 from deepsea_arena.reports.tournaments import TournamentList, TournamentReport
 from deepsea_ladder.accounts import Role, Scope
 
-ROOT: Final = "/api/v1"
+ROOT = "/api/v1"
 """The path below which the methods are."""
-SHA256: Final = "x-content-sha256"
-KEY: Final = "idempotency-key"
+SHA256 = "x-content-sha256"
+KEY = "idempotency-key"
 """The headers of an upload."""
 
 
@@ -323,5 +322,5 @@ class LadderApi(ABC):
         """Give a game in quarantine another try."""
 
 
-METHODS: Final[Mapping[str, Method]] = methods_of(LadderApi)
+METHODS: Mapping[str, Method] = methods_of(LadderApi)
 """Every method of the API, by name."""

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,7 @@ from deepsea_ladder.accounts import Role
 from deepsea_ladder.values import Int64
 from deepsea_sdk import __version__
 
-REF: Final = "#/components/schemas/{name}"
+REF = "#/components/schemas/{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

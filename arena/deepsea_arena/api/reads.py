@@ -7,7 +7,6 @@ tracebacks are for the bot's author and for admins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from deepsea_arena.api.service import LadderPart
 from deepsea_arena.api.types import ExportLine, FeedGame, FramesText, GameText, SeasonNames, Server
@@ -39,9 +38,9 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 
-MOST_PAIRS: Final = 100
-MOST_START: Final = 1_000_000
-FEED: Final = 50
+MOST_PAIRS = 100
+MOST_START = 1_000_000
+FEED = 50
 """Games of the feed at a time."""
 
 

@@ -17,7 +17,7 @@ import threading
 from abc import update_abstractmethods
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NoReturn, Self
+from typing import Any, NoReturn, Self
 from urllib.parse import quote
 
 import httpx
@@ -35,16 +35,16 @@ from deepsea_rules.errors import RulesError
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
 
-LARGEST: Final = 8 << 20
-LARGEST_LINE: Final = 1 << 20
-MOST_EVENTS: Final = 10_000
+LARGEST = 8 << 20
+LARGEST_LINE = 1 << 20
+MOST_EVENTS = 10_000
 """Events of a stream that has an end, such as those of a check."""
-CONNECT_S: Final = 10.0
-DEADLINE_S: Final = 30.0
+CONNECT_S = 10.0
+DEADLINE_S = 30.0
 """The time for a whole answer, however slowly the server drips."""
-SILENCE_S: Final = 120.0
+SILENCE_S = 120.0
 """How long a stream may say nothing, not even that there is nothing new."""
-_LONGEST_SENTENCE: Final = 300
+_LONGEST_SENTENCE = 300
 
 
 class RemoteLadder(LadderApi):
@@ -421,6 +421,8 @@ def _method(declared: Method) -> Callable[..., Any]:
 for _name, _declared in METHODS.items():
     if _name not in vars(RemoteLadder):
         setattr(RemoteLadder, _name, _method(_declared))
+
+
 update_abstractmethods(RemoteLadder)  # type: ignore[type-abstract]
 
 

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.declarations import Method
@@ -37,7 +37,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
 
-MOST_SOURCES: Final = 10_000
+MOST_SOURCES = 10_000
 
 
 class Login(NamedTuple):

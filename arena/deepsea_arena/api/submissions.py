@@ -7,7 +7,6 @@ strangers' uploads never meet a season that plays bots without a sandbox.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.ladder_api import METHODS
@@ -37,8 +36,8 @@ from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submis
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
-SUBMISSIONS: Final = 50
-MOST_SUBMISSIONS: Final = 500
+SUBMISSIONS = 50
+MOST_SUBMISSIONS = 500
 
 
 class SubmissionMethods(LadderPart):

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_bundle import names
@@ -23,14 +22,14 @@ from deepsea_bundle.errors import BundleError
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_referee.timing.clock import Clock
 
-PART: Final = 256 * 1024
+PART = 256 * 1024
 """Bytes of a part as it is stored, and bytes of an upload that stay in memory."""
-_EMPTY: Final = 16
+_EMPTY = 16
 """Empty parts of an upload that are let pass."""
-_START_S: Final = 10.0
+_START_S = 10.0
 """The time that an upload has before its speed counts."""
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_KEY: Final = re.compile(r"[A-Za-z0-9._:-]{8,64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_KEY = re.compile(r"[A-Za-z0-9._:-]{8,64}")
 
 
 class Upload:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from math import fsum, sqrt
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.worker import Link, Perform
@@ -26,17 +26,13 @@ from deepsea_sdk.coach.decisions import MARKS, SURE, Effort, Interval, Judgement
 from deepsea_sdk.coach.luck import Step, course, luck_of
 from deepsea_sdk.policies import steady
 
-LUCK_ROLLOUTS: Final = 200
-
+LUCK_ROLLOUTS = 200
 """The luck of a roll is then known to about ±0.015, that of a seat in a game to about ±0.12."""
-
-SHARE: Final = 6
-
+SHARE = 6
 """Steps of a game that a worker takes at once."""
-
 Finding = Judgement | list[Interval]
-
 """The values of a decision's options; or, for each seat, the luck of a roll or a reveal."""
+KINDS = ("declare", "search", "order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +274,6 @@ class _Analyst:
             return {number: look.at(share.record, number) for number in share.wanted}
 
         yield perform
-
-
-KINDS: Final = ("declare", "search", "order")
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ scores are placement scores with four digits, errors those of 95 %.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -30,9 +30,17 @@ from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import MARKS, Effort, Interval, Judgement, Option
 from deepsea_sdk.policies import STEADY_VERSION
 
-FORMAT: Final = "deepsea-analysis/1"
-
-DIGITS: Final = 4
+FORMAT = "deepsea-analysis/1"
+DIGITS = 4
+MOST_STEPS = 10_000
+"""Decisions, or chance events, of a game."""
+_Score: TypeAlias = Annotated[float, Meta(ge=-1000, le=1000)]
+_Rollouts: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
+_Seat: TypeAlias = Annotated[int, Meta(ge=0, le=5)]
+_Index: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
+_Die: TypeAlias = Annotated[int, Meta(ge=1, le=3)]
+_Action: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9:,\[\]{}]{1,200}\Z")]
+_Steps = Meta(max_length=MOST_STEPS)
 
 
 def document(analyses: Sequence[GameAnalysis], settings: AnalysisSettings) -> dict[str, Any]:
@@ -161,25 +169,6 @@ def _interval(interval: Interval) -> dict[str, float]:
 def _rounded(number: float) -> float:
     # Without a negative zero.
     return round(number, DIGITS) + 0.0
-
-
-MOST_STEPS = 10_000
-
-"""Decisions, or chance events, of a game."""
-
-_Score: TypeAlias = Annotated[float, Meta(ge=-1000, le=1000)]
-
-_Rollouts: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
-
-_Seat: TypeAlias = Annotated[int, Meta(ge=0, le=5)]
-
-_Index: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
-
-_Die: TypeAlias = Annotated[int, Meta(ge=1, le=3)]
-
-_Action: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z0-9:,\[\]{}]{1,200}\Z")]
-
-_Steps = Meta(max_length=MOST_STEPS)
 
 
 class _Estimate(Struct):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from deepsea_arena.play.rated_games import hosting
 from deepsea_bundle import names
@@ -31,12 +30,9 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import TimeControl
 
-OPPONENT: Final = "random"
-
+OPPONENT = "random"
 """A sample bot for the other seats, which answers at once."""
-
-LONGEST_LOG: Final = 10
-
+LONGEST_LOG = 10
 """The number of lines of the bot's output that are shown."""
 
 

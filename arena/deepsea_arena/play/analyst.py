@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 from deepsea_arena.coach.ladder_analyses import settings_from
 from deepsea_arena.documents import DocumentError
@@ -33,9 +33,9 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.workers import LocalWorkers, Workers
 from deepsea_rules.printable import one_line
 
-_QUIET_S: Final = 900.0
+_QUIET_S = 900.0
 """Timeout of one step of an analysis: long, because its worker gives way to all others."""
-_OTHERS_S: Final = 1.0
+_OTHERS_S = 1.0
 """The wait for another runner."""
 
 

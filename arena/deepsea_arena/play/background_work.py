@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from deepsea_arena.lease_owner import is_gone, own_name
 from deepsea_arena.play.shutdown import Stop, StopRequest, insist
@@ -29,7 +29,7 @@ from deepsea_referee.workers import Died, Done, Failed, Sent, Workers
 
 _T = TypeVar("_T")
 _Lease = TypeVar("_Lease")
-_LONGEST_PAUSE_S: Final = 60.0
+_LONGEST_PAUSE_S = 60.0
 
 
 class HandedBack(Exception):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_arena.play.admission import AdmissionRefusal, play_admission
 from deepsea_arena.play.tasks import Sender
@@ -20,8 +20,8 @@ from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import read_in_subprocess
 from deepsea_referee.sandbox import cleanup
 
-_ZIP: Final = b"PK"
-_NAMELESS: Final = "-"
+_ZIP = b"PK"
+_NAMELESS = "-"
 """The name of a file that makes no bot's name."""
 
 

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator,
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from deepsea_arena.play.tasks import FinishedGame, Outcome, outcome_of
 from deepsea_bundle.bot_cache import BotCache
@@ -41,6 +41,13 @@ from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import RefereedGame
+
+KEPT = 32
+"""The most bots that a worker keeps running."""
+GAMES_OF_A_PROCESS = 200
+"""The number of games after which a bot is restarted."""
+StartPool = Callable[[], BotPool]
+"""Makes the pool of one bot, whose process is not started yet."""
 
 
 class WorkerLink(Protocol):
@@ -220,19 +227,6 @@ def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
             processes=limits.processes,
         ),
     )
-
-
-KEPT: Final = 32
-
-"""The most bots that a worker keeps running."""
-
-GAMES_OF_A_PROCESS: Final = 200
-
-"""The number of games after which a bot is restarted."""
-
-StartPool = Callable[[], BotPool]
-
-"""Makes the pool of one bot, whose process is not started yet."""
 
 
 class RunningBots:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.play.analyst import AnalystListener, analysing, local_analyst
@@ -42,14 +42,15 @@ from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.workers import LocalWorkers, Workers
 
 _T = TypeVar("_T")
-
 Source = Callable[[int, int], Sequence[Rotation]]
-
 """Where new games come from: given the number of the season's last job and how many games are
 wanted at least, rotations of line-ups. None at all means that there is nothing to play now; a
 `PairingError` says why. The same store and number should give the same rotations."""
-
-_LONGEST_PAUSE: Final = 30.0
+_LONGEST_PAUSE = 30.0
+_IDLE_S = 5.0
+"""The wait for a season."""
+_OPENING = 8
+"""How often a store that is busy is opened: within about a minute."""
 
 
 def no_source(number: int, wanted: int) -> Sequence[Rotation]:
@@ -366,15 +367,6 @@ class Runner:
         return insist(call, self._stop, self._listener.trouble)
 
 
-_IDLE_S: Final = 5.0
-
-"""The wait for a season."""
-
-_OPENING: Final = 8
-
-"""How often a store that is busy is opened: within about a minute."""
-
-
 class RunWatcher(RunListener, ValidationListener, AnalystListener, Protocol):
     """Callbacks of runs from their start."""
 
@@ -389,7 +381,6 @@ class RunWatcher(RunListener, ValidationListener, AnalystListener, Protocol):
 
 
 MakePool = Callable[[Season, RunWatcher], WorkerPool]
-
 """Starts the workers for a season's games; the callback reports problems with them."""
 
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_referee.interrupts import WakePipe, on_signals
+
+_T = TypeVar("_T")
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
 
 
 class StopRequest(IntEnum):
@@ -62,13 +66,6 @@ class Stop(WakePipe):
 
         with on_signals(interrupted, terminated):
             yield
-
-
-_T = TypeVar("_T")
-
-_FIRST_PAUSE: Final = 0.5
-
-_LONGEST_PAUSE: Final = 30.0
 
 
 def insist(

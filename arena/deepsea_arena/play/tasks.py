@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from deepsea_arena.play.shutdown import Stop
 from deepsea_ladder.errors import StoreUnavailable
@@ -21,6 +21,26 @@ from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import DIVES
 from deepsea_rules.time_control import TimeControl
+
+_SHORT = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EROFS,
+    }
+)
+"""What a machine is short of, not a game."""
+MOST_DECISIONS = 60
+"""More decisions of a seat in a dive than there are."""
+BUSY = 2
+"""How many times as long decisions take on a busy host."""
+SLACK_S = 120.0
+"""For what the clock does not count: unpacking bots, starting and restarting them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +101,6 @@ class WorkerPool(Protocol):
         """Stop every worker, whatever it plays."""
 
 
-_SHORT: Final = frozenset(
-    {
-        errno.EAGAIN,
-        errno.EDQUOT,
-        errno.EIO,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.ENOSPC,
-        errno.EROFS,
-    }
-)
-
-"""What a machine is short of, not a game."""
-
-
 def outcome_of(error: BaseException) -> VoidOutcome | HostTrouble:
     """The outcome of a game that raised an error."""
     known = isinstance(error, RefereeError | SandboxUnavailable)
@@ -121,19 +125,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
             for part in error.exceptions:
                 yield from _causes(part)
         error = error.__cause__ or error.__context__
-
-
-MOST_DECISIONS: Final = 60
-
-"""More decisions of a seat in a dive than there are."""
-
-BUSY: Final = 2
-
-"""How many times as long decisions take on a busy host."""
-
-SLACK_S: Final = 120.0
-
-"""For what the clock does not count: unpacking bots, starting and restarting them."""
 
 
 def game_seconds(season: Season, seats: int) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 from deepsea_arena.play.admission import check_packages, games_of, seasons_to_fit
 from deepsea_arena.play.background_work import LeasedWork, Listener, Times, beside
@@ -34,9 +34,9 @@ from deepsea_referee.bots.resolve import READER_LIMITS
 from deepsea_referee.workers import LocalWorkers, Workers
 from deepsea_rules.printable import one_line
 
-_SLACK_S: Final = 60.0
+_SLACK_S = 60.0
 """For starting the worker process, and for sending it an archive."""
-_TO_DO: Final = "correct it, and submit the bot again; `deepsea-referee check` looks at the same"
+_TO_DO = "correct it, and submit the bot again; `deepsea-referee check` looks at the same"
 
 
 class ValidationListener(Listener, Protocol):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import HostTrouble, Outcome, VoidOutcome, outcome_of
@@ -29,6 +29,8 @@ from deepsea_sdk.launch import split_parameters
 
 if TYPE_CHECKING:
     from deepsea_arena.play.dask import DaskWorkers
+
+GAMES_OF_A_SHARE = 20
 
 
 def dask_workers() -> type[DaskWorkers]:
@@ -125,9 +127,6 @@ class _Worker:
         """The one that it plays, and those that wait."""
         self.rotation: int | None = None
         """That of its last job."""
-
-
-GAMES_OF_A_SHARE: Final = 20
 
 
 def run_match(

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from deepsea_arena.reports.games import GameLine, game_line
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
@@ -24,6 +24,12 @@ from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
+
+POINTS = 400
+"""About how many points the courses of all versions have together."""
+NEWEST = 20
+FAULTY = 50
+"""How many games with faults, the newest, are listed, and the kinds in them counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +197,6 @@ def fault_line(
         forfeit=result.forfeit,
         error=None if log is None else log.error,
     )
-
-
-POINTS: Final = 400
-
-"""About how many points the courses of all versions have together."""
-
-NEWEST: Final = 20
-
-FAULTY: Final = 50
-
-"""How many games with faults, the newest, are listed, and the kinds in them counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

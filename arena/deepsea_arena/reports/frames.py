@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 from deepsea_referee.workbench.replay import control_of
 from deepsea_rules import narration
@@ -21,10 +21,11 @@ from deepsea_rules.view import view_for
 from deepsea_sdk.refereed_game import RefereedGame
 
 Viewer = int | Literal["watcher"] | None
-
 """Who looks: a seat, a watcher who knows what all know, or None, who knows everything."""
-
 MarkKind = Literal["back", "home", "drowned", "fault", "lead", "slowest", "judged"]
+VERSION = 1
+LONGEST_NAME = 80
+LONGEST_TEXT = 400
 
 
 class FrameSeat(TypedDict):
@@ -144,13 +145,6 @@ class Frames(TypedDict):
     """With an analysis: what all seats play by in its roll-outs."""
     luck: NotRequired[list[list[float]]]
     """With an analysis: for each seat its luck so far, by frame, in placement score."""
-
-
-VERSION: Final = 1
-
-LONGEST_NAME: Final = 80
-
-LONGEST_TEXT: Final = 400
 
 
 def frames(record: GameRecord, viewer: Viewer = None) -> Frames:

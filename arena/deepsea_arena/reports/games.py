@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from deepsea_arena import documents
 from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
@@ -23,12 +23,9 @@ from deepsea_rules.record import GameRecord
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
-GAMES: Final = 20
-
+GAMES = 20
 """The games of a page, if nothing else was asked for."""
-
-MOST_GAMES: Final = 500
-
+MOST_GAMES = 500
 """The games of one page, at most."""
 
 
@@ -104,7 +101,7 @@ def newest_games(
     return GamesPage(tuple(map(game_line, found[:limit])), older)
 
 
-CSV_COLUMNS: Final = (
+CSV_COLUMNS = (
     *(field.name for field in fields(GameLine) if field.name != "seats"),
     "seat",
     *(field.name for field in fields(GameSeat)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
 from deepsea_arena.documents import Json, to_object
@@ -28,6 +28,14 @@ from deepsea_ladder.standings import (
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
+CSV_COLUMNS = tuple(field.name for field in fields(StandingLine) if field.name != "recent")
+"""The columns of the standings as a table: what is one value."""
+LOOKS = 4
+"""During a run the order is computed after so many games of a table each; on a large ladder it
+takes too long to do it after every game."""
+_lock = threading.Lock()
+_kept: WeakKeyDictionary[Store, _PairSums] = WeakKeyDictionary()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standings:
@@ -41,11 +49,6 @@ class Standings:
     standings: tuple[StandingLine, ...]
     not_listed: int
     """Withdrawn and disabled bots that are not listed."""
-
-
-CSV_COLUMNS: Final = tuple(field.name for field in fields(StandingLine) if field.name != "recent")
-
-"""The columns of the standings as a table: what is one value."""
 
 
 def csv_rows(page: Standings) -> Iterator[Mapping[str, Json]]:
@@ -143,12 +146,6 @@ def standing_lines(
     recent = store.ratings.recent(season, RECENT_GAMES, recent_of)
     few = season.season.pairing.provisional_games
     return standings(entries, recent, provisional_games=few)
-
-
-LOOKS: Final = 4
-
-"""During a run the order is computed after so many games of a table each; on a large ladder it
-takes too long to do it after every game."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,11 +290,6 @@ class _PairSums:
             if self._last.get(season.id, 0) <= last:
                 self._last[season.id], self._sums[season.id] = last, sums
         return sums
-
-
-_lock: Final = threading.Lock()
-
-_kept: Final[WeakKeyDictionary[Store, _PairSums]] = WeakKeyDictionary()
 
 
 def pair_table(store: Store, season_name: str | None, *, start: int, size: int) -> PairTable:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
@@ -22,11 +21,11 @@ from deepsea_ladder.model.games import (
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import Time, utc_time
 
-RATE_GAMES: Final = 100
+RATE_GAMES = 100
 """The number of newest games for the rate of games."""
-AUDIT_ENTRIES: Final = 10
+AUDIT_ENTRIES = 10
 """The number of entries of the audit log that are shown."""
-COLUMNS: Final = {
+COLUMNS = {
     "submissions": ("id", "bot", "author", "state", "games", "of_games", "created_at"),
     "audit": ("id", "at", "kind", "subject", "note"),
 }

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_arena.reports.standings import taken_out
@@ -25,6 +25,10 @@ from deepsea_ladder.values import Time, utc_time
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
     from deepsea_ladder.store.history import GameOutcomes
+
+Kind = Literal["round-robin", "gauntlet", "elimination"]
+_OUT = -1.0
+"""Less than any share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,13 +221,6 @@ def _rounds(
             return None, rounds
         bracket = after
     return bracket.champion, rounds
-
-
-Kind = Literal["round-robin", "gauntlet", "elimination"]
-
-_OUT: Final = -1.0
-
-"""Less than any share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

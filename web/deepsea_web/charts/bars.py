@@ -5,22 +5,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
 
 from deepsea_arena.reports.plot_data import BotFigures, Place, PlotData, medians
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 from deepsea_web.charts.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, percent, short
 
-_DIVES_HEIGHT: Final = 100
-
-_AIR: Final = 25
-
-_SPACES: Final = 32
-
-_LARGEST: Final = 5.5
-
+_DIVES_HEIGHT = 100
+_AIR = 25
+_SPACES = 32
+_LARGEST = 5.5
 """The radius of the mark of the most frequent place."""
+_BAR = 46
+"""Where the bars begin."""
+_ROW = 17
+_ROOM = 20
+"""A part of a bar that is narrower has no label."""
+_TIMES_HEIGHT = 38
+_LEFT = 8
+_BINS = 10
+"""Bars for each factor of ten."""
+_PERCENTILES = (50, 90, 99)
 
 
 def dives(data: PlotData) -> Chart:
@@ -104,17 +109,6 @@ def _dives_row(bot: BotFigures) -> list[str]:
     ]
 
 
-_BAR: Final = 46
-
-"""Where the bars begin."""
-
-_ROW: Final = 17
-
-_ROOM: Final = 20
-
-"""A part of a bar that is narrower has no label."""
-
-
 def placements(data: PlotData) -> Chart:
     """Draw how often each bot had each placement, by its seat."""
     seats = max((seat for bot in data.bots for seat, _ in bot.placements), default=0) + 1
@@ -193,17 +187,6 @@ def _placements_line(bot: BotFigures) -> str:
 
 def _ordinal(place: int) -> str:
     return f"{place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(place, 'th') }"
-
-
-_TIMES_HEIGHT: Final = 38
-
-_LEFT: Final = 8
-
-_BINS: Final = 10
-
-"""Bars for each factor of ten."""
-
-_PERCENTILES: Final = (50, 90, 99)
 
 
 def times(data: PlotData) -> Chart:

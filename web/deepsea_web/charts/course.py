@@ -7,32 +7,26 @@ is unsure do not set the scale, since every newcomer comes from far.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_arena.reports.bots import VersionCourse
 from deepsea_arena.reports.plot_data import PlotData
 from deepsea_referee.workbench.comparison import Lead
 from deepsea_web.charts.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, plain, short, ticks
 
-WIDE: Final = 860
-
+WIDE = 860
 """The width on a wide screen, where letters are not larger than on a narrow one."""
-
-_TOP: Final = 34
-
-_HEIGHTS: Final = {WIDTH: 190, WIDE: 260}
-
-_ROWS: Final = 12
-
+_TOP = 34
+_HEIGHTS = {WIDTH: 190, WIDE: 260}
+_ROWS = 12
 """Rows of the table."""
-
-_SURE: Final = 3
-
+_SURE = 3
 """A sigma up to so many times the smallest sets the scale."""
-
-_LABEL: Final = 22
-
+_LABEL = 22
 """Room for the number of a version."""
+_HEIGHT = 170
+_LEAD_TOP = 38
+"""Rows of the table."""
 
 
 class Moment(NamedTuple):
@@ -182,13 +176,6 @@ def _some(known: Sequence[Moment]) -> Sequence[Moment]:
     """Some moments, evenly spread, with the last one."""
     step = max(1, -(-len(known) // _ROWS))
     return known[::-1][::step][::-1]
-
-
-_HEIGHT: Final = 170
-
-_LEAD_TOP: Final = 38
-
-"""Rows of the table."""
 
 
 def lead(data: PlotData, lead: Lead) -> Chart:

@@ -10,7 +10,6 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
-from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from deepsea_arena.reports.plot_data import PlotData
@@ -20,9 +19,9 @@ from deepsea_web.charts.course import lead
 from deepsea_web.charts.svg import WIDTH, Chart, Drawing, wrapped
 from deepsea_web.viewer.assets import render
 
-_MARGIN: Final = 12
-_TITLE: Final = 22
-_GAP: Final = 26
+_MARGIN = 12
+_TITLE = 22
+_GAP = 26
 
 
 def charts_of(data: PlotData) -> list[Chart]:

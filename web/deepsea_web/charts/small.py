@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from deepsea_web.charts.svg import plain, ticks
 
-BAR_WIDTH: Final = 190
-BAR_HEIGHT: Final = 52
+BAR_WIDTH = 190
+BAR_HEIGHT = 52
 """That of a row with two lines, so that the marks of the scale are one line down the table."""
-_AXIS_HEIGHT: Final = 14
-SPARK_WIDTH: Final = 84
-SPARK_HEIGHT: Final = 24
-_EDGE: Final = 10
+_AXIS_HEIGHT = 14
+SPARK_WIDTH = 84
+SPARK_HEIGHT = 24
+_EDGE = 10
 """Room at the ends of a scale for half of its first and last number."""
-_TICKS: Final = 6
+_TICKS = 6
 """At most so many marks on a scale."""
 
 

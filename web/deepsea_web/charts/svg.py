@@ -5,26 +5,26 @@ are classes of charts.css, so that charts work under a policy without inline sty
 WIDTH units wide and legible at that many pixels.
 """
 
-# A writer of our own: matplotlib, plotly and altair weigh tens of megabytes and pygal's SVG brings
-# scripts and styles that the pages' policy forbids; none has descriptions or a dark scheme.
-
 from __future__ import annotations
 
 import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from deepsea_rules.printable import one_line
 
-WIDTH: Final = 360
-LEFT: Final = 34
+WIDTH = 360
+LEFT = 34
 """Where the area of a chart begins: left of it are the labels of its axis."""
-RIGHT: Final = WIDTH - 8
-_MARKS: Final = 2
+RIGHT = WIDTH - 8
+_MARKS = 2
 """Combining characters that a letter keeps: more would cover the lines above."""
+
+
+# A writer of our own: matplotlib, plotly and altair weigh tens of megabytes and pygal's SVG brings
+# scripts and styles that the pages' policy forbids; none has descriptions or a dark scheme.
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Full, Queue
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from deepsea_referee.system.interface import OWN_GROUP_FLAGS
 from deepsea_referee.timing.clock import Clock, SystemClock
@@ -26,12 +26,12 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.entropy import fresh_token
 from deepsea_web.live.news import Message, Standing
 
-GAP_US: Final = 100_000
+GAP_US = 100_000
 """The time between two games that are handed over: nobody reads more than that."""
-_WAITING: Final = 64
-_PATIENCE_S: Final = 1
-_CALL_AGAIN_S: Final = 0.1
-_LONGEST: Final = 24
+_WAITING = 64
+_PATIENCE_S = 1
+_CALL_AGAIN_S = 0.1
+_LONGEST = 24
 """Characters of a bot's name in the list."""
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypedDict
+from typing import TypedDict
 
-KEPT: Final = 200
+KEPT = 200
 
 
 class GameLine(TypedDict):

@@ -12,7 +12,6 @@ import socket
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
-from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -31,9 +30,13 @@ from deepsea_web.live.news import KEPT, News
 from deepsea_web.viewer.assets import render, script, styles
 from deepsea_web.viewer.game_page import PageGame
 
-MOST_STREAMS: Final = 32
-
-_NO_STORE: Final = {"Cache-Control": "no-store"}
+MOST_STREAMS = 32
+_NO_STORE = {"Cache-Control": "no-store"}
+LINGER_US = 60_000_000
+"""How long the page stays after the match."""
+GRACE_US = 3_000_000
+"""How long after the last watcher has left: a page that is loaded again leaves for a moment."""
+_LONGEST = 4 * 1024 * 1024
 
 
 def live_app(news: News, path: str) -> ASGIApp:
@@ -101,17 +104,6 @@ def _asset(path: str, text: str, kind: str) -> Route:
 
 def _read(name: str) -> str:
     return files("deepsea_web.live").joinpath(name).read_text(encoding="utf-8")
-
-
-LINGER_US: Final = 60_000_000
-
-"""How long the page stays after the match."""
-
-GRACE_US: Final = 3_000_000
-
-"""How long after the last watcher has left: a page that is loaded again leaves for a moment."""
-
-_LONGEST: Final = 4 * 1024 * 1024
 
 
 def main() -> None:

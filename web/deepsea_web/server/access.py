@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers
@@ -23,9 +22,9 @@ from deepsea_referee.errors import UserError
 from deepsea_web.http import LOOPBACK, host_name
 
 Address = IPv4Address | IPv6Address
-_NOBODY: Final = IPv4Address(0)
-_USUAL_PORTS: Final = {"http": ":80", "https": ":443"}
-_UNRESERVED: Final = "-._~!$'()*,;:@/"
+_NOBODY = IPv4Address(0)
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
+_UNRESERVED = "-._~!$'()*,;:@/"
 
 
 @dataclass(frozen=True)

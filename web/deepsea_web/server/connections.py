@@ -18,7 +18,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -28,9 +28,8 @@ from deepsea_referee.errors import UserError
 from deepsea_web.http import HEADERS
 from deepsea_web.server.access import Access
 
-PATIENCE_S: Final = 10
-
-_HEAD: Final = "\r\n".join(
+PATIENCE_S = 10
+_HEAD = "\r\n".join(
     (
         "Content-Type: text/plain; charset=utf-8",
         "Cache-Control: no-store",
@@ -38,6 +37,11 @@ _HEAD: Final = "\r\n".join(
         *(f"{name}: {value}" for name, value in HEADERS.items()),
     )
 )
+BACKLOG = 2048
+MOST_OPEN = 8192
+"""Open files that are asked of the system: one for each reader."""
+_log = logging.getLogger(__name__)
+_Seen = tuple[tuple[int, int, int] | None, ...]
 
 
 class Connection(H11Protocol):
@@ -120,13 +124,6 @@ class Connection(H11Protocol):
             self.transport.close()
 
 
-BACKLOG: Final = 2048
-
-MOST_OPEN: Final = 8192
-
-"""Open files that are asked of the system: one for each reader."""
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0 is one of the system's choice. Raises UserError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -156,11 +153,6 @@ def open_many_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-_log: Final = logging.getLogger(__name__)
-
-_Seen = tuple[tuple[int, int, int] | None, ...]
 
 
 class Certificate:

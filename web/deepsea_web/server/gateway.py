@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from deepsea_arena.api.callers import Caller, visitor
 from deepsea_arena.api.declarations import Flow, Method
@@ -36,11 +36,28 @@ from deepsea_ladder.accounts import is_loopback, source, token_digest
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
 
-MOST_KEYS: Final = 20_000
-
-MINUTE_US: Final = 60_000_000
-
-_SECOND_US: Final = 1_000_000
+MOST_KEYS = 20_000
+MINUTE_US = 60_000_000
+_SECOND_US = 1_000_000
+Part = dict[str, Any] | bytes
+Parts = Callable[[], Awaitable[Part | None]]
+"""Reads the next part of an upload: the fields of its header, bytes, or None at its end."""
+InThread = Callable[[Callable[[], object]], Awaitable[object]]
+THREADS = 8
+MOST_WAITING = 256
+"""Calls and pages that wait for a thread; beyond it they are refused."""
+RECHECK_US = 3_000_000
+"""How long a stream believes in its token or session."""
+NEWS_US = 250_000
+"""How often a stream asks for news, at least."""
+EACH_US = 1_500
+"""And for each open stream: at most about a fifth of a core asks for news, however many watch."""
+BATCH = 64
+"""Answers of a stream that are made at a time."""
+PLAIN = "a token was sent where others can read it, so it is not taken: use the https address"
+_BEARER = "bearer "
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Rate:
@@ -119,15 +136,6 @@ class Slots:
                 del self._open[key]
 
 
-Part = dict[str, Any] | bytes
-
-Parts = Callable[[], Awaitable[Part | None]]
-
-"""Reads the next part of an upload: the fields of its header, bytes, or None at its end."""
-
-InThread = Callable[[Callable[[], object]], Awaitable[object]]
-
-
 class Beginning:
     """Begins an upload in a thread, and closes it even if nobody waits for it any more."""
 
@@ -173,39 +181,6 @@ def _taking(upload: Upload, part: Part) -> Callable[[], None]:
     if isinstance(part, bytes):
         return lambda: upload.chunk(part)
     return lambda: upload.header(**part)
-
-
-THREADS: Final = 8
-
-MOST_WAITING: Final = 256
-
-"""Calls and pages that wait for a thread; beyond it they are refused."""
-
-RECHECK_US: Final = 3_000_000
-
-"""How long a stream believes in its token or session."""
-
-NEWS_US: Final = 250_000
-
-"""How often a stream asks for news, at least."""
-
-EACH_US: Final = 1_500
-
-"""And for each open stream: at most about a fifth of a core asks for news, however many watch."""
-
-BATCH: Final = 64
-
-"""Answers of a stream that are made at a time."""
-
-PLAIN: Final = (
-    "a token was sent where others can read it, so it is not taken: use the https address"
-)
-
-_BEARER: Final = "bearer "
-
-_log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, get_origin
+from typing import Any, get_origin
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -31,19 +31,19 @@ from deepsea_rules.printable import one_line, quoted
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.server.gateway import Batch, Gateway, Part, Parts, refused
 
-MOST_BODY: Final = 64 * 1024
+MOST_BODY = 64 * 1024
 """Bytes of a request that is no upload."""
-BODY_US: Final = 10_000_000
+BODY_US = 10_000_000
 """How long it may take to come."""
-PATIENCE_US: Final = 30_000_000
+PATIENCE_US = 30_000_000
 """How long a reader may take for one part of a stream."""
-BEAT_US: Final = 15_000_000
+BEAT_US = 15_000_000
 """After so long without news a stream has a comment, so that no proxy ends it."""
-_HEADERS: Final = {"Cache-Control": "no-store"}
-_IN_ADDRESS: Final = ("GET", "DELETE")
-DESCRIPTION: Final = "/openapi.json"
-FOREIGN: Final = "pages of other sites may read here, and nothing else"
-NO_ROUTE: Final = "there is no such address below /api/v1/; see docs/api.md"
+_HEADERS = {"Cache-Control": "no-store"}
+_IN_ADDRESS = ("GET", "DELETE")
+DESCRIPTION = "/openapi.json"
+FOREIGN = "pages of other sites may read here, and nothing else"
+NO_ROUTE = "there is no such address below /api/v1/; see docs/api.md"
 
 
 def http_api(gateway: Gateway, access: Access) -> ASGIApp:
@@ -204,7 +204,7 @@ def event(answer: Any) -> str:
     return f"{number}data: {json_text(answer)}\n"
 
 
-_WRITERS: Final[Mapping[Flow, Callable[[Any], str | bytes]]] = {
+_WRITERS: Mapping[Flow, Callable[[Any], str | bytes]] = {
     Flow.EVENTS: event,
     Flow.LINES: json_text,
     Flow.FILE: bytes,

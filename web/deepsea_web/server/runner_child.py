@@ -12,9 +12,8 @@ import ctypes
 import os
 import signal
 import sys
-from typing import Final
 
-_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:

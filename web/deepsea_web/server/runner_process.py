@@ -15,19 +15,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from deepsea_referee.timing.clock import Clock, time_limit
 
-FIRST_PAUSE_S: Final = 2
-LONGEST_PAUSE_S: Final = 60
-PATIENCE_US: Final = 10_000_000
+FIRST_PAUSE_S = 2
+LONGEST_PAUSE_S = 60
+PATIENCE_US = 10_000_000
 """How long it may take to hand its games back."""
-STORE: Final = "DEEPSEA_LADDER"
+STORE = "DEEPSEA_LADDER"
 """The variable that tells it the store: other users of the machine can read command lines."""
-SECRET: Final = frozenset({"DEEPSEA_LADDER_TOKEN", "DEEPSEA_TOKEN"})
-_CHILD: Final = Path(__file__).with_name("runner_child.py")
-_log: Final = logging.getLogger(__name__)
+SECRET = frozenset({"DEEPSEA_LADDER_TOKEN", "DEEPSEA_TOKEN"})
+_CHILD = Path(__file__).with_name("runner_child.py")
+_log = logging.getLogger(__name__)
 
 
 def runner_command(workers: int) -> list[str]:

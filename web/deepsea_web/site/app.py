@@ -13,7 +13,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -50,10 +50,10 @@ from deepsea_web.site.rendering import (
 )
 from deepsea_web.site.sessions import MEMBER, SessionAuth
 
-ANYBODY: Final = "anybody"
+ANYBODY = "anybody"
 """Who looks: everybody sees the same."""
-_FOR_EVER: Final = "public, max-age=31536000, immutable"
-_AGAIN: Final = "no-cache"  # kept, and asked for every time whether it is still so
+_FOR_EVER = "public, max-age=31536000, immutable"
+_AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 Endpoint = Callable[["Site", Request], Awaitable[Any]]

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, takewhile
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_arena.api.callers import READER
 from deepsea_arena.api.errors import ApiError
@@ -31,22 +31,22 @@ from deepsea_rules.record import GameRecord
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.words import minute, result
 
-POLL_US: Final = 150_000
+POLL_US = 150_000
 """How often the store is asked for new games."""
-REST_US: Final = 150
+REST_US = 150
 """After news the store is left alone for so long for each reader. Writing to one takes about a
 quarter of that, so no crowd takes more than a quarter of a core, however fast games are played."""
-KEPT: Final = 50
-BEAT: Final = 130
+KEPT = 50
+BEAT = 130
 """Polls without news after which readers get a comment, so that no proxy ends the connection."""
-FRAME_MS: Final = 750
-TURN_MS: Final = 1_100
-DIVE_MS: Final = 3_000
-END_MS: Final = 9_000
+FRAME_MS = 750
+TURN_MS = 1_100
+DIVE_MS = 3_000
+END_MS = 9_000
 """How long a frame stays: in mid-turn, after a turn, as a dive begins or ends, at the end."""
-MOMENT_US: Final = 50_000
+MOMENT_US = 50_000
 """What was made for a reader is the same for others within this time."""
-_CHOICE: Final = 20
+_CHOICE = 20
 _log = logging.getLogger(__name__)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -26,8 +26,18 @@ from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.site.page import Query, Visit
 
 Values = Mapping[str, Any]
-
 """What a template gets."""
+SIGNED_OUT = "/login"
+"""Where visitors are sent who want a page of their own."""
+TOKEN = "form"
+"""The field that proves that a form was made for who sends it."""
+LONGEST = 64 * 1024
+PATIENCE_US = 10_000_000
+_KIND = "application/x-www-form-urlencoded"
+_FOREIGN = (
+    "This form was not sent by a page of this site: open the page again, and send it from there."
+)
+OLD = "This form is from before you logged in or out: open the page again, and send it anew."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,28 +118,6 @@ class Action:
     def typed(self, form: Form) -> Mapping[str, Sequence[str]]:
         """What is shown again."""
         return {name: form.list(name) for name in self.fields if name not in self.secrets}
-
-
-SIGNED_OUT: Final = "/login"
-
-"""Where visitors are sent who want a page of their own."""
-
-
-TOKEN: Final = "form"
-
-"""The field that proves that a form was made for who sends it."""
-
-LONGEST: Final = 64 * 1024
-
-PATIENCE_US: Final = 10_000_000
-
-_KIND: Final = "application/x-www-form-urlencoded"
-
-_FOREIGN: Final = (
-    "This form was not sent by a page of this site: open the page again, and send it from there."
-)
-
-OLD: Final = "This form is from before you logged in or out: open the page again, and send it anew."
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -44,13 +44,16 @@ from deepsea_web.site.rendering import Refusal, refusal
 from deepsea_web.site.sessions import MEMBER, UNSEEN, Seen, SessionAuth
 from deepsea_web.site.uploads import UploadForm
 
-_PLAIN: Final = "What you send here can be read by others: use the https address of this ladder."
-
-_IN_PATH: Final = re.compile(r"\{(\w+)\}")
-
+_PLAIN = "What you send here can be read by others: use the https address of this ladder."
+_IN_PATH = re.compile(r"\{(\w+)\}")
 OwnEndpoint = Callable[["SessionAuth", "Seen", Request], Awaitable[ASGIApp]]
-
 """Answers a request of who looks by itself: a file, a stream."""
+CHECK_US = 3_000_000
+"""How often it is asked whether a session still is one."""
+_OPEN = "/static/"
+"""What begins so: scripts and styles."""
+Refused = Callable[[Request, Exception], Awaitable[Response]]
+"""Makes the page of an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,11 +235,6 @@ class Answers:
         return WhileValid(answer, partial(self._sessions.holds, seen), self._host.gateway.clock)
 
 
-CHECK_US: Final = 3_000_000
-
-"""How often it is asked whether a session still is one."""
-
-
 async def pause(clock: Clock, us: int) -> None:
     """Return after so many microseconds."""
     over = asyncio.Event()
@@ -284,15 +282,6 @@ class WhileValid:
             await self._app(scope, received, send)
         finally:
             watching.cancel()
-
-
-_OPEN: Final = "/static/"
-
-"""What begins so: scripts and styles."""
-
-Refused = Callable[[Request, Exception], Awaitable[Response]]
-
-"""Makes the page of an error."""
 
 
 class MembersOnly:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
@@ -20,6 +20,11 @@ from deepsea_ladder.accounts import Role
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_web.http import LARGEST, whole_number
+
+FORMATS = ("html", "json", "csv")
+LONGEST = 100
+"""Characters of a parameter."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +50,6 @@ class Visit:
     def is_admin(self) -> bool:
         """Whether links to the pages of admins are shown."""
         return self.caller.role >= Role.ADMIN
-
-
-FORMATS: Final = ("html", "json", "csv")
-
-LONGEST: Final = 100
-
-"""Characters of a parameter."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)

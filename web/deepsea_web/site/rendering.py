@@ -11,7 +11,7 @@ from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -27,20 +27,31 @@ from deepsea_web.site import words
 from deepsea_web.site.page import Page, Query, Visit
 from deepsea_web.viewer.assets import base_styles, render, script, viewer_styles
 
-KINDS: Final = {
+KINDS = {
     "html": "text/html; charset=utf-8",
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
 }
-
 """The media type of each format."""
-
-
-MOST_BYTES: Final = 32 * 1024 * 1024
-
-_SMALL: Final = 512
-
+MOST_BYTES = 32 * 1024 * 1024
+_SMALL = 512
 """What is shorter is not worth packing."""
+_STATIC_KINDS = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+OWN = ("join.js", "copy.js", "submit.js", "submission.js", "analysis.js")
+"""Scripts of the pages of people with an account; each of these works without its own."""
+LONGEST = 300
+"""Characters of a sentence."""
+_SENTENCES = {
+    404: "There is no such page.",
+    405: "This address can be read, and nothing else.",
+    503: "The ladder cannot be read at the moment; try again.",
+}
+_FAILED = "This page cannot be made; the operator's log says why."
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -118,17 +129,6 @@ def _takes_gzip(request: Request) -> bool:
     return False
 
 
-_STATIC_KINDS: Final = {
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-}
-
-OWN: Final = ("join.js", "copy.js", "submit.js", "submission.js", "analysis.js")
-
-"""Scripts of the pages of people with an account; each of these works without its own."""
-
-
 @cache
 def static_names() -> Mapping[str, str]:
     """The name with a digest of each file, such as `site.1f0c….css` of `site.css`."""
@@ -179,19 +179,6 @@ def _read(name: str) -> str:
     return files("deepsea_web.site").joinpath("static", name).read_text(encoding="utf-8")
 
 
-LONGEST: Final = 300
-
-"""Characters of a sentence."""
-
-_SENTENCES: Final = {
-    404: "There is no such page.",
-    405: "This address can be read, and nothing else.",
-    503: "The ladder cannot be read at the moment; try again.",
-}
-
-_FAILED: Final = "This page cannot be made; the operator's log says why."
-
-
 class Refusal(NamedTuple):
     """The answer to a request that gets no page."""
 
@@ -233,9 +220,6 @@ def refusal(error: Exception) -> Refusal:
 def _sentence(error: Exception) -> str:
     text = one_line(str(error), LONGEST)
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -30,7 +30,13 @@ from deepsea_web.site.forms import (
 from deepsea_web.site.page import Page, Query, Visit
 from deepsea_web.site.rendering import KINDS, Look
 
-_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_VALUE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+UNSEEN = {"Cache-Control": "no-store", "Vary": "Cookie"}
+"""The headers of what depends on who looks."""
+_IN_PATH = re.compile(r"\{(\w+)\}")
+MEMBER = "deepsea.member"
+"""In the scope of requests to a private ladder that come from somebody with a session."""
+T = TypeVar("T")
 
 
 class Cookie:
@@ -61,19 +67,6 @@ class Cookie:
     def _header(self, value: str, age: str) -> str:
         secure = "; Secure" if self._safe else ""
         return f"{self.name}={value}; Path=/{age}{secure}; HttpOnly; SameSite=Lax"
-
-
-UNSEEN: Final = {"Cache-Control": "no-store", "Vary": "Cookie"}
-
-"""The headers of what depends on who looks."""
-
-_IN_PATH: Final = re.compile(r"\{(\w+)\}")
-
-MEMBER: Final = "deepsea.member"
-
-"""In the scope of requests to a private ladder that come from somebody with a session."""
-
-T = TypeVar("T")
 
 
 class Host(Protocol):

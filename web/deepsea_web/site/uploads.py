@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -24,11 +24,15 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_web.site.forms import Form, form_of
 
-LONGEST_FIELD: Final = 4096
-
+LONGEST_FIELD = 4096
 """Bytes of a field, and of the headers of a part."""
+MOST_PARTS = 16
+DRAINED = 32 * 1024 * 1024
+DRAIN_US = 10_000_000
+"""How much, and for how long, is read of a form that is refused already."""
+InThread = Callable[[Callable[[], None]], Awaitable[None]]
+"""Does work that may take its time."""
 
-MOST_PARTS: Final = 16
 
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # what strangers send is no news
 
@@ -146,17 +150,6 @@ class Multipart:
 
     def _end(self) -> None:
         self._whole = True
-
-
-DRAINED: Final = 32 * 1024 * 1024
-
-DRAIN_US: Final = 10_000_000
-
-"""How much, and for how long, is read of a form that is refused already."""
-
-InThread = Callable[[Callable[[], None]], Awaitable[None]]
-
-"""Does work that may take its time."""
 
 
 class UploadForm:

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import GameLine
 from deepsea_ladder.model.bots import Submission
 from deepsea_rules.printable import one_line
 
-NOTHING: Final = "–"
-SCOPES: Final = {
+NOTHING = "–"
+SCOPES = {
     "read": "read what is yours",
     "submit": "submit and withdraw bots",
     "admin": "administer the ladder",
 }
 """What a token with a scope can do."""
-ANALYSIS: Final = {
+ANALYSIS = {
     "waits": "The analysis is queued, {} before it.",
     "next": "The analysis is queued, it is next.",
     "running": "The analysis is being made.",
@@ -29,7 +28,7 @@ ANALYSIS: Final = {
     "failed": "The analysis could not be made.",
 }
 """How far an analysis is; the page of a game has them for its script."""
-_MINUS: Final = "\u2212"
+_MINUS = "\u2212"
 
 
 def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:

@@ -13,25 +13,31 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from deepsea_rules.actions import CHIPS, LEVELS
 from deepsea_rules.ruleset import FULL_AIR, MAX_PLAYERS
 
-MODULES: Final = (
+MODULES = (
     *("address", "dom", "notation", "views"),
     *("coach", "scene", "timeline", "panels", "share", "viewer", "page"),
 )
-
 """The modules of the viewer, each after those that it imports."""
-
-EXPORTED: Final = {"viewer": ("mount",), "page": ("start",)}
-
+EXPORTED = {"viewer": ("mount",), "page": ("start",)}
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "\./(\w+)\.js";\n', re.MULTILINE)
-
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
+COLUMNS = 8
+"""Spaces in a row: at the opening a row is a level, and a row fits a narrow screen."""
+PITCH = 100
+ROW = 126
+LEFT = 70
+TOP = 240
+WAVE = 9
+RADIUS = 38
+_HEIGHT = TOP + ROW * (len(CHIPS) // COLUMNS - 1) + 84
+_WIDTH = 2 * LEFT + PITCH * (COLUMNS - 1)
 
 
 @cache
@@ -105,23 +111,6 @@ def _environment() -> Environment:
     )
 
 
-COLUMNS: Final = 8
-
-"""Spaces in a row: at the opening a row is a level, and a row fits a narrow screen."""
-
-PITCH: Final = 100
-
-ROW: Final = 126
-
-LEFT: Final = 70
-
-TOP: Final = 240
-
-WAVE: Final = 9
-
-RADIUS: Final = 38
-
-
 def _spaces() -> list[list[int]]:
     """The middle of each space: rows that go forth and back, deeper and deeper."""
     found = []
@@ -152,11 +141,7 @@ def _shapes() -> dict[str, str]:
     }
 
 
-_HEIGHT: Final = TOP + ROW * (len(CHIPS) // COLUMNS - 1) + 84
-
-_WIDTH: Final = 2 * LEFT + PITCH * (COLUMNS - 1)
-
-LAYOUT: Final[dict[str, Any]] = {
+LAYOUT: dict[str, Any] = {
     "width": _WIDTH,
     "height": _HEIGHT,
     "spaces": _spaces(),

@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from deepsea_arena.coach.analysis import GameAnalysis
 from deepsea_arena.reports.analysis_frames import with_analysis
@@ -24,7 +24,10 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_web.viewer.assets import render, script, styles
 
-START: Final = "start();\n"
+START = "start();\n"
+_VALUE = re.compile(r"=\d+")
+_STACK = re.compile(r"[\[{][^\]}]*")
+Changes = list[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +137,6 @@ def data_block(game: PageGame) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-_VALUE = re.compile(r"=\d+")
-
-_STACK = re.compile(r"[\[{][^\]}]*")
-
-Changes = list[tuple[int, str]]
 
 
 def fold(everything: Frames) -> dict[str, Any]:

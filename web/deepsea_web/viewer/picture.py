@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from deepsea_rules.actions import LEVEL_OF, Unit
@@ -17,6 +16,12 @@ from deepsea_rules.position import Public, position_text
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS
 from deepsea_web.viewer.assets import LAYOUT, board_styles, level_path
+
+_SUBMARINE = ("screw", "tower", "hull")
+_AIR = ("x", "y", "step", "width", "height", "full")
+LINE = 46
+LONGEST_NAME = 30
+LONGEST_CARGO = 14
 
 
 def scene(position: Public, known: Mapping[int, int]) -> list[Element]:
@@ -80,9 +85,6 @@ def _submarine(position: Public) -> Element:
     return _element("g", {"class": "ds-submarine"}, [*parts, *holes])
 
 
-_SUBMARINE = ("screw", "tower", "hull")
-
-
 def _air(position: Public) -> Element:
     x, y, step, width, height, full = (LAYOUT["air"][key] for key in _AIR)
     left = max(0, position.air)
@@ -111,9 +113,6 @@ def _air(position: Public) -> Element:
             _text("ds-label", x, y + height + 30, f"DIVE {position.dive}"),
         ],
     )
-
-
-_AIR = ("x", "y", "step", "width", "height", "full")
 
 
 def _space(unit: Unit, number: int, laid: frozenset[Unit], known: Mapping[int, int]) -> Element:
@@ -215,13 +214,6 @@ def _element(
     element = Element(tag, {name: str(value) for name, value in attributes.items()})
     element.extend(children)
     return element
-
-
-LINE: Final = 46
-
-LONGEST_NAME: Final = 30
-
-LONGEST_CARGO: Final = 14
 
 
 def picture(position: Public, known: Mapping[int, int], *, title: str, names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from deepsea_web.site.app import Endpoint
 from deepsea_web.site.forms import Action, OwnPage
@@ -46,7 +46,7 @@ from deepsea_web.site.pages.members import (
 )
 from deepsea_web.site.pages.standings import BOT, PAIRS, STANDINGS, TOURNAMENT, TOURNAMENTS
 
-PAGES: Final[tuple[Page[Any], ...]] = (
+PAGES: tuple[Page[Any], ...] = (
     STANDINGS,
     BOT,
     GAMES,
@@ -60,14 +60,14 @@ PAGES: Final[tuple[Page[Any], ...]] = (
     API,
 )
 """Every page, in the order of the navigation."""
-ENDPOINTS: Final[Mapping[str, Endpoint]] = {
+ENDPOINTS: Mapping[str, Endpoint] = {
     "/games/{id}/frames.json": game_frames,
     "/games/{id}/record.json": game_record,
     "/games/{id}/analysis.json": game_analysis,
     "/events": events,
 }
 """What answers by itself, by its path."""
-OWN_PAGES: Final[tuple[OwnPage, ...]] = (
+OWN_PAGES: tuple[OwnPage, ...] = (
     LOGIN,
     JOIN,
     ACCOUNT,
@@ -77,19 +77,17 @@ OWN_PAGES: Final[tuple[OwnPage, ...]] = (
     *ADMIN_PAGES,
 )
 """Every page that depends on who looks."""
-ACTIONS: Final[tuple[Action, ...]] = (
+ACTIONS: tuple[Action, ...] = (
     *(ENTER, LEAVE, REDEEM),
     *(CREATE_TOKEN, REVOKE_TOKEN, END_SESSION, WITHDRAW),
     *(SEND, ASK),
     *ADMIN_ACTIONS,
 )
 """Every form."""
-OWN_ENDPOINTS: Final[Mapping[str, OwnEndpoint]] = {
+OWN_ENDPOINTS: Mapping[str, OwnEndpoint] = {
     "/account/bots/{bot}/bot.zip": bot_zip,
     "/submissions/{id}/events": submission_events,
 }
 """What answers who looks by itself, by its path."""
-
-
-MEMBERS: Final = Members(pages=OWN_PAGES, actions=ACTIONS, endpoints=OWN_ENDPOINTS)
+MEMBERS = Members(pages=OWN_PAGES, actions=ACTIONS, endpoints=OWN_ENDPOINTS)
 """What the site has for people with an account."""

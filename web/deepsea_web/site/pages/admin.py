@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.values import parse_time
 from deepsea_referee.errors import UserError
 from deepsea_web.site.forms import Action, Form, OwnPage, Shown, Then, Values
 from deepsea_web.site.page import Query, Visit
 
-ENTRIES: Final = 200
+ENTRIES = 200
 
 
 def _read_queue(visit: Visit, query: Query) -> Values:
@@ -173,8 +171,8 @@ def _to_author(name: str, done: str) -> Then:
     return Then(path=AUTHOR.path.format(author=name), done=done)
 
 
-ADMIN_PAGES: Final = (ADMIN, SEASON, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)
-ADMIN_ACTIONS: Final = (
+ADMIN_PAGES = (ADMIN, SEASON, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)
+ADMIN_ACTIONS = (
     Action(
         path="/admin/season/deadline",
         page=SEASON,

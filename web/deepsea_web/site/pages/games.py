@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,7 +32,9 @@ from deepsea_web.site.rendering import KINDS, Rendered, same, sent
 from deepsea_web.site.words import name, result
 from deepsea_web.viewer.game_page import PageGame
 
-PORTION: Final = 50
+PORTION = 50
+_ALWAYS = Revision(0, 0, 0, 0, 0)
+_SEEN = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +79,6 @@ GAMES = Page(
     rows=_game_rows,
     nav="Games",
 )
-
-
-_ALWAYS: Final = Revision(0, 0, 0, 0, 0)
-
-_SEEN: Final = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
 def _read_game(ladder: LadderApi, query: Query) -> GameReport:
@@ -244,7 +241,6 @@ TV = Page(
     summary=lambda data: "Finished games at human pace: everybody sees the same turn.",
     nav="TV",
 )
-
 FEED = Page(
     path="/feed",
     template="feed.html",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -20,9 +19,15 @@ from deepsea_web.site.page import Query, Visit
 from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 from deepsea_web.site.words import SCOPES, may, submission
 
-ENTRIES: Final = 50
-
-SUBMISSIONS: Final = 20
+ENTRIES = 50
+SUBMISSIONS = 20
+JOIN = OwnPage(
+    path="/join", template="join.html", title=lambda values: "Join with a code", open=True
+)
+DAY_S = 86_400
+HOME = "/account"
+"""Where one is after logging in, unless another page was asked for."""
+_LOCAL = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
 
 
 def _read_account(visit: Visit, query: Query) -> Values:
@@ -88,11 +93,8 @@ def _withdraw(visit: Visit, form: Form) -> Then:
 CREATE_TOKEN = Action(
     path="/account/tokens", page=ACCOUNT, act=_create, fields=("label", "scopes", "days")
 )
-
 REVOKE_TOKEN = Action(path="/account/tokens/revoke", page=ACCOUNT, act=_revoke, fields=("id",))
-
 END_SESSION = Action(path="/account/sessions/end", page=ACCOUNT, act=_end, fields=("id",))
-
 WITHDRAW = Action(path="/account/bots/withdraw", page=ACCOUNT, act=_withdraw, fields=("bot",))
 
 
@@ -111,11 +113,6 @@ def _file(bot: str, version: int) -> str:
     """The name of the file that is saved; names of bots need no quoting, and others get none."""
     plain = bot if quoted(bot, 80) == f"'{bot}'" and '"' not in bot and "\\" not in bot else "bot"
     return f"{plain}-v{version}.zip" if version else f"{plain}.zip"
-
-
-JOIN = OwnPage(
-    path="/join", template="join.html", title=lambda values: "Join with a code", open=True
-)
 
 
 def _join(visit: Visit, form: Form) -> Entered:
@@ -146,15 +143,6 @@ REDEEM = Action(
     fields=("code", "author", "label"),
     secrets=("code",),
 )
-
-
-DAY_S: Final = 86_400
-
-HOME: Final = "/account"
-
-"""Where one is after logging in, unless another page was asked for."""
-
-_LOCAL: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
 
 
 def local(path: str) -> str:
@@ -199,7 +187,6 @@ ENTER = Action(
     fields=("token", "next", "stay"),
     secrets=("token",),
 )
-
 LEAVE = Action(path="/logout", page=LOGIN, act=_leave)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.documents import to_object
@@ -19,6 +19,13 @@ from deepsea_web.charts.small import Scale, axis, bar, span_of, sparkline
 from deepsea_web.charts.svg import WIDTH
 from deepsea_web.site.page import Page, Query, season_of
 from deepsea_web.site.words import count, minute, name
+
+OPPONENTS = 30
+"""Opponents that the page lists; JSON has them all."""
+VERSIONS = 20
+"""Versions that the page lists, the newest."""
+SIZE = 20
+"""Bots on one page."""
 
 
 def _read_standings(ladder: LadderApi, query: Query) -> Standings:
@@ -66,15 +73,6 @@ STANDINGS = Page(
     embed="embed_standings.html",
     embed_path="/standings",
 )
-
-
-OPPONENTS: Final = 30
-
-"""Opponents that the page lists; JSON has them all."""
-
-VERSIONS: Final = 20
-
-"""Versions that the page lists, the newest."""
 
 
 def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
@@ -138,11 +136,6 @@ BOT = Page(
     parameters=("season", "version"),
     rows=_bot_rows,
 )
-
-
-SIZE: Final = 20
-
-"""Bots on one page."""
 
 
 def _read_pairs(ladder: LadderApi, query: Query) -> PairTable:
@@ -220,7 +213,6 @@ TOURNAMENTS = Page(
     rows=lambda data: map(to_object, data.tournaments),
     nav="Tournaments",
 )
-
 TOURNAMENT = Page(
     path="/tournaments/{name}",
     template="tournament.html",
