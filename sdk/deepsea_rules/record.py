@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from .errors import InvalidRecord, RulesError
 from .events import new_tuple
 from .faults import Fault
-from .game import Decision, Forfeit, Game
+from .game import Decision, Forfeit, Game, Question
 from .notation import format_position
 from .printable import quoted
 from .randomness import SEED_BYTES
@@ -150,9 +150,12 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return found
 
 
-def replay(record: GameRecord) -> Game:
+def replay(
+    record: GameRecord, on_decision: Callable[[Game, Question, Decision], object] | None = None
+) -> Game:
     """Play the record's decisions again from its seed; the finished game.
 
+    on_decision  called before each decision with the game, the question and the decision
     Raises `InvalidRecord` at the first decision that cannot have been made.
     """
     game = Game(record.rules, len(record.seats), record.seed)
@@ -165,6 +168,8 @@ def replay(record: GameRecord) -> Game:
             _same(f"decision {index}: seat", seat, question.seat)
         if fault is not None:
             _same(f"decision {index}: action after a fault", action, question.legal[0])
+        if on_decision is not None:
+            on_decision(game, question, decision)
         try:
             game.decide(action, us, fault, came)
         except RulesError as error:
@@ -178,16 +183,19 @@ def replay(record: GameRecord) -> Game:
     return game
 
 
-def verify(record: GameRecord) -> Game:
+def verify(
+    record: GameRecord, on_decision: Callable[[Game, Question, Decision], object] | None = None
+) -> Game:
     """Re-run the record and compare all that follows from it; the finished game.
 
+    on_decision  as for `replay`
     Raises `InvalidRecord` with the first difference.
     """
     named = PRESETS.get(record.rules.name, record.rules)
     # Who begins is the scheduler's choice, not the rule text's.
     if record.rules != replace(named, first_player=record.rules.first_player):
         raise InvalidRecord(f"rules: the options are not those of {record.rules.name}")
-    game = replay(record)
+    game = replay(record, on_decision)
     result = game.result()
     _same("commitment", record.commitment, game.commitment)
     _same("result.scores", record.points, result.points)
