@@ -35,22 +35,14 @@ _FORMULA = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
 
 
 def to_json(value: object) -> Json:
-    """What `json.dumps` writes for `value`. Raises TypeError or ValueError if it has no JSON."""
+    """The JSON of a value. Raises TypeError or ValueError if it has none."""
     match value:
         case None | bool():
             return value
         case str():
             return str(value)  # an enum's value
-        case Int64():
-            return str(int(value))
-        case int():
-            if abs(value) > LARGEST_EXACT:
-                raise ValueError(f"{value} is too large for a JSON number: make it an Int64")
-            return int(value)
-        case float():
-            if not isfinite(value):
-                raise ValueError(f"JSON has no {value}")
-            return value
+        case int() | float():
+            return _number(value)
         case datetime():
             return _time(value)
         case tuple() if hasattr(value, "_asdict"):
@@ -75,6 +67,18 @@ def to_object(value: object) -> dict[str, Json]:
 def json_text(value: object) -> str:
     """A dataclass as one JSON document: a line."""
     return json.dumps(to_json(value)) + "\n"
+
+
+def _number(value: float) -> Json:
+    if isinstance(value, Int64):
+        return str(int(value))
+    if isinstance(value, int):
+        if abs(value) > LARGEST_EXACT:
+            raise ValueError(f"{value} is too large for a JSON number: make it an Int64")
+        return int(value)
+    if not isfinite(value):
+        raise ValueError(f"JSON has no {value}")
+    return value
 
 
 def _time(value: datetime) -> str:

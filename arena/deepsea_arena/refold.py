@@ -38,7 +38,7 @@ def no_progress(games: int) -> AbstractContextManager[Callable[[int], object]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeasonCheck:
+class RatingCheck:
     """A season's stored ratings, compared with those that follow from its games."""
 
     season: str
@@ -89,7 +89,7 @@ def check_ratings(
     records: bool = False,
     workers: int = 1,
     progress: Progress = no_progress,
-) -> tuple[SeasonCheck, ...]:
+) -> tuple[RatingCheck, ...]:
     """Compare one season or all.
 
     records   as for `season_differences`
@@ -107,7 +107,7 @@ def check_ratings(
         for season, number in zip(seasons, games, strict=True):
             found = tuple(season_differences(store, season, records=records, proof=proof))
             checks.append(
-                SeasonCheck(season=season.name, games=number, sound=not found, differences=found)
+                RatingCheck(season=season.name, games=number, sound=not found, differences=found)
             )
     return tuple(checks)
 

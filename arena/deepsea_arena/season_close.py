@@ -90,6 +90,19 @@ class SeasonCheck:
     """The most surprising first."""
 
 
+@dataclass(frozen=True, slots=True)
+class FinalTable:
+    """A season's standings, and its winner."""
+
+    standings: Standings
+    winner: StandingLine | None
+    """The first; None if nobody has played, or two have the same rating."""
+    second: StandingLine | None
+    certainty: float | None
+    """The probability that the winner is more skilled than the second; None without one."""
+    check: SeasonCheck
+
+
 def check_season(store: Store, page: Standings) -> SeasonCheck:
     """Rate all games of a season at once, for the lines of its standings.
 
@@ -178,7 +191,7 @@ def _stronger(joint: Joint, one: RatedVersion, other: RatedVersion) -> float | N
 def _unforetold(
     store: Store, season: StoredSeason, played: Sequence[RatedVersion], means: dict[int, float]
 ) -> tuple[int, tuple[UnforetoldPair, ...]]:
-    """How many pairs met, and those with surprising results."""
+    """The number of pairs that met, and those with surprising results."""
     meetings = store.sums.pairs(season).meetings
     pairs, found = 0, []
     for upper, lower in combinations(played, 2):
@@ -206,19 +219,6 @@ def _unforetold(
             )
     found.sort(key=lambda pair: (-abs(pair.standard_errors), pair.bot, pair.other))
     return pairs, tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class FinalTable:
-    """A season's standings, and its winner."""
-
-    standings: Standings
-    winner: StandingLine | None
-    """The first; None if nobody has played, or two have the same rating."""
-    second: StandingLine | None
-    certainty: float | None
-    """The probability that the winner is more skilled than the second; None without one."""
-    check: SeasonCheck
 
 
 def final_table(store: Store, season_name: str) -> FinalTable:

@@ -8,12 +8,13 @@ its end the season is closed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 from typing import Protocol
 
+from deepsea_arena.documents import to_json
 from deepsea_arena.play.runner import (
     MakePool,
     RunEnd,
@@ -23,14 +24,20 @@ from deepsea_arena.play.runner import (
     RunWatcher,
     no_source,
     play,
-    run_report,
 )
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.reports.seasons import FreshSeed, find_season
 from deepsea_arena.reports.standings import best_of_authors, taken_out
-from deepsea_arena.reports.tournaments import Kind, ScoreLine, score_line, table_results
+from deepsea_arena.reports.tournaments import (
+    Kind,
+    ScoreLine,
+    TournamentPlan,
+    plan_of,
+    score_line,
+    table_results,
+)
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.bots import BotState, BotVersion
 from deepsea_ladder.model.games import StoredGame, StoredSeason
 from deepsea_ladder.rating.batch import Joint, batch_ratings
 from deepsea_ladder.rating.convergence import rank_ranges
@@ -102,17 +109,20 @@ def play_tournament(
     Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
     """
     begun = _begun(store, request.name)
-    bots = _Bots(store, request, begun)
-    season = _continued(begun, request, bots.ids) or _begin(store, request, bots.ids, fresh)
-    field = _Field(store, season, bots, make_pool, watcher, stop)
+    versions = _participants(store, request, begun)
+    plan = TournamentPlan(
+        kind=request.kind, seats=request.seats, meetings=request.meetings, bots=tuple(versions)
+    )
+    season = _continued(begun, request, plan) or _begin(store, request, plan, fresh)
+    field = _Field(store, season, versions, make_pool, watcher, stop)
     if request.kind == "elimination":
         champion = field.eliminate(request.seats, request.meetings)
     else:
         chance = season.commitment.encode()
         if request.kind == "gauntlet":
-            tables = gauntlet(bots.ids[0], bots.ids[1:], request.seats, chance, request.meetings)
+            tables = gauntlet(plan.bots[0], plan.bots[1:], request.seats, chance, request.meetings)
         else:
-            tables = round_robin(bots.ids, request.seats, chance, request.meetings)
+            tables = round_robin(plan.bots, request.seats, chance, request.meetings)
         field.play(0, tables, whole=True)
         champion = None
     seed, _ = store.seasons.close(request.name)
@@ -128,9 +138,9 @@ def play_tournament(
         kind=request.kind,
         games=len(games),
         seed=seed,
-        champion=None if champion is None else bots.versions[champion].bot,
+        champion=None if champion is None else versions[champion].bot,
         scores=tuple(
-            score_line(rank, score, bots.versions[score.bot], ranks.get(score.bot))
+            score_line(rank, score, versions[score.bot], ranks.get(score.bot))
             for rank, score in enumerate(table, 1)
         ),
     )
@@ -147,22 +157,13 @@ def _begun(store: Store, name: str) -> StoredSeason | None:
     return found[0] if found else None
 
 
-def _plan(request: TournamentRequest, bots: Sequence[int]) -> dict[str, object]:
-    return {
-        "kind": request.kind,
-        "seats": request.seats,
-        "meetings": request.meetings,
-        "bots": list(bots),
-    }
-
-
 def _continued(
-    begun: StoredSeason | None, request: TournamentRequest, bots: Sequence[int]
+    begun: StoredSeason | None, request: TournamentRequest, plan: TournamentPlan
 ) -> StoredSeason | None:
     """The season of a tournament that was begun, if it was this one."""
     if begun is None:
         return None
-    if json.loads(begun.tournament or "") != _plan(request, bots):
+    if plan_of(begun) != plan:
         raise _other_tables(begun)
     wanted = request.embargo_until
     if wanted is not None and begun.embargo_until != milliseconds(wanted):
@@ -171,7 +172,7 @@ def _continued(
 
 
 def _begin(
-    store: Store, request: TournamentRequest, bots: Sequence[int], fresh: FreshSeed
+    store: Store, request: TournamentRequest, plan: TournamentPlan, fresh: FreshSeed
 ) -> StoredSeason:
     settings = find_season(store, request.season).season
     seats = request.seats
@@ -182,39 +183,35 @@ def _begin(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
     )
     until = None if request.embargo_until is None else milliseconds(request.embargo_until)
-    return store.seasons.open(settings, fresh(), json.dumps(_plan(request, bots)), until)
+    return store.seasons.open(settings, fresh(), json.dumps(to_json(plan)), until)
 
 
 def _other_tables(season: StoredSeason) -> PairingError:
     return PairingError(f"tournament {season.name!r} was begun with other bots or tables")
 
 
-class _Bots:
-    """The participants, in their order."""
-
-    def __init__(
-        self, store: Store, request: TournamentRequest, begun: StoredSeason | None
-    ) -> None:
-        bots = store.bots.all()
-        if request.bots:
-            found = [store.bots.get(name).current for name in request.bots]
-        elif begun is not None:
-            versions = {
-                version.id: version for bot in bots for version in store.bots.versions(bot.name)
-            }
-            found = [versions[number] for number in json.loads(begun.tournament or "")["bots"]]
-        else:
-            active = {bot.current.id for bot in bots if bot.state is BotState.ACTIVE}
-            found = [bot.current for bot in bots if bot.current.id in active]
-            season = find_season(store, request.season)
-            if season.season.best_of_author:
-                entries = store.ratings.entries(season)
-                best = best_of_authors(one for one in entries if one.version.id in active)
-                found = [entry.version for entry in best]
-        self.versions = {version.id: version for version in found}
-        if len(self.versions) != len(found):
-            raise UserError("a bot takes part in a tournament once")
-        self.ids = list(self.versions)
+def _participants(
+    store: Store, request: TournamentRequest, begun: StoredSeason | None
+) -> dict[int, BotVersion]:
+    """The participants in their order, by the ids of their versions."""
+    if request.bots:
+        found = [store.bots.get(name).current for name in request.bots]
+    elif begun is not None:
+        bots = plan_of(begun).bots
+        by_id = {version.id: version for version in store.bots.versions_of(bots)}
+        found = [by_id[number] for number in bots]
+    else:
+        found = [bot.current for bot in store.bots.all() if bot.state is BotState.ACTIVE]
+        season = find_season(store, request.season)
+        if season.season.best_of_author:
+            active = {version.id for version in found}
+            entries = store.ratings.entries(season)
+            best = best_of_authors(one for one in entries if one.version.id in active)
+            found = [entry.version for entry in best]
+    versions = {version.id: version for version in found}
+    if len(versions) != len(found):
+        raise UserError("a bot takes part in a tournament once")
+    return versions
 
 
 class _Field:
@@ -224,14 +221,14 @@ class _Field:
         self,
         store: Store,
         season: StoredSeason,
-        bots: _Bots,
+        versions: Mapping[int, BotVersion],
         make_pool: MakePool,
         watcher: TournamentWatcher,
         stop: Stop,
     ) -> None:
         self._store = store
         self._season = season
-        self._bots = bots
+        self._versions = versions
         self._make_pool = make_pool
         self._watcher = watcher
         self._stop = stop
@@ -260,12 +257,11 @@ class _Field:
     def _run(self) -> None:
         """Play the queued games; raises unless all of them have a result."""
         store, season = self._store, self._season
-        summary = play(
+        report = play(
             store, season, no_source, RunGoal(), self._make_pool, self._watcher, self._stop
         )
-        report = run_report(season.name, summary)
         stuck = store.queue.counts(season).quarantined
-        if stuck or report.ended is RunEnd.IN_VAIN:
+        if stuck or report.ended is RunEnd.TOO_MANY_FAILURES:
             raise RefereeError(
                 f"{stuck} of the games of {season.name} failed: `ladder status` has the reasons; "
                 "`ladder requeue` them, and repeat the command"
@@ -280,7 +276,7 @@ class _Field:
 
     def eliminate(self, seats: int, times: int) -> int:
         """Play all rounds; returns the champion."""
-        bracket, after, number = Elimination(tuple(self._bots.ids), seats), 0, 0
+        bracket, after, number = Elimination(tuple(self._versions), seats), 0, 0
         while bracket.champion is None:
             number += 1
             tables = bracket.tables()
@@ -297,7 +293,7 @@ class _Field:
     def _out(self) -> set[int]:
         """The participants that are withdrawn or disabled now."""
         out = taken_out(self._store, self._season)
-        return {number for number, version in self._bots.versions.items() if version.bot in out}
+        return {number for number, version in self._versions.items() if version.bot in out}
 
     def games(self, after: int = 0, last: int | None = None) -> list[StoredGame]:
         """The games of the jobs after `after`, up to `last`."""

@@ -221,10 +221,10 @@ def _play(
 def _of_cluster(
     settings: MatchSettings, bots: Sequence[str], cluster: str
 ) -> Callable[..., MatchResult]:
-    from deepsea_arena.play import workers
+    from deepsea_arena.play.workers import match_on_cluster
 
     report = partial(click.echo, err=True)
-    return partial(workers.run_match, settings, bots, cluster, report=report)
+    return partial(match_on_cluster, settings, bots, cluster, report=report)
 
 
 def _shown(

@@ -185,11 +185,11 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
 
 
 def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:
-    from deepsea_arena.reports.frames import frames_of
+    from deepsea_arena.reports.frames import frames
 
     if viewer is not None and viewer >= game.players:
         raise UserError(f"--seat: the game has seats A to {SEAT_LETTERS[game.players - 1]}")
-    click.echo(json.dumps(frames_of(record, game, viewer), ensure_ascii=False))
+    click.echo(json.dumps(frames(record, viewer), ensure_ascii=False))
 
 
 def _print_story(record: GameRecord, game: Game) -> None:

@@ -26,7 +26,7 @@ from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.policies import STEADY_VERSION
-from helpers.beside import OneWorker
+from helpers.background import OneWorker
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
 
@@ -246,9 +246,9 @@ def test_one_that_another_runner_took_over_is_left_to_it(site: Site) -> None:
     assert site.store.analyses.owners() == ["another"]
 
 
-@pytest.mark.parametrize("wish", [StopRequest.FINISH, StopRequest.HAND_BACK])
-def test_a_request_to_stop_gives_it_back_at_once(site: Site, wish: StopRequest) -> None:
-    site.worker.on_step = lambda: site.stop.ask(wish)
+@pytest.mark.parametrize("requested", [StopRequest.FINISH, StopRequest.HAND_BACK])
+def test_a_request_to_stop_gives_it_back_at_once(site: Site, requested: StopRequest) -> None:
+    site.worker.on_step = lambda: site.stop.ask(requested)
     ask(site.store)
     site.analyst.run()
     assert site.worker.killed == 1

@@ -20,7 +20,7 @@ from deepsea_arena.api.errors import FAILED, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.reports import standings as pairs
+from deepsea_arena.reports import standings
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import (
     NotOnLadder,
@@ -217,14 +217,14 @@ def test_no_lock_is_held_while_pairs_are_read(
     meanwhile = []
 
     def read(*given: Any) -> Any:
-        free = pairs._lock.acquire(timeout=0)
+        free = standings._lock.acquire(timeout=0)
         meanwhile.append(free)
         if free:
-            pairs._lock.release()
+            standings._lock.release()
         return sums(*given)
 
     monkeypatch.setattr(played.sums, "pairs", read)
-    assert pairs.pair_table(played, None, start=0, size=3).total == 4
+    assert standings.pair_table(played, None, start=0, size=3).total == 4
     assert meanwhile == [True]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import stat
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 
@@ -19,6 +21,7 @@ from deepsea_arena.play.check_worker import (
     check_worker,
 )
 from deepsea_ladder.season import Season
+from deepsea_referee import worker
 from helpers.submissions import zipped
 
 BOT = b"""
@@ -33,7 +36,7 @@ run(Mine)
 TOML = b'command = "python bot.py"\n'
 
 
-class Link:
+class Link(worker.Link):
     """What a worker has of its pool."""
 
     def __init__(self) -> None:
@@ -135,6 +138,13 @@ def test_admission_games_are_announced_one_by_one() -> None:
     link = Link()
     with check_worker(link) as perform:
         played = perform(PlayAdmission(bundle, (season,)))
-    assert isinstance(played, AdmissionPlayed)
-    assert played.refusal is None
+    assert played == AdmissionPlayed(None)
     assert link.sent == [GamePlayed(1), GamePlayed(2), GamePlayed(3)]
+
+
+@pytest.mark.parametrize("module", ["check_worker", "analysis_worker", "rated_games"])
+def test_a_worker_process_loads_no_database(module: str) -> None:
+    seen = "import sys; print('sqlalchemy' in sys.modules)"
+    command = (sys.executable, "-c", f"import deepsea_arena.play.{module}; {seen}")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -20,8 +20,8 @@ import distributed
 import pytest
 
 from deepsea_arena.play import dask as dask_module
-from deepsea_arena.play import workers as cluster_match
 from deepsea_arena.play.dask import DaskTimes, DaskWorkers
+from deepsea_arena.play.workers import match_on_cluster
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.store import Store
@@ -319,9 +319,7 @@ def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_
             os.kill(killed[0], signal.SIGKILL)
 
     bots, address = ["greedy", "random"], dask.scheduler_address
-    result = cluster_match.run_match(
-        settings, bots, address, on_game, there.on_void, report=pytest.fail
-    )
+    result = match_on_cluster(settings, bots, address, on_game, there.on_void, report=pytest.fail)
     shared = there.played(result)
     assert len(there.voids) <= 1
     void = {game.game for game in there.voids}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_arena.reports.frames import Frames, Viewer, frames, frames_of
+from deepsea_arena.reports.frames import Frames, Viewer, frames, frames_of, replayed
 from deepsea_referee.workbench.replay import Replay
 from deepsea_rules import narration
 from deepsea_rules.actions import LEVEL_OF
@@ -20,7 +20,7 @@ from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.game import Game
 from deepsea_rules.notation import parse_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.view import known_values
 from helpers.commands import Run, faulty, played, record_of, written
@@ -50,9 +50,9 @@ def test_at_each_decision_a_seat_sees_what_the_bot_saw(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser
 ) -> None:
     record = record_of(play_out(Game(rules, seats, seed_from_text(salt)), chooser))
-    game = verify(record)
+    known = replayed(record)
     for seat in range(seats):
-        shown = frames_of(record, game, seat)
+        shown = frames_of(known, seat)
         for moment in Replay(record, seat).moments():
             row = shown["decisions"][moment.number]
             assert (row["seat"], row["kind"]) == (seat, moment.view.kind)
@@ -70,14 +70,15 @@ def test_a_value_changes_nothing_before_the_viewer_learns_it(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser, level: int
 ) -> None:
     record = record_of(play_out(Game(rules, seats, seed_from_text(salt)), chooser))
-    game = verify(record)
+    known = replayed(record)
+    game = known.game
     values = list(game.state.values)
     chips = [chip for chip in range(1, 33) if LEVEL_OF[chip] == level]
     lowest, highest = min(chips, key=values.__getitem__), max(chips, key=values.__getitem__)
     values[lowest], values[highest] = values[highest], values[lowest]
     other = replay_with(record, tuple(values))
     for viewer in (WATCHER, *range(seats)):
-        one, two = frames_of(record, game, viewer), frames_of(record, other, viewer)
+        one, two = (frames_of(source, viewer) for source in (known, replace(known, game=other)))
         seat = viewer if isinstance(viewer, int) else None
         knowing = narration.moments(game, partial(known_values, viewer=seat))
         learns = next(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deepsea_arena.reports import games as arena_games
+from deepsea_arena.reports.games import csv_lines, json_lines
 from deepsea_ladder.store import History, Store
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
@@ -24,7 +24,7 @@ def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
     ladder.play_all(store, season)
-    lines = list(arena_games.json_lines(store, season.name))
+    lines = list(json_lines(store, season.name))
     assert all(line.count("\n") == 1 for line in lines)
     opening, *games = [json.loads(line) for line in lines]
     assert (opening["place"], opening["commitment"]) == (0, season.commitment)
@@ -42,7 +42,7 @@ def test_csv_has_a_line_for_each_seat(store: Store) -> None:
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
     ladder.play_all(store, season, {"s1-2": {"dan"}})
-    rows = list(csv.DictReader(arena_games.csv_lines(store)))
+    rows = list(csv.DictReader(csv_lines(store)))
     assert len(rows) == 8
     assert [row["seat"] for row in rows[:4]] == ["0", "1", "2", "3"]
     assert {row["bot"]: row["forfeit"] for row in rows[4:]} == {

@@ -25,6 +25,7 @@ from deepsea_ladder.model.games import Job, Receipt, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import LocalWorkers
 from helpers import deeds, ladder
+from helpers.inline import QuietListener
 from helpers.programs import workers as running
 
 LONG = 60.0
@@ -135,11 +136,11 @@ def test_a_wish_wakes_who_waits(stop: Stop, tmp_path: Path) -> None:
         assert workers.wait(LONG, stop) == []
         stop.ask(StopRequest.HAND_BACK)
         stop.pause(LONG)
-        assert stop.wish is StopRequest.HAND_BACK
+        assert stop.requested is StopRequest.HAND_BACK
 
 
 @pytest.mark.parametrize(
-    ("signals", "wish"),
+    ("signals", "requested"),
     [
         ([signal.SIGINT], StopRequest.FINISH),
         ([signal.SIGINT, signal.SIGINT], StopRequest.HAND_BACK),
@@ -147,12 +148,14 @@ def test_a_wish_wakes_who_waits(stop: Stop, tmp_path: Path) -> None:
         ([signal.SIGTERM, signal.SIGINT], StopRequest.HAND_BACK),
     ],
 )
-def test_signals_are_wishes(stop: Stop, signals: list[signal.Signals], wish: StopRequest) -> None:
+def test_signals_are_requests(
+    stop: Stop, signals: list[signal.Signals], requested: StopRequest
+) -> None:
     former = signal.getsignal(signal.SIGINT)
     with stop.on_signals():
         for number in signals:
             os.kill(os.getpid(), number)
-    assert stop.wish is wish
+    assert stop.requested is requested
     assert signal.getsignal(signal.SIGINT) is former
 
 
@@ -189,7 +192,7 @@ def _runner(
         clock=lambda: 0.0,
         stop=stop,
         settings=RunnerSettings(idle=0),
-        listener=listener,
+        listener=listener or QuietListener(),
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from unittest.mock import Mock
 
 import pytest
 
-from deepsea_arena.play.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunSummary
+from deepsea_arena.play.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunReport
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -19,6 +20,8 @@ from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
 from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, Receipt, SeatLog, StoredSeason
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import RetryPolicy, Store
+from deepsea_rules import record
+from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.inline import InlineWorker
 
@@ -77,12 +80,13 @@ def run(
     stop: Stop,
     playing: Callable[[Job], Outcome] = play,
     **words: object,
-) -> RunSummary:
+) -> RunReport:
     """A run in this thread, by a clock that stands still."""
     settings = {
         "owner": "runner",
         "clock": lambda: 0.0,
         "settings": RunnerSettings(idle=0),
+        "listener": Watcher(),
         **words,
     }
     return Runner(store, season, InlineWorker(playing), stop=stop, **settings).run()  # type: ignore[arg-type]
@@ -91,10 +95,19 @@ def run(
 def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) -> None:
     watcher = Watcher()
     summary = run(store, season, stop, listener=watcher)
-    assert summary == RunSummary(accepted=6, ended=RunEnd.NOTHING_LEFT)
+    assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert [receipt.seq for receipt in watcher.receipts] == [1, 2, 3, 4, 5, 6]
     assert store.queue.counts(season).done == 6
     assert store.ratings.differences(season) == []
+
+
+def test_a_record_is_read_and_replayed_once_on_its_way_into_the_store(
+    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, replayed = Mock(wraps=GameRecord.from_json), Mock(wraps=record.replay)
+    monkeypatch.setattr(GameRecord, "from_json", read)
+    monkeypatch.setattr(record, "replay", replayed)
+    assert run(store, season, stop).accepted == read.call_count == replayed.call_count == 6
 
 
 def crashes(job: Job) -> Outcome:
@@ -124,18 +137,22 @@ def test_a_log_that_cannot_be_kept_costs_no_result(
 
 
 def test_a_number_of_games_is_exact(store: Store, season: StoredSeason, stop: Stop) -> None:
-    assert run(store, season, stop, goal=RunGoal(games=4)) == RunSummary(
-        accepted=4, ended=RunEnd.GOAL
+    assert run(store, season, stop, goal=RunGoal(games=4)) == RunReport(
+        season="s1", accepted=4, ended=RunEnd.GOAL
     )
     assert store.queue.counts(season).todo == 2
-    assert run(store, season, stop, goal=RunGoal(games=0)) == RunSummary(ended=RunEnd.GOAL)
+    assert run(store, season, stop, goal=RunGoal(games=0)) == RunReport(
+        season="s1", ended=RunEnd.GOAL
+    )
 
 
 def test_it_goes_on_until_the_order_is_settled(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
     goal = RunGoal(settled=lambda: store.ratings.last_seq() >= 3)
-    assert run(store, season, stop, goal=goal) == RunSummary(accepted=3, ended=RunEnd.GOAL)
+    assert run(store, season, stop, goal=goal) == RunReport(
+        season="s1", accepted=3, ended=RunEnd.GOAL
+    )
 
 
 @EMPTY
@@ -148,7 +165,7 @@ def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> Non
         return ladder.rotations(ladder.ids(store), 2) if number < 6 else ()
 
     summary = run(store, season, stop, source=source)
-    assert summary == RunSummary(accepted=6, ended=RunEnd.NOTHING_LEFT)
+    assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert asked == [(0, 1), (2, 1), (4, 1), (6, 1)]
 
 
@@ -211,11 +228,11 @@ def test_a_job_that_is_always_void_is_set_aside(
 
 
 def test_a_run_in_vain_ends(store: Store, season: StoredSeason, stop: Stop) -> None:
-    settings = RunnerSettings(vain=4)
+    settings = RunnerSettings(max_failures_in_a_row=4)
     summary = run(store, season, stop, lambda job: VoidOutcome("no sandbox"), settings=settings)
-    assert (summary.void, summary.ended) == (4, RunEnd.IN_VAIN)
+    assert (summary.void, summary.ended) == (4, RunEnd.TOO_MANY_FAILURES)
     summary = run(store, season, stop, lambda job: FinishedGame("{}"), settings=settings)
-    assert (summary.refused, summary.ended) == (4, RunEnd.IN_VAIN)
+    assert (summary.refused, summary.ended) == (4, RunEnd.TOO_MANY_FAILURES)
 
 
 def test_trouble_of_the_host_is_no_games_and_no_bots_fault(
@@ -333,7 +350,14 @@ def test_the_limit_of_a_game_follows_its_clock(
 
     settings = RunnerSettings(lease=1e9)
     runner = Runner(
-        store, season, Slow(play), owner="me", clock=lambda: 0.0, stop=stop, settings=settings
+        store,
+        season,
+        Slow(play),
+        owner="me",
+        clock=lambda: 0.0,
+        stop=stop,
+        listener=Watcher(),
+        settings=settings,
     )
     runner.run()
     assert set(waits) == {game_seconds(season.season, 4)}
@@ -347,7 +371,7 @@ def test_a_wish_to_finish_ends_the_run_after_the_game(
         return play(job)
 
     summary = run(store, season, stop, playing, goal=RunGoal(wait_for_work=True))
-    assert summary == RunSummary(accepted=1, ended=RunEnd.STOPPED)
+    assert summary == RunReport(season="s1", accepted=1, ended=RunEnd.STOPPED)
     assert store.queue.counts(season).todo == 5
 
 
@@ -453,7 +477,14 @@ def test_it_waits_for_workers_that_are_still_to_come(
             return []
 
     runner = Runner(
-        store, season, Late(play), owner="runner", clock=lambda: 0.0, stop=stop, goal=goal
+        store,
+        season,
+        Late(play),
+        owner="runner",
+        clock=lambda: 0.0,
+        stop=stop,
+        listener=Watcher(),
+        goal=goal,
     )
     assert runner.run().accepted == 6
 
@@ -468,7 +499,15 @@ def test_a_run_whose_workers_are_gone_hands_back(
             raise WorkerError("all workers have left")
 
     with pytest.raises(WorkerError):
-        Runner(store, season, Gone(play), owner="runner", clock=lambda: 0.0, stop=stop).run()
+        Runner(
+            store,
+            season,
+            Gone(play),
+            owner="runner",
+            clock=lambda: 0.0,
+            stop=stop,
+            listener=Watcher(),
+        ).run()
     counts = store.queue.counts(season)
     assert (counts.todo, counts.leased) == (6, 0)
 

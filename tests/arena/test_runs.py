@@ -331,7 +331,7 @@ def test_a_stopped_tournament_goes_on_with_the_same_bots_only(stocked: Store, st
     with pytest.raises(RunStopped) as stopped:
         tournament(stocked, stop, request, watcher=watcher)
     assert (stopped.value.report.accepted, stopped.value.report.season) == (1, "cup")
-    stop.wish = StopRequest.GO_ON
+    stop.requested = StopRequest.GO_ON
     others = TournamentRequest(kind="round-robin", name="cup", bots=("anna", "ben"), season="s1")
     with pytest.raises(PairingError, match="other bots"):
         tournament(stocked, stop, others)
@@ -344,7 +344,7 @@ def test_a_tournament_goes_on_with_the_bots_that_it_began_with(stocked: Store, s
     request = TournamentRequest(kind="round-robin", name="cup")
     with pytest.raises(RunStopped):
         tournament(stocked, stop, request, watcher=Watcher(lambda: stop.ask(StopRequest.FINISH)))
-    stop.wish = StopRequest.GO_ON
+    stop.requested = StopRequest.GO_ON
     ladder.submit(stocked, "anna", "better")
     ladder.submit(stocked, "late")
     result = tournament(stocked, stop, request)
@@ -368,7 +368,7 @@ def test_a_run_leaves_the_seasons_of_tournaments_alone(stocked: Store, stop: Sto
     request = TournamentRequest(kind="round-robin", name="cup")
     with pytest.raises(RunStopped):
         tournament(stocked, stop, request, watcher=Watcher(lambda: stop.ask(StopRequest.FINISH)))
-    stop.wish = StopRequest.GO_ON
+    stop.requested = StopRequest.GO_ON
     games = RunRequest(games=1)
     assert run(stocked, games, pool(fairly), Watcher(), stop).season == "s1"
     cup = RunRequest(season="cup", games=1)
@@ -418,7 +418,7 @@ def test_a_tournament_under_embargo_goes_on_under_the_same_one(stocked: Store, s
     request = TournamentRequest(kind="round-robin", name="cup", embargo_until=until)
     with pytest.raises(RunStopped):
         tournament(stocked, stop, request, watcher=Watcher(lambda: stop.ask(StopRequest.FINISH)))
-    stop.wish = StopRequest.GO_ON
+    stop.requested = StopRequest.GO_ON
     other = replace(request, embargo_until=until + timedelta(days=1))
     with pytest.raises(UserError, match="begun with another embargo"):
         tournament(stocked, stop, other)

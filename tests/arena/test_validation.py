@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from deepsea_arena.play.admission import AdmissionRefusal
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
@@ -23,13 +22,13 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
 from deepsea_bundle.unzip import collect_zip
 from deepsea_ladder.errors import LimitReached, StoreUnavailable
-from deepsea_ladder.model.bots import Submission, SubmissionState
+from deepsea_ladder.model.bots import Submission, SubmissionRefusal, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from helpers import ladder
-from helpers.beside import OneWorker
+from helpers.background import OneWorker
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author, new
 
@@ -43,7 +42,7 @@ class InlineChecker(OneWorker):
     def __init__(self) -> None:
         super().__init__()
         self.tasks: list[ReadArchive | PlayAdmission] = []
-        self.refusal: AdmissionRefusal | None = None
+        self.refusal: SubmissionRefusal | None = None
         self.on_game: Callable[[], object] = lambda: None
         self.play: Callable[[Task], Iterator[Event]] = self._play
 
@@ -171,7 +170,7 @@ def test_a_bot_that_plays_well_is_accepted_and_its_games_are_counted(site: Site)
 
 
 def test_a_bot_with_a_fault_is_refused_with_what_to_do(site: Site) -> None:
-    site.checker.refusal = AdmissionRefusal("it crashed", "correct it", ("a line",), "Traceback")
+    site.checker.refusal = SubmissionRefusal("it crashed", "correct it", ("a line",), "Traceback")
     number = site.submit()
     site.validator.drain()
     done = site.now(number)

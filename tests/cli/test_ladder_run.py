@@ -34,6 +34,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_referee.sandbox import probe
+from deepsea_referee.worker import Link
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 from helpers.commands import Run, one_line, start
@@ -100,7 +101,7 @@ def claimed(place: Path, games: int) -> list[Job]:
         return store.jobs.claim(season, "worker", 60, [1] * games)
 
 
-class Link:
+class PlainLink(Link):
     """What a worker has of its pool: bots, straight from the store."""
 
     def __init__(self, place: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_job_is_played_from_the_stored_files_as_it_says(place: Path, tmp_path:
             enter(store, file := bot(tmp_path, name))
             file.unlink()
     jobs = claimed(place, 2)
-    with nothing_left_behind(), worker(Link(place)) as play:
+    with nothing_left_behind(), worker(PlainLink(place)) as play:
         outcomes = [play(job) for job in jobs]
     with Store.open(place) as store:
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -164,7 +165,7 @@ def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Pat
         enter(store, bot(tmp_path, "anna"))
         enter(store, bot(tmp_path, "ben", first="raise SystemExit('no licence')"))
     (job,) = claimed(place, 1)
-    with worker(Link(place)) as play:
+    with worker(PlainLink(place)) as play:
         outcome = play(job)
     assert isinstance(outcome, FinishedGame)
     record = GameRecord.from_json(outcome.record)
@@ -184,7 +185,7 @@ def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path
         enter(store, bot(tmp_path, "anna"))
         enter(store, bot(tmp_path, "ben", boom))
     (job,) = claimed(place, 1)
-    with worker(Link(place)) as play:
+    with worker(PlainLink(place)) as play:
         outcome = play(job)
     assert isinstance(outcome, FinishedGame)
     with Store.open(place) as store:
@@ -214,7 +215,7 @@ def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -
         with store.database.write() as connection:
             connection.exec_driver_sql("UPDATE archives SET content = ?", (zlib.compress(archive),))
     (job,) = claimed(place, 1)
-    with worker(Link(place)) as play:
+    with worker(PlainLink(place)) as play:
         outcome = play(job)
     assert isinstance(outcome, VoidOutcome)
     assert "another digest" in outcome.reason
@@ -232,7 +233,7 @@ def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
         season = store.seasons.open(Season(name="s2", seats=(2,)), ladder.SEED)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
         job = ladder.claim(store, season)
-    with worker(Link(place)) as play:
+    with worker(PlainLink(place)) as play:
         outcome = play(job)
     assert isinstance(outcome, HostTrouble)
     assert "another machine" in outcome.reason
@@ -246,7 +247,9 @@ def test_trouble_of_our_own_is_no_bots_fault(
             enter(store, bot(tmp_path, name))
     (job,) = claimed(place, 1)
     starts = Starts()
-    room = RatedGamePlayer(BotCache(tmp_path / "bots", (link := Link(place)).file), link, starts)
+    room = RatedGamePlayer(
+        BotCache(tmp_path / "bots", (link := PlainLink(place)).file), link, starts
+    )
     monkeypatch.setattr("deepsea_referee.sandbox.process_tree.os.pidfd_open", _refuse)
     with nothing_left_behind():
         outcome = room.play(job)
@@ -288,7 +291,7 @@ def test_files_that_two_jobs_want_at_once_are_fetched_once(place: Path, tmp_path
     assert wanted.asked == [job.seats[0].digest]
 
 
-class Wanted(Link):
+class Wanted(PlainLink):
     """Has another job while the files for the first are fetched; they come once."""
 
     def __init__(self, place: Path, job: Job) -> None:
@@ -313,7 +316,7 @@ class Wanted(Link):
         self._next = call
 
 
-class Following(Link):
+class Following(PlainLink):
     """Has another job as soon as one is played, with files that come when that game is over."""
 
     def __init__(self, place: Path, job: Job) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import Outcome, VoidOutcome
-from deepsea_ladder.model.games import Job
+from deepsea_arena.play.workers import JobWorkers
+from deepsea_ladder.model.games import Job, Receipt
 from deepsea_rules.printable import one_line
 
 
-class InlineWorker:
+class InlineWorker(JobWorkers):
     """One worker that plays in `wait`."""
 
     def __init__(self, play: Callable[[Job], Outcome]) -> None:
@@ -49,3 +50,16 @@ class InlineWorker:
     def close(self) -> None:
         """Forget the job."""
         self._job = None
+
+
+class QuietListener:
+    """Listens to a run, and keeps nothing."""
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """Nothing."""
+
+    def failed(self, job: Job, reason: str) -> None:
+        """Nothing."""
+
+    def trouble(self, message: str) -> None:
+        """Nothing."""

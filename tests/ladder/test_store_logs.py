@@ -9,8 +9,7 @@ import pytest
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.games import SeatLog, StoredSeason
-from deepsea_ladder.store import RetryPolicy, Store
-from deepsea_ladder.store import games as logs
+from deepsea_ladder.store import RetryPolicy, Store, games
 from helpers import ladder
 
 
@@ -56,7 +55,7 @@ def test_a_log_is_added_once_and_only_for_seats_at_fault(store: Store) -> None:
 
 def test_the_newest_games_of_a_bot_keep_theirs(store: Store) -> None:
     season = ladder.stocked(store)
-    played = play(store, season, logs.KEPT + 4, "anna")
+    played = play(store, season, games.KEPT + 4, "anna")
     assert sorted(seq for seq, _ in store.logs.of_bot("anna")) == [seq for seq, _ in played[4:]]
     assert store.logs.of_game(played[0][1]) == ()
 
@@ -72,4 +71,4 @@ def test_a_long_log_keeps_its_end(store: Store) -> None:
     (log,) = store.logs.of_game(job.game_id)
     assert log.error == "\\udcff"
     assert log.output.endswith("the end")
-    assert logs.LONGEST_OUTPUT - 2 <= len(log.output.encode()) <= logs.LONGEST_OUTPUT
+    assert games.LONGEST_OUTPUT - 2 <= len(log.output.encode()) <= games.LONGEST_OUTPUT

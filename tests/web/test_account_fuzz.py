@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from deepsea_referee.errors import UserError
 from deepsea_web.http import HEADERS
-from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS, OWN_PAGES, PAGES
+from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from deepsea_web.site.uploads import Multipart
 from deepsea_web.site.words import may
 from helpers.members import Person, multipart
 from helpers.world import World, opened, stock_of
 
 FORM = "application/x-www-form-urlencoded"
-PATHS = sorted({page.path for page in OWN_PAGES} | set(OWN_ENDPOINTS))
-FIELDS = sorted({name for action in ACTIONS for name in action.fields})
+PATHS = sorted({page.path for page in MEMBERS.pages} | set(MEMBERS.endpoints))
+FIELDS = sorted({name for action in MEMBERS.actions for name in action.fields})
 WORDS = st.one_of(
     st.text(max_size=60),
     st.sampled_from(["", "0", "-1", "1", "9" * 30, "anna", "x" * 5000, "\x00", "'", "../", "١"]),
@@ -50,7 +50,7 @@ def is_fine(person: Person, method: str, path: str, body: bytes, kind: str) -> N
 
 @settings(max_examples=150)
 @given(
-    action=st.sampled_from([action.path for action in ACTIONS if action.path != "/logout"]),
+    action=st.sampled_from([action.path for action in MEMBERS.actions if action.path != "/logout"]),
     fields=st.dictionaries(st.sampled_from(FIELDS), WORDS, max_size=5),
     who=st.integers(0, 1),
 )
@@ -66,7 +66,7 @@ def test_a_form_with_any_words_gets_an_answer(
 
 @settings(max_examples=100)
 @given(
-    action=st.sampled_from([action.path for action in ACTIONS]),
+    action=st.sampled_from([action.path for action in MEMBERS.actions]),
     body=st.binary(max_size=300),
     kind=st.sampled_from([FORM, "multipart/form-data; boundary=b0und", "", "text/plain"]),
 )
@@ -98,9 +98,9 @@ def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
     """In each part of each address, and in each parameter that anything reads."""
     world.site.gateway.closing.set()  # streams end at once
     asked = [(page.path, page.parameters) for page in PAGES]
-    asked += [(page.path, page.parameters) for page in OWN_PAGES]
+    asked += [(page.path, page.parameters) for page in MEMBERS.pages]
     asked += [(f"/embed{page.embed_path or page.path}", ()) for page in PAGES if page.embed]
-    asked += [(path, ("after", "seat", "version")) for path in (*ENDPOINTS, *OWN_ENDPOINTS)]
+    asked += [(path, ("after", "seat", "version")) for path in (*ENDPOINTS, *MEMBERS.endpoints)]
     statuses, odd = set(), quote(text, safe="")
     for path, names in asked:
         known = re.sub("{.*?}", "1", path)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text as sql
 
 from deepsea_web.http import HEADERS
-from deepsea_web.site.pages import ACTIONS, OWN_ENDPOINTS, OWN_PAGES
+from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder
 from helpers.members import Person, forms_of, multipart
@@ -61,7 +61,7 @@ def example(path: str) -> str:
 
 def test_the_table_of_who_sees_what_has_every_page() -> None:
     streams = {"/submissions/1/events"}  # it has a test of its own
-    known = {example(path) for path in (*(page.path for page in OWN_PAGES), *OWN_ENDPOINTS)}
+    known = {example(path) for path in (*(page.path for page in MEMBERS.pages), *MEMBERS.endpoints)}
     assert set(SEEN_BY) == known - streams
 
 
@@ -170,7 +170,7 @@ DEEDS: dict[str, tuple[dict[str, str], tuple[int, int, int]]] = {
 
 
 def test_the_table_of_who_may_do_what_has_every_form() -> None:
-    assert set(DEEDS) == {action.path for action in ACTIONS}
+    assert set(DEEDS) == {action.path for action in MEMBERS.actions}
 
 
 @pytest.mark.parametrize("address", DEEDS)

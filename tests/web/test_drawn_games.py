@@ -17,11 +17,10 @@ from xml.etree.ElementTree import Element
 import pytest
 from playwright.sync_api import Browser, Page
 
-from deepsea_arena.reports.frames import Frames, Viewer, frames_of
+from deepsea_arena.reports.frames import Frames, Viewer, frames
 from deepsea_rules.narration import is_turn, moments
 from deepsea_rules.notation import read_position
 from deepsea_rules.position import position_text
-from deepsea_rules.record import verify
 from deepsea_rules.ruleset import ABOARD, HOME, PRESETS, SEAT_LETTERS, RuleSet
 from deepsea_web.viewer.assets import LAYOUT, script
 from deepsea_web.viewer.game_page import fold, pack
@@ -73,7 +72,7 @@ DRAW = """text => {
 def test_what_is_drawn_agrees_with_notation_and_words(page: Page, salts: range) -> None:
     for (preset, seats), salt in product(TABLES, salts):
         game = played(preset, seats, f"drawn {salt}")
-        shown = frames_of(record_of(game), game)
+        shown = frames(record_of(game))
         positions = chosen(shown)
         done = json.loads(page.evaluate(DRAW, json.dumps([shown, positions])))
         for text, drawn in zip(positions, done["drawn"], strict=True):
@@ -146,10 +145,10 @@ def test_what_a_page_holds_in_short_is_what_each_seat_saw(page: Page, preset: st
     for seats in (2, 3, 6):
         game = played(preset, seats, "packed")
         record = record_of(game)
-        everything = frames_of(record, verify(record))
+        everything = frames(record)
         viewers: list[Viewer] = ["watcher", *range(seats)]
         for viewer in viewers:
-            seen = frames_of(record, game, viewer)
+            seen = frames(record, viewer)
             packed = pack(everything, seen)
             assert packed["p"] == {}  # nothing needs to be written in full
             folded = json.dumps([fold(everything), packed])

@@ -30,7 +30,7 @@ from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.serve import WithApi
 from deepsea_web.server.gateway import RECHECK_US, Gateway
 from deepsea_web.server.http_api import http_api
-from deepsea_web.site.pages import ACTIONS, ENDPOINTS, OWN_ENDPOINTS
+from deepsea_web.site.pages import ENDPOINTS, MEMBERS
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, a_token, an_admin_token, multipart
@@ -155,7 +155,7 @@ WRITES: Final = {
 def test_every_write_has_a_row() -> None:
     entries = {"/login", "/logout", "/join"}  # they have tests of their own
     assert {*WRITES, "redeem"} == {name for name, one in METHODS.items() if one.verb != "GET"}
-    assert {one.form for one in WRITES.values()} == {one.path for one in ACTIONS} - entries
+    assert {one.form for one in WRITES.values()} == {one.path for one in MEMBERS.actions} - entries
 
 
 def _demoted(world: World, author: str) -> None:
@@ -386,7 +386,7 @@ the same code as watch_submission."""
 def test_every_stream_has_a_row() -> None:
     watched = {name for name, one in METHODS.items() if one.flow is Flow.EVENTS}
     assert watched == set(STREAMS.values()) - {"pages"} | {"submit"}
-    events = {path for path in (*ENDPOINTS, *OWN_ENDPOINTS) if path.endswith("events")}
+    events = {path for path in (*ENDPOINTS, *MEMBERS.endpoints) if path.endswith("events")}
     assert events == {"/events", "/submissions/{id}/events"}
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
@@ -319,32 +320,41 @@ def test_a_pair_that_does_not_belong_together_is_refused(tmp_path: Path) -> None
 def test_a_rate_is_kept_however_it_is_spread() -> None:
     clock = ManualClock()
     rate = Rate(3, MINUTE_US, clock.now_us, most_keys=4)
-    assert [rate.take("a") for _ in range(4)] == [0, 0, 0, 20]
-    assert rate.take("b") == 0
+
+    def take(key: str) -> int | None:
+        try:
+            rate.take(key, "too many")
+        except ApiError as error:
+            return error.retry_after
+        return 0
+
+    assert [take("a") for _ in range(4)] == [0, 0, 0, 20]
+    assert take("b") == 0
     clock.jump(20_000_000)
-    assert [rate.take("a"), rate.take("a")] == [0, 20]
+    assert [take("a"), take("a")] == [0, 20]
     clock.jump(3_600_000_000)
     end, taken = clock.now_us() + MINUTE_US, 0
     while clock.now_us() < end:  # all at once, and then whenever it may
-        wait = rate.take("c")
+        wait = take("c") or 0
         taken += not wait
         clock.jump(wait * 1_000_000)
     assert taken == 2 * 3 - 1
     clock.jump(3_600_000_000)
-    assert [rate.take("a") for _ in range(4)] == [0, 0, 0, 20]
+    assert [take("a") for _ in range(4)] == [0, 0, 0, 20]
     for key in range(100):
-        rate.take(key)
+        take(str(key))
     assert len(rate._full_us) <= 4
 
 
 def test_slots_are_given_back() -> None:
     slots = Slots(1, 2)
-    with slots.taken("a") as first, slots.taken("a") as second, slots.taken("b") as third:
-        assert (first, second, third) == (True, False, True)
-        with slots.taken("c") as fourth:
-            assert not fourth
-    with slots.taken("a") as again:
-        assert again
+    with slots.taken("a"):
+        with pytest.raises(ApiError, match="too many streams"), slots.taken("a"):
+            pass
+        with slots.taken("b"), pytest.raises(ApiError), slots.taken("c"):
+            pass
+    with slots.taken("a"):
+        assert slots.open == 1
 
 
 def test_pages_of_an_address_are_limited_and_this_machine_is_not(played: Store) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,11 @@ import pytest
 from sqlalchemy import text
 
 from deepsea_arena.reports.frames import frames
+from deepsea_arena.reports.games import read_record
 from deepsea_ladder.store import Store
+from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import RuleSet
 from deepsea_web.http import EMBED_HEADERS, HEADERS
 from deepsea_web.site.app import Site
 from deepsea_web.site.rendering import static_files, static_names
@@ -62,6 +66,28 @@ def test_a_game_is_a_story_without_javascript(site: Site) -> None:
     assert "deepsea-referee verify s1-3.json" in page
     assert 'data-frames="/games/s1-3/frames.json"' in page
     assert page.count("<h1>") == 1
+
+
+@pytest.mark.parametrize("address", ["/games/s1-2", "/games/s1-2/frames.json?seat=A"])
+def test_a_record_is_read_and_replayed_once_for_a_page(
+    site: Site, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    reads, replays, init = Counter[str](), Counter[bytes](), Game.__init__
+
+    def read(text: str) -> GameRecord:
+        reads[text] += 1
+        return from_json(text)
+
+    def begin(game: Game, rules: RuleSet, players: int, seed: bytes) -> None:
+        replays[seed] += 1
+        init(game, rules, players, seed)
+
+    from_json = GameRecord.from_json
+    monkeypatch.setattr(GameRecord, "from_json", read)
+    monkeypatch.setattr(Game, "__init__", begin)
+    read_record.cache_clear()
+    assert get(site, address).status == 200
+    assert (list(reads.values()), list(replays.values())) == ([1], [1])
 
 
 def test_a_game_shows_what_it_did_to_ratings(site: Site) -> None:

@@ -1,8 +1,9 @@
-"""What every response of a served page carries, and whom it answers.
+"""HTTP for all served pages: headers and hosts of every response, numbers in addresses, streams.
 
 Invariants: every status has the policy, errors too; a request for another host's name is refused,
 so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
-lengths, which a proxy and this server may cut differently (request smuggling).
+lengths, which a proxy and this server may cut differently (request smuggling); a stream ends when
+its reader has left or its source is closed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ EMBED_HEADERS = {
 """Those of pages that others may show within their own."""
 MOST_DIGITS = 20
 LARGEST = 2**53 - 1
-"""What every JSON reader has exactly."""
+"""The largest number that every JSON reader has exactly."""
 T = TypeVar("T")
 
 
@@ -105,7 +106,7 @@ def whole_number(text: str, least: int = 0, most: int = LARGEST) -> int | None:
 
 
 class Source(Protocol[T]):
-    """What streams tell; `T` says what a reader has."""
+    """The source of a stream; `T` is a reader's place in it."""
 
     @property
     def closed(self) -> bool:
@@ -115,7 +116,7 @@ class Source(Protocol[T]):
         """Count a reader, who is woken when something is new."""
 
     def since(self, has: T) -> tuple[T, str]:
-        """What a reader has after this, and the events that bring it there: "" for none."""
+        """A reader's place after these events, and the events: "" for none."""
 
 
 class EventStream(Generic[T]):
@@ -138,7 +139,7 @@ class EventStream(Generic[T]):
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         woken = asyncio.Event()
         with self._place, self._source.watching(woken.set):
-            left = asyncio.create_task(_left(receive))
+            left = asyncio.create_task(disconnected(receive))
             left.add_done_callback(lambda _: woken.set())
             try:
                 while not (self._source.closed or left.done()):
@@ -153,6 +154,7 @@ class EventStream(Generic[T]):
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _left(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Return when the reader has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,9 @@
-"""The site and the HTTP API as one application, with the rate at which an address may ask.
+"""Serves a ladder: the site and the HTTP API as one application, and the runner beside them.
 
 Invariants: the API is below ROOT of the public address and nowhere else, with the gate and the
-headers of the site; whoever is on this machine is not counted, since that may be everybody.
+headers of the site; readers on this machine are not counted, since that may be everybody; nothing
+listens that is not safe; at a signal streams end at once and answers within PATIENCE_S, and the
+runner hands its games back.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from deepsea_web.site.rendering import Refusal, refusal
 
 _FREE = "/static/"
-"""What browsers keep for ever; a page asks for several of them."""
+"""Files that browsers keep for ever; a page asks for several of them."""
 PATIENCE_S = 1
-"""How long answers may take to end, once a signal has come."""
+"""The time that answers have to end, once a signal has come."""
 
 
 class WithApi:
@@ -73,7 +75,7 @@ class WithApi:
             await self._site(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
-        """Why the reader has to wait, if it has asked for too many pages; this one is counted."""
+        """The refusal of a reader who has asked for too many pages; this one is counted."""
         if scope["path"].startswith(self._free):
             return None
         peer, _ = scope.get("client") or ("", 0)
@@ -88,8 +90,6 @@ class WithApi:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """Where and how to serve."""
-
     host: str = "127.0.0.1"
     port: int = 8080
     """0: one of the system's choice."""
@@ -102,20 +102,10 @@ class ServeOptions:
     """Of the runner; 0: no runner is started."""
 
 
-@dataclass(frozen=True)
-class Served:
-    """Where the ladder is reached."""
-
-    url: str
-    workers: int
-    """Of the runner; 0 without one."""
-
-
-def serve(target: str, options: ServeOptions, announce: Callable[[Served], object]) -> None:
-    """Serve a ladder until Ctrl-C or SIGTERM; `announce` is called when it listens.
+def serve(target: str, options: ServeOptions, announce: Callable[[str], object]) -> None:
+    """Serve a ladder until Ctrl-C or SIGTERM; `announce` gets its address when it listens.
 
     target  the ladder, as --store takes it
-
     Raises UserError if it cannot be served like that.
     """
     certificate = _certificate(options)
@@ -144,62 +134,36 @@ def serve(target: str, options: ServeOptions, announce: Callable[[Served], objec
             uploads=Uploads(SystemClock(), local=local),
         )
         open_many_files()
-        port = listening.getsockname()[1]
-        serving = _Serving(service, reached(port), options, certificate)
-        try:
-            asyncio.run(serving.run(listening, target, announce))
-        finally:
-            serving.close()
+        reach = reached(listening.getsockname()[1])
+        with closing(Gateway(service, SystemClock())) as gateway:
+            config = partial(_http_config, gateway, reach, options, certificate)
+            service.url = f"{reach.origin}{reach.prefix}/"
+            runner = RunnerProcess(runner_command(options.workers), target, gateway.clock)
+            asyncio.run(
+                _serve(config, listening, gateway, runner if options.workers else None, announce)
+            )
 
 
-class _Serving:
-    """The parts of the server, for one event loop."""
-
-    def __init__(
-        self,
-        service: LadderService,
-        access: Access,
-        options: ServeOptions,
-        certificate: Certificate | None,
-    ) -> None:
-        self._access = access
-        self._options = options
-        self._certificate = certificate
-        self._gateway = Gateway(service, SystemClock())
-        self._site = Site(self._gateway, access, PAGES, ENDPOINTS, MEMBERS)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._gateway.close()
-
-    async def run(
-        self, listening: socket.socket, target: str, announce: Callable[[Served], object]
-    ) -> None:
-        """Serve until a signal comes."""
-        url = f"{self._access.origin}{self._access.prefix}/"
-        self._gateway.service.url = url
-        command = runner_command(self._options.workers)
-        runner = RunnerProcess(command, target, self._gateway.clock)
-        try:
-            if self._options.workers:
-                await runner.start()
-            served = Served(url, self._options.workers)
-            await self._serve_http(listening, runner, lambda: announce(served))
-        finally:
-            self._gateway.closing.set()
-            await runner.stop()
-
-    async def _serve_http(
-        self, listening: socket.socket, runner: RunnerProcess, announce: Callable[[], object]
-    ) -> None:
-        server = _Server(self._http_config())
+async def _serve(
+    config: Callable[[], uvicorn.Config],
+    listening: socket.socket,
+    gateway: Gateway,
+    runner: RunnerProcess | None,
+    announce: Callable[[str], object],
+) -> None:
+    """Serve until a signal comes; the runner ends with it."""
+    try:
+        if runner is not None:
+            await runner.start()
+        server = _Server(config())
         loop = asyncio.get_running_loop()
 
         def end() -> None:
-            self._gateway.closing.set()
+            gateway.closing.set()
             if server.should_exit:  # the second time without waiting for answers
                 server.force_exit = True
-                runner.kill()
+                if runner is not None:
+                    runner.kill()
             server.should_exit = True
 
         signals = (signal.SIGINT, signal.SIGTERM)
@@ -207,38 +171,42 @@ class _Serving:
             loop.add_signal_handler(one, end)
         try:
             serving = asyncio.create_task(server.serve(sockets=[listening]))
-            announce()
+            announce(gateway.service.url)
             await serving
         finally:
             for one in signals:
                 loop.remove_signal_handler(one)
+    finally:
+        gateway.closing.set()
+        if runner is not None:
+            await runner.stop()
 
-    def _http_config(self) -> uvicorn.Config:
-        api = http_api(self._gateway, self._access)
-        config = uvicorn.Config(
-            WithApi(self._site.app, api, self._access, self._gateway),
-            http=partial(  # type: ignore[arg-type]
-                Connection,
-                access=self._access,
-                limits=self._gateway.service.limits,
-                opened=Counter(),
-            ),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",  # what strangers send is no news
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            backlog=BACKLOG,
-            timeout_graceful_shutdown=PATIENCE_S,
-            ssl_certfile=self._options.tls_cert,
-            ssl_keyfile=self._options.tls_key,
-        )
-        if self._certificate is not None:
-            config.load()
-            config.ssl = self._certificate.context()
-        return config
+
+def _http_config(
+    gateway: Gateway, access: Access, options: ServeOptions, certificate: Certificate | None
+) -> uvicorn.Config:
+    site = Site(gateway, access, PAGES, ENDPOINTS, MEMBERS)
+    config = uvicorn.Config(
+        WithApi(site.app, http_api(gateway, access), access, gateway),
+        http=partial(  # type: ignore[arg-type]
+            Connection, access=access, limits=gateway.service.limits, opened=Counter()
+        ),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",  # what strangers send is no news
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=PATIENCE_S,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
+    )
+    if certificate is not None:
+        config.load()
+        config.ssl = certificate.context()
+    return config
 
 
 class _Server(uvicorn.Server):

@@ -119,10 +119,11 @@ def method(
     scope: Scope | None = None,
     always: bool = False,
 ) -> Callable[[F], F]:
-    """Declare a method; its fields are those of `Method`."""
+    """Declare an abstract method; its fields are those of `Method`."""
 
     def declare(function: F) -> F:
         function.declared = Method(function, verb, path, role, scope, always)  # type: ignore[attr-defined]
+        function.__isabstractmethod__ = True  # type: ignore[attr-defined]
         return function
 
     return declare

@@ -1,6 +1,6 @@
 """Refusals of the API: a kind, which HTTP has a status for, and one sentence.
 
-Invariants: what is somebody else's and what is not there are refused with the same words; a
+Invariants: somebody else's things are refused with the same words as things that are not there; a
 sentence names no file, no SQL, no secret and nothing of this program's inside.
 """
 
@@ -96,7 +96,7 @@ class Unreachable(RemoteError):
 
 
 class BadServer(RemoteError):
-    """What answers is no ladder, or its answer makes no sense, is too long, or comes from
+    """A server that is no ladder, or an answer that makes no sense, is too long, or comes from
     elsewhere."""
 
 

@@ -50,7 +50,7 @@ def _all_checked(ladder: T) -> T:
 
 @_all_checked
 class LocalLadder(AccountMethods, SubmissionMethods, AdminMethods, ReadMethods, LadderApi):
-    """What one caller may ask; made for each call or visit."""
+    """The ladder as one caller may use it; made for each call or visit."""
 
 
 def ladder_of(store: Store, author: str | None = None) -> LocalLadder:

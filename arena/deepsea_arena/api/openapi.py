@@ -45,14 +45,14 @@ class Refusal:
 
 
 def who(method: Method) -> str:
-    """Who may call a method, in words."""
+    """The callers of a method, in words."""
     names = {Role.VISITOR: "everybody", Role.AUTHOR: "authors", Role.ADMIN: "admins"}
     scope = "" if method.scope is None else f", scope `{method.scope}`"
     return names[method.role] + scope
 
 
 def summary(method: Method) -> str:
-    """What a method does, in a sentence."""
+    """The first words of a method's docstring."""
     return " ".join((inspect.getdoc(getattr(LadderApi, method.name)) or "").split())
 
 

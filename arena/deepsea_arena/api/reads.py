@@ -1,4 +1,4 @@
-"""What everybody may read: standings, bots, games, records, and games as they end.
+"""Public reads: standings, bots, games, records, and games as they end.
 
 Invariants: everything is read from the public store, which shows nothing of a season under embargo;
 tracebacks are for the bot's author and for admins.
@@ -22,6 +22,7 @@ from deepsea_arena.reports.games import (
     games_since,
     json_lines,
     newest_games,
+    read_record,
 )
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_arena.reports.standings import PairTable, Standings, pair_table, show_standings
@@ -35,7 +36,6 @@ from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.model.games import GameFilter
 from deepsea_ladder.values import utc_time
 from deepsea_referee.errors import UserError
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 MOST_PAIRS = 100
@@ -127,7 +127,7 @@ class ReadMethods(LadderPart):
         return GameText(self.public.games.record(game_id))
 
     def frames(self, *, game_id: str, seat: int | None = None) -> FramesText:
-        record = GameRecord.from_json(self.public.games.record(game_id))
+        record = read_record(self.public.games.record(game_id))
         if seat is not None and not 0 <= seat < len(record.seats):
             last = len(record.seats) - 1
             raise UserError(f"seat is a number from 0 to {last} ({SEAT_LETTERS[last]})")

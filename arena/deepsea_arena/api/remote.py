@@ -43,7 +43,7 @@ CONNECT_S = 10.0
 DEADLINE_S = 30.0
 """The time for a whole answer, however slowly the server drips."""
 SILENCE_S = 120.0
-"""How long a stream may say nothing, not even that there is nothing new."""
+"""The time for which a stream may be silent."""
 _LONGEST_SENTENCE = 300
 
 
@@ -288,7 +288,7 @@ class RemoteLadder(LadderApi):
         return BadServer(f"what answers at {self.url} is no ladder")
 
     def _changed(self, pinned: str, why: str) -> UserError:
-        """What is wrong with a certificate that is not accepted."""
+        """The error of a certificate that is not accepted."""
         offered = offered_certificate(self.url)
         if fingerprint(offered) == fingerprint(pinned):
             return UserError(f"the certificate of {self.url} is not valid any more: {why}")
@@ -394,7 +394,7 @@ def _duration(seconds: int) -> str:
 
 
 def _verification_failure(error: BaseException | None) -> str | None:
-    """What is wrong with a certificate that was refused; None if that was not the cause."""
+    """The reason why a certificate was refused; None if that was not the cause."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return None if error is None else error.verify_message

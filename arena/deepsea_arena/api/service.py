@@ -1,4 +1,4 @@
-"""The service: what all calls of a ladder's API share, logins, and the check of who may call what.
+"""The service: the state that all calls share, logins, and the check of a caller's rights.
 
 Invariants: a text that has not the form of a secret is refused before the store is asked; every
 refusal has the same words, whether a token never was, has ended, or is of somebody who is blocked;
@@ -53,7 +53,7 @@ def _seconds() -> float:
 
 
 class LadderService:
-    """What all calls share. Threads may share one.
+    """The state that all calls share. Threads may share one.
 
     store    may be written
     public   the same ladder as strangers may see it: read only, without what is under embargo

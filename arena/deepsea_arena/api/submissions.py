@@ -1,7 +1,7 @@
 """Submissions of an author from afar, and what an author may do with own bots.
 
-Invariants: what is somebody else's is refused as what is not there; a half upload leaves no row;
-strangers' uploads never meet a season that plays bots without a sandbox.
+Invariants: somebody else's bots are refused like bots that are not there; a half upload leaves no
+row; strangers' uploads never meet a season that plays bots without a sandbox.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from deepsea_arena.coach.ladder_analyses import (
     analyses_of,
     found_of,
     plan,
+    shown,
 )
-from deepsea_arena.coach.ladder_analyses import shown as analysis_view
-from deepsea_arena.reports.games import BotLogLine, game_logs
+from deepsea_arena.reports.games import BotLogLine
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submission
 from deepsea_referee.errors import UserError
@@ -102,29 +102,29 @@ class SubmissionMethods(LadderPart):
         return (archive[at : at + chunk] for at in range(0, len(archive), chunk))
 
     def log(self, *, game_id: str = "") -> GameLogs:
-        if self.caller.is_machine and not self.caller.author:
-            return GameLogs(tuple(game_logs(self.store, game_id)))
+        everything = self.caller.is_machine and not self.caller.author
+        store = self.store if everything else self.public
         nothing = ApiError(
             Kind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
         )
         try:
-            game = self.public.history.get(game_id)
+            seats = store.history.get(game_id).seats
         except NotOnLadder:
+            if everything:
+                raise
             raise nothing from None
-        own = {
-            number: seat.version
-            for number, seat in enumerate(game.seats)
-            if self.is_own(seat.version.author)
+        labels = {
+            number: seat.version.label
+            for number, seat in enumerate(seats)
+            if everything or self.is_own(seat.version.author)
         }
-        if not own:
+        if not labels:
             raise nothing
         return GameLogs(
             tuple(
-                BotLogLine(
-                    seat=log.seat, bot=own[log.seat].label, error=log.error, output=log.output
-                )
-                for log in self.public.logs.of_game(game_id)
-                if log.seat in own
+                BotLogLine(seat=log.seat, bot=labels[log.seat], error=log.error, output=log.output)
+                for log in store.logs.of_game(game_id)
+                if log.seat in labels
             )
         )
 
@@ -134,7 +134,7 @@ class SubmissionMethods(LadderPart):
         self.public.games.record(game_id)  # what is under embargo is not there
         asked_by = self.caller.author_id or None
         found = self.store.analyses.request(game_id, asked_by, plan(), self.limits)
-        return AnalysisStep(analysis_view(found))
+        return AnalysisStep(shown(found))
 
     def analysis(self, *, game_id: str) -> AnalysisFound:
         return found_of(self.public, game_id)
@@ -149,7 +149,7 @@ class SubmissionMethods(LadderPart):
     def _analysis_steps(self, found: LadderAnalysis) -> Iterator[AnalysisStep | None]:
         yield AnalysisStep(found)
         while not found.state.is_final:
-            before, found = found, analysis_view(self.store.analyses.get(found.id))
+            before, found = found, shown(self.store.analyses.get(found.id))
             yield None if found == before else AnalysisStep(found)
 
     # ----------------------------------------------------------------------------------- within

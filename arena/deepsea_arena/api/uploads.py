@@ -213,9 +213,9 @@ class Upload:
 
 
 class Uploads:
-    """What a server takes in: limits, and the uploads that are coming in now. Threads may share it.
+    """The uploads that a server receives now, and their limits. Threads may share it.
 
-    local   whether whoever can reach the server is on its own machine: it listens on
+    local   whether everybody who can reach the server is on its own machine: it listens on
             loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads.
     folder  where temporary files are
     """

@@ -8,9 +8,10 @@ result; a decision is judged by what its seat knew.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from math import fsum, sqrt
 from typing import NamedTuple
 
@@ -90,8 +91,89 @@ class GameAnalysis:
 
     @property
     def results(self) -> list[float]:
-        """The placement score of each seat."""
         return placement_scores(self.record.placements)
+
+
+@dataclass(slots=True)
+class Lost:
+    """The losses of some decisions."""
+
+    losses: list[Interval] = field(default_factory=list)
+    marks: Counter[str] = field(default_factory=Counter)
+
+    def add(self, decision: AnalysedDecision) -> None:
+        self.losses.append(decision.judged.loss)
+        if decision.judged.mark:
+            self.marks[decision.judged.mark] += 1
+
+    @property
+    def decisions(self) -> int:
+        return len(self.losses)
+
+    @property
+    def loss(self) -> Interval:
+        """The sum; its error is that of the roll-outs, not of which games were played."""
+        return _sum(self.losses)
+
+    @property
+    def mean(self) -> float:
+        return self.loss.mean / self.decisions if self.losses else 0.0
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of each mark, in the order of `MARKS`."""
+        return [self.marks[name] for _, name in MARKS]
+
+
+@dataclass(frozen=True, slots=True)
+class SeatLuck:
+    """The luck of a seat in a game."""
+
+    own_dice: Interval
+    other_dice: Interval
+    values: Interval
+
+    @property
+    def total(self) -> Interval:
+        return _sum((self.own_dice, self.other_dice, self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class SeatSums:
+    """One seat of one game."""
+
+    seat: int
+    bot: RecordSeat
+    lost: Lost
+    result: float
+    """Its placement score."""
+    luck: SeatLuck | None
+    """None if it was not measured."""
+
+    @property
+    def adjusted(self) -> Interval | None:
+        """The result less the luck; its error is that of the luck."""
+        if self.luck is None:
+            return None
+        return Interval(self.result - self.luck.total.mean, self.luck.total.error)
+
+
+@dataclass(slots=True)
+class BotSums:
+    """One bot in all games, in whatever seat."""
+
+    bot: RecordSeat
+    losses: list[float] = field(default_factory=list)
+    """Its loss in each game."""
+    lost: Lost = field(default_factory=Lost)
+    kinds: dict[str, Lost] = field(default_factory=dict)
+    dives: dict[int, Lost] = field(default_factory=dict)
+    results: list[float] = field(default_factory=list)
+    adjusted: list[float] = field(default_factory=list)
+
+    @property
+    def games(self) -> int:
+        return len(self.results)
 
 
 class Analysis:
@@ -242,7 +324,7 @@ def _share(
 ) -> None:
     waiting = deque(_Share(index, jobs[index].record.to_json(), wanted) for index, wanted in shares)
     running: set[Task] = set()
-    with closing(LocalWorkers(_Analyst(settings), workers)) as pool:
+    with closing(LocalWorkers(partial(_analyst, settings), workers)) as pool:
         while waiting or running:
             for worker in pool.free()[: len(waiting)]:
                 running.add(pool.start(waiting.popleft(), worker))
@@ -260,104 +342,11 @@ def _share(
                         raise RefereeError(f"a worker of the analysis ended: {ending}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Analyst:
-    """The setup of a worker."""
-
-    settings: AnalysisSettings
-
-    @contextmanager
-    def __call__(self, link: Link) -> Iterator[Perform]:
-        look = _Looking(self.settings)
-
-        def perform(share: _Share) -> Mapping[int, Finding]:
-            return {number: look.at(share.record, number) for number in share.wanted}
-
-        yield perform
-
-
-@dataclass(slots=True)
-class Lost:
-    """What some decisions lost."""
-
-    losses: list[Interval] = field(default_factory=list)
-    marks: Counter[str] = field(default_factory=Counter)
-
-    def add(self, decision: AnalysedDecision) -> None:
-        self.losses.append(decision.judged.loss)
-        if decision.judged.mark:
-            self.marks[decision.judged.mark] += 1
-
-    @property
-    def decisions(self) -> int:
-        """Their number."""
-        return len(self.losses)
-
-    @property
-    def loss(self) -> Interval:
-        """The sum; its error is that of the roll-outs, not of which games were played."""
-        return _sum(self.losses)
-
-    @property
-    def mean(self) -> float:
-        """What a decision lost on average."""
-        return self.loss.mean / self.decisions if self.losses else 0.0
-
-    @property
-    def counts(self) -> list[int]:
-        """The number of each mark, in the order of `MARKS`."""
-        return [self.marks[name] for _, name in MARKS]
-
-
-@dataclass(frozen=True, slots=True)
-class SeatLuck:
-    """The luck of a seat in a game."""
-
-    own_dice: Interval
-    other_dice: Interval
-    values: Interval
-
-    @property
-    def total(self) -> Interval:
-        return _sum((self.own_dice, self.other_dice, self.values))
-
-
-@dataclass(frozen=True, slots=True)
-class SeatSums:
-    """One seat of one game."""
-
-    seat: int
-    bot: RecordSeat
-    lost: Lost
-    result: float
-    """Its placement score."""
-    luck: SeatLuck | None
-    """None if it was not measured."""
-
-    @property
-    def adjusted(self) -> Interval | None:
-        """The result less the luck; its error is that of the luck."""
-        if self.luck is None:
-            return None
-        return Interval(self.result - self.luck.total.mean, self.luck.total.error)
-
-
-@dataclass(slots=True)
-class BotSums:
-    """One bot in all games, in whatever seat."""
-
-    bot: RecordSeat
-    losses: list[float] = field(default_factory=list)
-    """What it lost in each game."""
-    lost: Lost = field(default_factory=Lost)
-    kinds: dict[str, Lost] = field(default_factory=dict)
-    dives: dict[int, Lost] = field(default_factory=dict)
-    results: list[float] = field(default_factory=list)
-    adjusted: list[float] = field(default_factory=list)
-
-    @property
-    def games(self) -> int:
-        return len(self.results)
+@contextmanager
+def _analyst(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
+    """Set up a worker."""
+    look = _Looking(settings)
+    yield lambda share: {number: look.at(share.record, number) for number in share.wanted}
 
 
 def by_seat(analysis: GameAnalysis) -> list[SeatSums]:

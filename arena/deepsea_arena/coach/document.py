@@ -236,8 +236,6 @@ class _Game(Struct):
 
 
 class SettingsDocument(Struct):
-    """The settings of an analysis."""
-
     precision: Annotated[float, Meta(ge=0.001, le=1)] | None
     rollouts: Annotated[int, Meta(ge=2, le=1_000_000)]
     luck_rollouts: _Rollouts
@@ -250,7 +248,6 @@ class SettingsDocument(Struct):
 
     @property
     def settings(self) -> AnalysisSettings:
-        """The settings to analyse by."""
         precision = self.precision
         effort = Effort.of(self.rollouts) if precision is None else Effort.to(precision)
         return AnalysisSettings(effort, self.luck_rollouts, self.seat, self.seed)

@@ -66,7 +66,7 @@ class AnalysisFound(LadderAnalyses):
 
 
 def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
-    """What a game is analysed by: as `analyse --luck` without other options."""
+    """The plan for a game: as `analyse --luck` without other options."""
     from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, AnalysisSettings
     from deepsea_arena.coach.document import settings_data
     from deepsea_sdk.coach.decisions import Effort
@@ -87,7 +87,7 @@ def settings_from(text: str) -> AnalysisSettings:
 
 
 def game_document(analysis: GameAnalysis, settings: AnalysisSettings) -> str:
-    """What was found of one game, as it is stored."""
+    """The document of one game's analysis, as it is stored."""
     from deepsea_arena.coach.document import document
 
     return _compact(document([analysis], settings))
@@ -130,7 +130,7 @@ def shown(found: StoredAnalysis) -> LadderAnalysis:
 
 
 def document_of(store: Store, game_id: str) -> str:
-    """What was found of a game; "" if nothing was."""
+    """The document of a game's analysis; "" if there is none."""
     try:
         return store.analyses.document(game_id)
     except NotOnLadder:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deepsea_arena.play.rated_games import hosting
 from deepsea_bundle import names
@@ -17,8 +18,8 @@ from deepsea_bundle.bot_cache import unpack
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import SubmissionError
+from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import BotSpec, resolve, unpacked_bot
 from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
@@ -30,31 +31,32 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import TimeControl
 
+if TYPE_CHECKING:  # a worker process checks bots without the store
+    from deepsea_ladder.store import Store
+
 OPPONENT = "random"
 """A sample bot for the other seats, which answers at once."""
 LONGEST_LOG = 10
 """The number of lines of the bot's output that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRefusal:
-    """The reason why a bot is refused."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitResult:
+    """A bot that was accepted, or refused after a game."""
 
-    found: str
-    """The game, the decision, and what the bot did there."""
-    remedy: str
-    """The remedy for its author."""
-    log: tuple[str, ...] = ()
-    """The end of its output."""
-    error: str = ""
-    """The author's part of a traceback, or the last lines of stderr; safe to print."""
+    bot: str
+    author: str
+    digest: str
+    version: int | None
+    """The number of the new version; None if it was refused."""
+    refusal: SubmissionRefusal | None
 
 
 def play_admission(
     bundle: BotBundle,
     seasons: Sequence[Season],
     on_game: Callable[[], object] = lambda: None,
-) -> AdmissionRefusal | None:
+) -> SubmissionRefusal | None:
     """Play the admission games; returns the first fault or None. RefereeError if one is void."""
     folder = cleanup.private_folder()
     try:
@@ -72,7 +74,7 @@ def games_of(seasons: Sequence[Season]) -> int:
 
 async def _play(
     bot: BotSpec, seasons: Sequence[Season], on_game: Callable[[], object]
-) -> AdmissionRefusal | None:
+) -> SubmissionRefusal | None:
     played: list[GameResult] = []
 
     def note(game: GameResult, _record: GameRecord) -> None:
@@ -101,45 +103,26 @@ async def _play(
                 if error.bot not in own:
                     raise RefereeError(f"the sample bot does not start: {error}") from None
                 found = f"{where}: {error}"
-                return AdmissionRefusal(found, REMEDIES[Fault.CRASH], error=error.detail)
-            if trouble := _judged(result, played, own, f"season {season.name}, {where}"):
-                return trouble
+                return SubmissionRefusal(found, REMEDIES[Fault.CRASH], error=error.detail)
+            place = f"season {season.name}, {where}"
+            for game in played:
+                for fault in game.faults:
+                    if game.seats[fault.seat] in own:
+                        return _refusal(result, game.seats[fault.seat], fault, place)
+            for void in result.voids:
+                raise RefereeError(f"{place}: the game is void: {void.reason}; try again")
     return None
 
 
-def _judged(
-    result: MatchResult, played: Sequence[GameResult], own: Sequence[int], where: str
-) -> AdmissionRefusal | None:
-    for game in played:
-        for fault in game.faults:
-            if game.seats[fault.seat] in own:
-                return _trouble(result, game.seats[fault.seat], fault, where)
-    for void in result.voids:
-        raise RefereeError(f"{where}: the game is void: {void.reason}; try again")
-    return None
-
-
-def _trouble(result: MatchResult, bot: int, fault: FaultReport, where: str) -> AdmissionRefusal:
+def _refusal(result: MatchResult, bot: int, fault: FaultReport, where: str) -> SubmissionRefusal:
     log = "".join(log.text for log in result.logs if log.bot == bot).splitlines()
-    return AdmissionRefusal(
+    return SubmissionRefusal(
         f"{where}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
         f"{fault.explanation()}",
         ladder_remedy(fault.fault, result.time_control.format()),
         tuple(log[-LONGEST_LOG:]),
         fault.error,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitResult:
-    """A bot that was accepted, or refused after a game."""
-
-    bot: str
-    author: str
-    digest: str
-    version: int | None
-    """The number of the new version; None if it was refused."""
-    refusal: AdmissionRefusal | None
 
 
 def submit(

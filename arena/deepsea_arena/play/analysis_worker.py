@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import game_document, record_file
-from deepsea_arena.play.tasks import Sender
 from deepsea_referee.system import SYSTEM
+from deepsea_referee.worker import Link, Perform
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.policies import STEADY_VERSION
@@ -38,17 +38,14 @@ class Analysed(NamedTuple):
     """The result of an analysis, or why there is none."""
 
     policy: str
-    """That it was made by, with its version."""
+    """The policy of the roll-outs, with its version."""
     document: str
     """JSON; "" if the record makes no sense."""
     problem: str = ""
 
 
-Perform = Callable[[AnalyseGame], Analysed]
-
-
 @contextmanager
-def analysis_worker(link: Sender, *, gives_way: bool = True) -> Iterator[Perform]:
+def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[Perform]:
     """Set up a worker that analyses games.
 
     gives_way  whether it takes what others leave of the CPU

@@ -22,7 +22,7 @@ from deepsea_arena.play.background_work import (
     LeasedWork,
     Listener,
     Times,
-    beside,
+    in_background,
 )
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.errors import AnalysisError
@@ -40,8 +40,6 @@ _OTHERS_S = 1.0
 
 
 class AnalystListener(Listener, Protocol):
-    """Callbacks of analyses."""
-
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
         """An analysis is done or has failed; `note` is the policy, or the reason."""
 
@@ -64,7 +62,7 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
 
     times = Times(idle=2.0)
     cannot = "games cannot be analysed"
-    its_lease = "an analysis' lease"
+    lease_label = "an analysis' lease"
     gives_back_at = StopRequest.FINISH
 
     def _queue(self) -> Analyses:
@@ -77,13 +75,13 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
 
     def _claim(self) -> AnalysisLease | None:
         submissions = self._store.submissions
-        if not self._insist(self._queue().waiting) or self._insist(submissions.waiting):
+        if not self._retry(self._queue().waiting) or self._retry(submissions.waiting):
             return None
         return self._lease()
 
     def _lease(self, only: int | None = None) -> AnalysisLease | None:
         claim = self._queue().claim
-        return self._insist(lambda: claim(self._owner, self._times.lease, only))
+        return self._retry(lambda: claim(self._owner, self._times.lease, only))
 
     def _do(self, lease: AnalysisLease) -> None:
         try:
@@ -101,7 +99,7 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
         finish = self._store.analyses.finish
         try:
             # The store may be unavailable after the commit: a repetition finds the lease gone.
-            self._insist(lambda: finish(lease, found.policy, found.document, self._limits))
+            self._retry(lambda: finish(lease, found.policy, found.document, self._limits))
         except AnalysisError as error:
             self._reject(lease, str(error))
             return
@@ -111,11 +109,11 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
         return f"the analysis of {lease.game_id}"
 
     def _reject(self, lease: AnalysisLease, reason: str) -> None:
-        self._insist(lambda: self._store.analyses.reject(lease, reason))
+        self._retry(lambda: self._store.analyses.reject(lease, reason))
         self._report(lease)
 
     def _fail(self, lease: AnalysisLease, reason: str) -> None:
-        state = self._insist(lambda: self._store.analyses.fail(lease, reason))
+        state = self._retry(lambda: self._store.analyses.fail(lease, reason))
         if state is AnalysisState.QUEUED:
             self._listener.trouble(
                 f"{self._named(lease)} has no result and waits again: {one_line(reason)}"
@@ -124,7 +122,7 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
             self._report(lease)
 
     def _report(self, lease: AnalysisLease) -> None:
-        done = self._insist(lambda: self._store.analyses.get(lease.id))
+        done = self._retry(lambda: self._store.analyses.get(lease.id))
         note = done.plan.policy if done.state is AnalysisState.DONE else done.reason
         self._listener.analysed(done.game_id, done.state, note)
 
@@ -140,7 +138,7 @@ def analyse_now(store: Store, number: int, listener: AnalystListener, stop: Stop
         with stop.on_signals():
             analyst.take_back()
             while not store.analyses.get(number).state.is_final:
-                if stop.wish is not StopRequest.GO_ON:
+                if stop.requested is not StopRequest.GO_ON:
                     return False
                 if not analyst.do(number):
                     stop.pause(_OTHERS_S)
@@ -170,4 +168,4 @@ def analysing(
     def make(own: Stop) -> Analyst:
         return Analyst(store, make_workers(), stop=own, listener=listener)
 
-    return beside(make, stop, at_end=None if to_end else StopRequest.HAND_BACK)
+    return in_background(make, stop, at_end=None if to_end else StopRequest.HAND_BACK)

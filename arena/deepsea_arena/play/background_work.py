@@ -1,4 +1,4 @@
-"""Work of a runner beside its games: what waits in a queue of the store, one at a time.
+"""Background work of a runner: leases from a queue of the store, one at a time.
 
 Invariants: it is done in a worker process; whatever dies at any moment, a lease is given back, lost
 or runs out; trouble of this machine counts against nobody; the thread has ended when the body has
@@ -17,7 +17,7 @@ from math import inf
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from deepsea_arena.lease_owner import is_gone, own_name
-from deepsea_arena.play.shutdown import Stop, StopRequest, insist
+from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import HostTrouble, outcome_of
 from deepsea_ladder.errors import LadderError, StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
@@ -25,7 +25,7 @@ from deepsea_ladder.store import Store
 from deepsea_ladder.store.leases import LeasedRows
 from deepsea_referee.interrupts import on_signals, pause
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.workers import Died, Done, Failed, Sent, Workers
+from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Workers
 
 _T = TypeVar("_T")
 _Lease = TypeVar("_Lease")
@@ -80,7 +80,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
     times: ClassVar[Times]
     cannot: ClassVar[str]
     """The beginning of a message of trouble, such as "games cannot be analysed"."""
-    its_lease: ClassVar[str]
+    lease_label: ClassVar[str]
     gives_back_at: ClassVar[StopRequest]
     """The request at which what is being done is given back."""
 
@@ -109,14 +109,14 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
 
     def take_back(self) -> None:
         """End the leases of runners of this machine that were killed; others expire."""
-        for owner in filter(is_gone, self._insist(self._queue().owners)):
-            self._insist(partial(self._queue().lose, owner))
+        for owner in filter(is_gone, self._retry(self._queue().owners)):
+            self._retry(partial(self._queue().lose, owner))
 
     def run(self) -> None:
         """Do what waits, and wait for more, until there is a request to stop."""
         with suppress(HandedBack):
             self.take_back()
-            while self._stop.wish is StopRequest.GO_ON:
+            while self._stop.requested is StopRequest.GO_ON:
                 try:
                     if self.next():
                         continue
@@ -148,7 +148,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         try:
             self._queue().hand_back(self._owner)
         except StoreUnavailable as error:
-            self._listener.trouble(f"{error}; {self.its_lease} was not given back, and runs out")
+            self._listener.trouble(f"{error}; {self.lease_label} was not given back, and runs out")
 
     def next(self) -> bool:
         """Do what is next; False if there is nothing for this runner now."""
@@ -162,7 +162,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         except HandedBack:
             return False  # `close` gives the lease back
         except HostCannot:
-            self._insist(lambda: self._queue().hand_back(self._owner))
+            self._retry(lambda: self._queue().hand_back(self._owner))
             raise
         except LeaseLost:
             self._listener.trouble(f"another runner has taken over {self._named(lease)}")
@@ -221,22 +221,14 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
             due = False
             events = self._workers.wait(beat, self._stop)
             for event in events:
-                match event:
-                    case Sent(_, message):
-                        due = on_message(message)
-                    case Done(_, answer):
-                        return answer
-                    case Failed(_, error):
-                        outcome = outcome_of(error)
-                        kind = HostCannot if isinstance(outcome, HostTrouble) else NoResult
-                        raise kind(outcome.reason)
-                    case Died(_, ending):
-                        raise NoResult(f"the worker ended ({ending})")
+                if not isinstance(event, Sent):
+                    return _result(event)
+                due = on_message(event.message)
             now = self._now()
             if events:
                 heard = now
             try:
-                if self._stop.wish >= self.gives_back_at:
+                if self._stop.requested >= self.gives_back_at:
                     raise HandedBack
                 if now - began >= seconds:
                     raise NoResult(f"no end after {seconds:g} seconds")
@@ -250,22 +242,36 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
                 raise
 
     def _hold(self, renew: Callable[[], bool]) -> None:
-        if not self._insist(renew):
+        if not self._retry(renew):
             raise LeaseLost
 
     def _now(self) -> float:
         return self._clock.now_us() / 1_000_000
 
-    def _insist(self, call: Callable[[], _T]) -> _T:
+    def _retry(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
         try:
-            return insist(call, self._stop, self._listener.trouble)
+            return retry_until_available(call, self._stop, self._listener.trouble)
         except StoreUnavailable:
             raise HandedBack from None
 
 
+def _result(event: Event) -> object:
+    """The result of a task that has ended. Raises HostCannot or NoResult."""
+    match event:
+        case Done(_, result):
+            return result
+        case Failed(_, error):
+            outcome = outcome_of(error)
+            kind = HostCannot if isinstance(outcome, HostTrouble) else NoResult
+            raise kind(outcome.reason)
+        case Died(_, ending):
+            raise NoResult(f"the worker ended ({ending})")
+    raise AssertionError("a message does not end a task")
+
+
 @contextmanager
-def beside(
+def in_background(
     make: Callable[[Stop], LeasedWork[_Lease, _Listener]],
     stop: Stop,
     *,

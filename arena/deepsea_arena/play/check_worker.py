@@ -6,19 +6,20 @@ the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from deepsea_arena.play.admission import AdmissionRefusal, play_admission
-from deepsea_arena.play.tasks import Sender
+from deepsea_arena.play.admission import play_admission
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import read_in_subprocess
 from deepsea_referee.sandbox import cleanup
+from deepsea_referee.worker import Link, Perform
 
 _ZIP = b"PK"
 _NAMELESS = "-"
@@ -57,16 +58,13 @@ class GamePlayed(NamedTuple):
 
 
 class AdmissionPlayed(NamedTuple):
-    """The end of the admission games."""
+    """The end of the admission games: no other answer accepts a bot."""
 
-    refusal: AdmissionRefusal | None
-
-
-Perform = Callable[[ReadArchive | PlayAdmission], ArchiveRead | AdmissionPlayed]
+    refusal: SubmissionRefusal | None
 
 
 @contextmanager
-def check_worker(link: Sender) -> Iterator[Perform]:
+def check_worker(link: Link) -> Iterator[Perform]:
     """Set up a worker that checks submissions."""
     cleanup.remove_folders()
 
@@ -98,7 +96,7 @@ def _read(task: ReadArchive) -> ArchiveRead:
 
 
 def _ending(content: bytes) -> str:
-    """What kind of file it is: a text that is no zip may be a Python file."""
+    """The file's ending: a text that is no zip may be a Python file."""
     if content.startswith(_ZIP) or b"\0" in content:
         return ".zip"
     try:

@@ -127,7 +127,7 @@ async def meet(agents: Sequence[str], packed: bytes, dask_worker: Any = None) ->
 
 
 def programs() -> dict[str, str]:
-    """What must be the same everywhere; bots run in the worker's Python."""
+    """The versions that must be the same everywhere; bots run in the worker's Python."""
     return {
         "deepsea-referee": __version__,
         "Python": ".".join(platform.python_version_tuple()[:2]),

@@ -15,9 +15,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from deepsea_arena.play.tasks import FinishedGame, Outcome, outcome_of
 from deepsea_bundle.bot_cache import BotCache
@@ -37,6 +37,7 @@ from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.freezing import Freezer
+from deepsea_referee.worker import Link
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
@@ -50,21 +51,8 @@ StartPool = Callable[[], BotPool]
 """Makes the pool of one bot, whose process is not started yet."""
 
 
-class WorkerLink(Protocol):
-    """What a worker needs of its connection; `deepsea_referee.worker.Link` has it."""
-
-    def file(self, digest: str) -> bytes:
-        """The packed files of a bot, which came with a job."""
-
-    def on_stop(self, call: Callable[[], object]) -> None:
-        """Set what ends the present game early; called in any thread."""
-
-    def on_next(self, call: Callable[[Job], object]) -> None:
-        """Set what is called with each job that comes while a game is played; in another thread."""
-
-
 @contextmanager
-def worker(link: WorkerLink, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outcome]]:
+def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outcome]]:
     """Set up a worker that plays jobs, with a folder of its own for their bots.
 
     starts_at_once  its share of the CPUs; 1 where nobody knows what other workers are there
@@ -81,9 +69,9 @@ def worker(link: WorkerLink, starts_at_once: int = 1) -> Iterator[Callable[[Job]
 
 
 class RatedGamePlayer:
-    """Where one worker plays: an event loop, and the bots that run there."""
+    """An event loop in which one worker plays, and the bots that run there."""
 
-    def __init__(self, folders: BotCache, link: WorkerLink, starts: asyncio.Semaphore) -> None:
+    def __init__(self, folders: BotCache, link: Link, starts: asyncio.Semaphore) -> None:
         """`starts`: the limit of bots that start at once, of all that play here."""
         self._folders = folders
         self._link = link
@@ -111,7 +99,6 @@ class RatedGamePlayer:
             return outcome_of(error)
 
     def close(self) -> None:
-        """Stop the bots."""
         if self._preparing is not None:
             self._preparing.cancel()
         self._runner.run(self._bots.close())
@@ -137,7 +124,7 @@ class RatedGamePlayer:
             return outcome_of(error)
         logs = {
             report.seat: SeatLog(
-                report.seat, _told(played.faults, report.seat), line_up.output(report.seat)
+                report.seat, _faults_of(played.faults, report.seat), line_up.output(report.seat)
             )
             for report in played.faults
         }
@@ -196,7 +183,7 @@ class RatedGamePlayer:
         return bot
 
 
-def _told(faults: Sequence[FaultReport], seat: int) -> str:
+def _faults_of(faults: Sequence[FaultReport], seat: int) -> str:
     """A seat's faults in a game, each error once."""
     lines: dict[str, None] = {}
     for report in faults:
@@ -227,6 +214,14 @@ def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
             processes=limits.processes,
         ),
     )
+
+
+@dataclass(slots=True)
+class _Running:
+    """A bot with a pool to itself."""
+
+    pool: BotPool
+    games: int = 0
 
 
 class RunningBots:
@@ -281,7 +276,6 @@ class RunningBots:
             running.pool.freeze(0)
 
     async def close(self) -> None:
-        """Stop all bots."""
         for key in [*self._bots]:
             self._dismiss(key)
         await asyncio.gather(*self._ending)
@@ -321,7 +315,7 @@ class LineUp:
         return self._pools[bot].ready(0, suspect=suspect)
 
     def given_up(self, bot: int) -> str:
-        """Why the bot is not started any more; "" if it is."""
+        """The reason why the bot is not started any more; "" if it is."""
         return self._pools[bot].given_up(0)
 
     def finished_game(self, bot: int) -> None:
@@ -331,14 +325,6 @@ class LineUp:
     def output(self, bot: int) -> str:
         """The end of what the bot's present process printed, safe to show."""
         return self._pools[bot].output(0)
-
-
-class _Running:
-    """A bot with a pool to itself."""
-
-    def __init__(self, pool: BotPool) -> None:
-        self.pool = pool
-        self.games = 0
 
 
 def _available() -> int:

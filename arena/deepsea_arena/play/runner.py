@@ -16,14 +16,14 @@ from typing import Protocol, TypeVar
 
 from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.play.analyst import AnalystListener, analysing, local_analyst
+from deepsea_arena.play.background_work import Listener
 from deepsea_arena.play.rated_games import hosting, worker
-from deepsea_arena.play.shutdown import Stop, StopRequest, insist
+from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import (
     FinishedGame,
     HostTrouble,
     Outcome,
     VoidOutcome,
-    WorkerPool,
     game_seconds,
 )
 from deepsea_arena.play.validation import ValidationListener, local_checker, validating
@@ -43,19 +43,14 @@ from deepsea_referee.workers import LocalWorkers, Workers
 
 _T = TypeVar("_T")
 Source = Callable[[int, int], Sequence[Rotation]]
-"""Where new games come from: given the number of the season's last job and how many games are
+"""The source of new games: given the number of the season's last job and how many games are
 wanted at least, rotations of line-ups. None at all means that there is nothing to play now; a
 `PairingError` says why. The same store and number should give the same rotations."""
 _LONGEST_PAUSE = 30.0
 _IDLE_S = 5.0
 """The wait for a season."""
 _OPENING = 8
-"""How often a store that is busy is opened: within about a minute."""
-
-
-def no_source(number: int, wanted: int) -> Sequence[Rotation]:
-    """For tournaments, whose jobs are all there from the start."""
-    return ()
+"""The number of tries to open a store that is busy: within about a minute."""
 
 
 class RunEnd(StrEnum):
@@ -65,20 +60,18 @@ class RunEnd(StrEnum):
     """The requested games are played, or the standings are settled."""
     NOTHING_LEFT = "nothing left"
     """No job is open, and the source gives no new ones."""
-    IN_VAIN = "in vain"
+    TOO_MANY_FAILURES = "too many failures"
     """Too many games in a row gave no result; see the audit log and the jobs."""
     CLOSED = "closed"
     """The season was closed; the games that were being played count."""
     HOST = "host"
-    """This machine cannot play; see `RunSummary.trouble`."""
+    """This machine cannot play; see `RunReport.trouble`."""
     STOPPED = "stopped"
     """A request to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGoal:
-    """The goal of a run."""
-
     games: int | None = None
     """The number of results; None is no limit."""
     settled: Callable[[], bool] | None = None
@@ -98,7 +91,7 @@ class RunnerSettings:
     clock."""
     idle: float = 5.0
     """The wait when there is nothing to play."""
-    vain: int = 50
+    max_failures_in_a_row: int = 50
     """The number of games in a row without a result after which the run ends."""
     host_pause: float = 1.0
     """The first wait when this machine cannot play; each further one is twice as long."""
@@ -106,43 +99,75 @@ class RunnerSettings:
     """The number of times in a row that it cannot, after which the run ends."""
 
 
-@dataclass(slots=True)
-class RunSummary:
-    """The report of a run."""
-
+@dataclass(slots=True, kw_only=True)
+class RunReport:
+    season: str = "none"
+    ended: RunEnd = RunEnd.STOPPED
     accepted: int = 0
+    """Games with a result."""
     duplicates: int = 0
+    """Results that another run had already reported."""
     refused: int = 0
+    """Results that the store refused."""
     void: int = 0
     handed_back: int = 0
+    """Games whose leases were given back at the end."""
     disabled: list[str] = field(default_factory=list)
+    """Bots that were disabled for their strikes."""
     trouble: str = ""
-    """Why this machine could not play last."""
-    ended: RunEnd = RunEnd.STOPPED
+    """The last reason why this machine could not play."""
+    order: OrderReport | None = None
+    """The order, for a run until it is settled."""
 
 
-class RunListener(Protocol):
-    """Callbacks of a run."""
-
+class RunListener(Listener, Protocol):
     def finished(self, job: Job, receipt: Receipt) -> None:
         """A result was stored or refused."""
 
     def failed(self, job: Job, reason: str) -> None:
         """A game was void."""
 
-    def trouble(self, message: str) -> None:
-        """The store or the workers are unavailable; `message` says what happens."""
+
+class RunWatcher(RunListener, ValidationListener, AnalystListener, Protocol):
+    """Callbacks of runs from their start."""
+
+    def begins(self, season: str, games: int | None) -> None:
+        """A run starts, with its number of games; None if that is open."""
+
+    def expects(self, order: OrderReport) -> None:
+        """A run begins that is to go on until the order is settled, which stands like this."""
+
+    def taken_back(self, games: int) -> None:
+        """Games of a killed run will be played again; their number."""
 
 
-class _Nobody:
-    def finished(self, job: Job, receipt: Receipt) -> None:
-        pass
+MakePool = Callable[[Season, RunWatcher], JobWorkers]
+"""Starts the workers for a season's games; the callback reports problems with them."""
 
-    def failed(self, job: Job, reason: str) -> None:
-        pass
 
-    def trouble(self, message: str) -> None:
-        pass
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """The request of a run; without a number of games, until the order is settled."""
+
+    season: str | None = None
+    games: int | None = None
+    forever: bool = False
+    """Whether to play without end, and to wait for bots if there are too few."""
+    confidence: float = CONFIDENCE
+    """The confidence for the order of two neighbours."""
+
+
+class RunStopped(Exception):
+    """A run that is part of something larger was stopped."""
+
+    def __init__(self, report: RunReport) -> None:
+        super().__init__("stopped")
+        self.report = report
+
+
+def no_source(number: int, wanted: int) -> Sequence[Rotation]:
+    """For tournaments, whose jobs are all there from the start."""
+    return ()
 
 
 class Runner:
@@ -152,15 +177,15 @@ class Runner:
         self,
         store: Store,
         season: StoredSeason,
-        pool: WorkerPool,
+        pool: JobWorkers,
         *,
         owner: str,
         clock: Callable[[], float],
         stop: Stop,
+        listener: RunListener,
         source: Source = no_source,
         goal: RunGoal | None = None,
         settings: RunnerSettings | None = None,
-        listener: RunListener | None = None,
     ) -> None:
         self._store = store
         self._season = season
@@ -171,40 +196,40 @@ class Runner:
         self._source = source
         self._goal = goal or RunGoal()
         self._settings = settings or RunnerSettings()
-        self._listener = listener or _Nobody()
+        self._listener = listener
         self._playing: dict[str, tuple[Job, float]] = {}
         """Jobs by their games' ids, and when they time out."""
         self._renewed = clock()
         self._settled = False
         self._closed = False
-        self._in_vain = 0  # games in a row without a result
+        self._failures_in_a_row = 0  # games in a row without a result
         self._troubles = 0  # in a row, of this machine
         self._paused_until = clock()
-        self._summary = RunSummary()
+        self._report = RunReport(season=season.name)
 
-    def run(self) -> RunSummary:
+    def run(self) -> RunReport:
         """Play until the goal is reached, nothing is left to play, or `stop` is requested."""
         try:
-            self._summary.ended = self._loop()
+            self._report.ended = self._loop()
         finally:
             self._pool.close()
             try:
-                self._summary.handed_back = self._store.jobs.hand_back(self._owner)
+                self._report.handed_back = self._store.jobs.hand_back(self._owner)
             except StoreUnavailable as error:
                 self._listener.trouble(f"{error}; leases were not handed back and will run out")
-        return self._summary
+        return self._report
 
     def _loop(self) -> RunEnd:
         while True:
-            if self._stop.wish is StopRequest.HAND_BACK:
+            if self._stop.requested is StopRequest.HAND_BACK:
                 return RunEnd.STOPPED
-            if self._in_vain >= self._settings.vain:
-                return RunEnd.IN_VAIN
-            anybody = self._fill() if self._stop.wish is StopRequest.GO_ON else True
+            if self._failures_in_a_row >= self._settings.max_failures_in_a_row:
+                return RunEnd.TOO_MANY_FAILURES
+            anybody = self._fill() if self._stop.requested is StopRequest.GO_ON else True
             if self._playing:
                 self._take_in(self._pool.wait(self._until_due(), self._stop))
                 self._look_after()
-            elif self._stop.wish is not StopRequest.GO_ON:
+            elif self._stop.requested is not StopRequest.GO_ON:
                 return RunEnd.STOPPED
             elif self._reached():
                 return RunEnd.GOAL
@@ -227,7 +252,7 @@ class Runner:
         """The number of games that may still be started for the goal; None is no limit."""
         if self._goal.games is None:
             return None
-        return max(0, self._goal.games - self._summary.accepted - len(self._playing))
+        return max(0, self._goal.games - self._report.accepted - len(self._playing))
 
     def _fill(self) -> bool:
         """Give jobs to free workers; returns whether any was free."""
@@ -246,13 +271,13 @@ class Runner:
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
         jobs, lease = self._store.jobs, self._settings.lease
-        return self._insist(lambda: jobs.claim(self._season, self._owner, lease, prefer))
+        return self._retry(lambda: jobs.claim(self._season, self._owner, lease, prefer))
 
     def _pair(self, wanted: int) -> bool:
         """Get more jobs from the source; returns whether to lease again."""
-        number = self._insist(lambda: self._store.queue.last_number(self._season))
+        number = self._retry(lambda: self._store.queue.last_number(self._season))
         try:
-            rotations = self._insist(lambda: self._source(number, wanted))
+            rotations = self._retry(lambda: self._source(number, wanted))
         except PairingError:
             # Games of others may go on, and somebody may submit a bot.
             if self._playing or self._goal.wait_for_work:
@@ -260,7 +285,7 @@ class Runner:
             raise
         try:
             # If another runner was quicker, its jobs are there instead.
-            self._insist(lambda: self._store.jobs.add(self._season, rotations, after=number))
+            self._retry(lambda: self._store.jobs.add(self._season, rotations, after=number))
         except SeasonClosed:
             self._closed = True
             return False
@@ -270,7 +295,7 @@ class Runner:
         for job, outcome in outcomes:
             match outcome:
                 case FinishedGame():
-                    self._report(job, outcome)
+                    self._store_result(job, outcome)
                 case VoidOutcome(reason, seat):
                     self._fail(job, reason, seat)
                 case HostTrouble(reason):
@@ -278,22 +303,22 @@ class Runner:
             # Only now: whatever is left here is handed back at the end.
             self._playing.pop(job.game_id, None)
 
-    def _report(self, job: Job, played: FinishedGame) -> None:
-        receipt = self._insist(lambda: self._store.games.report(job, played.record))
+    def _store_result(self, job: Job, played: FinishedGame) -> None:
+        receipt = self._retry(lambda: self._store.games.report(job, played.record))
         match receipt.verdict:
             case ReceiptStatus.ACCEPTED:
-                self._in_vain = self._troubles = 0
-                self._summary.accepted += 1
-                self._summary.disabled += receipt.disabled
+                self._failures_in_a_row = self._troubles = 0
+                self._report.accepted += 1
+                self._report.disabled += receipt.disabled
                 if played.logs and receipt.seq is not None:
                     self._keep_logs(receipt.seq, played.logs)
                 if self._goal.settled is not None:
-                    self._settled = self._insist(self._goal.settled)
+                    self._settled = self._retry(self._goal.settled)
             case ReceiptStatus.DUPLICATE:
-                self._summary.duplicates += 1
+                self._report.duplicates += 1
             case ReceiptStatus.REFUSED:
-                self._in_vain += 1
-                self._summary.refused += 1
+                self._failures_in_a_row += 1
+                self._report.refused += 1
         self._listener.finished(job, receipt)
 
     def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
@@ -303,27 +328,27 @@ class Runner:
             self._listener.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
     def _fail(self, job: Job, reason: str, seat: int | None = None) -> None:
-        receipt = self._insist(lambda: self._store.jobs.fail(job, reason, seat))
-        self._in_vain += 1
-        self._summary.void += 1
-        self._summary.disabled += receipt.disabled
+        receipt = self._retry(lambda: self._store.jobs.fail(job, reason, seat))
+        self._failures_in_a_row += 1
+        self._report.void += 1
+        self._report.disabled += receipt.disabled
         self._listener.failed(job, reason)
         for name in receipt.disabled:
             self._listener.trouble(f"{name} is disabled")
 
     def _set_aside(self, job: Job, reason: str) -> None:
         """Give a job back that this machine cannot play now, and start no other for a while."""
-        self._insist(lambda: self._store.jobs.hand_back(self._owner, job, reason))
+        self._retry(lambda: self._store.jobs.hand_back(self._owner, job, reason))
         if (now := self._clock()) < self._paused_until:
             return  # another worker met the same trouble
         pause = min(self._settings.host_pause * 2**self._troubles, _LONGEST_PAUSE)
         self._paused_until = now + pause
         self._troubles += 1
-        if reason != self._summary.trouble:
+        if reason != self._report.trouble:
             seconds = f"{pause:g} second" if pause == 1 else f"{pause:g} seconds"
             words = f"{reason}; no game counts as failed, trying again in {seconds}"
             self._listener.trouble(words)
-        self._summary.trouble = reason
+        self._report.trouble = reason
 
     def _gave_up(self) -> bool:
         """Whether this machine could not play for so long that the run ends."""
@@ -345,7 +370,7 @@ class Runner:
                 del self._playing[job.game_id]
         if now - self._renewed >= self._settings.lease / 3:
             held = [job for job, _ in self._playing.values()]
-            self._insist(lambda: self._store.jobs.renew(held, self._settings.lease))
+            self._retry(lambda: self._store.jobs.renew(held, self._settings.lease))
             self._renewed = now
 
     def _until_due(self) -> float:
@@ -356,81 +381,21 @@ class Runner:
 
     def _wait_for_work(self) -> bool:
         """Handle that nothing can be played now; returns whether that may change."""
-        others = self._insist(lambda: self._store.queue.leased(self._season))
+        others = self._retry(lambda: self._store.queue.leased(self._season))
         if not others and not self._goal.wait_for_work:
             return False
         self._stop.pause(self._settings.idle)
         return True
 
-    def _insist(self, call: Callable[[], _T]) -> _T:
+    def _retry(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
-        return insist(call, self._stop, self._listener.trouble)
-
-
-class RunWatcher(RunListener, ValidationListener, AnalystListener, Protocol):
-    """Callbacks of runs from their start."""
-
-    def begins(self, season: str, games: int | None) -> None:
-        """A run starts, with its number of games; None if that is open."""
-
-    def expects(self, order: OrderReport) -> None:
-        """A run begins that is to go on until the order is settled, which stands like this."""
-
-    def taken_back(self, games: int) -> None:
-        """Games of a killed run will be played again; their number."""
-
-
-MakePool = Callable[[Season, RunWatcher], WorkerPool]
-"""Starts the workers for a season's games; the callback reports problems with them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """The request of a run; without a number of games, until the order is settled."""
-
-    season: str | None = None
-    games: int | None = None
-    forever: bool = False
-    """Whether to play without end, and to wait for bots if there are too few."""
-    confidence: float = CONFIDENCE
-    """The confidence for the order of two neighbours."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
-    """The report of a run."""
-
-    season: str
-    ended: RunEnd
-    accepted: int
-    """Games with a result."""
-    duplicates: int
-    """Results that another run had already reported."""
-    refused: int
-    """Results that the store refused."""
-    void: int
-    handed_back: int
-    """Games whose leases were given back at the end."""
-    disabled: tuple[str, ...]
-    """Bots that were disabled for their strikes."""
-    trouble: str
-    """Why this machine could not play last."""
-    order: OrderReport | None
-    """The order, for a run until it is settled."""
-
-
-class RunStopped(Exception):
-    """A run that is part of something larger was stopped."""
-
-    def __init__(self, report: RunReport) -> None:
-        super().__init__("stopped")
-        self.report = report
+        return retry_until_available(call, self._stop, self._listener.trouble)
 
 
 def local_workers(store: Store, workers: int) -> MakePool:
     """Worker processes on this machine, which get bots from this store through this process."""
 
-    def make(season: Season, watcher: RunWatcher) -> WorkerPool:
+    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
         # Refused here, in one line, rather than by every worker.
         settings = hosting(season.isolation, season.limits).for_one_of(workers)
         if note := without_cgroups(season.isolation):
@@ -446,7 +411,7 @@ def local_workers(store: Store, workers: int) -> MakePool:
 def cluster_workers(store: Store, address: str) -> MakePool:
     """The workers of the Dask scheduler at `address`, which get bots from this store."""
 
-    def make(season: Season, watcher: RunWatcher) -> WorkerPool:
+    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
         check, fetch = partial(hosting, season.isolation, season.limits), store.bots.archive
         pool = dask_workers()(address, worker, check, fetch=fetch, report=watcher.trouble)
         return JobWorkers(pool)
@@ -456,7 +421,7 @@ def cluster_workers(store: Store, address: str) -> MakePool:
 
 def open_ladder(target: str, watcher: RunWatcher, stop: Stop) -> Store:
     """Open a ladder for a run; waits a while if it is busy, and then raises StoreUnavailable."""
-    return insist(lambda: Store.open(target), stop, watcher.trouble, tries=_OPENING)
+    return retry_until_available(lambda: Store.open(target), stop, watcher.trouble, tries=_OPENING)
 
 
 def run(
@@ -474,31 +439,28 @@ def run(
     one without end goes on checking while no season is open. Analyses are done beside the games
     with what these leave of the CPU; a run with an end then does those that still wait.
     """
-    first = not request.forever
-    if not request.forever or request.season is not None:
+    to_end, season = not request.forever, None
+    if to_end or request.season is not None:
         season = _playable(store, request, watcher, stop)
-        with (
-            analysing(store, make_analyst, watcher, stop, to_end=first),
-            validating(store, make_checker, watcher, stop, first=first),
-        ):
-            return _run(store, season, request, make_pool, watcher, stop)
     with (
-        analysing(store, make_analyst, watcher, stop, to_end=False),
-        validating(store, make_checker, watcher, stop, first=False),
+        analysing(store, make_analyst, watcher, stop, to_end=to_end),
+        validating(store, make_checker, watcher, stop, first=to_end),
     ):
+        if season is not None:
+            return _run(store, season, request, make_pool, watcher, stop)
         while (found := _await_season(store, watcher, stop)) is not None:
             report = _run(store, found, request, make_pool, watcher, stop)
             if report.ended is not RunEnd.CLOSED:
                 return report
-    return run_report("none", RunSummary(ended=RunEnd.STOPPED))
+    return RunReport()
 
 
 def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> StoredSeason | None:
     """Wait until a season is open; the newest one, or None at a request to stop."""
     waits = False
     with stop.on_signals():
-        while stop.wish is StopRequest.GO_ON:
-            opened = open_seasons(insist(store.seasons.all, stop, watcher.trouble))
+        while stop.requested is StopRequest.GO_ON:
+            opened = open_seasons(retry_until_available(store.seasons.all, stop, watcher.trouble))
             if len(opened) > 1:
                 others = ", ".join(one.name for one in opened[:-1])
                 watcher.trouble(
@@ -516,7 +478,9 @@ def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> StoredSeason
 
 def _playable(store: Store, request: RunRequest, watcher: RunWatcher, stop: Stop) -> StoredSeason:
     """The season to be played. Raises for one that gets no games of a run."""
-    season = insist(lambda: find_season(store, request.season), stop, watcher.trouble)
+    season = retry_until_available(
+        lambda: find_season(store, request.season), stop, watcher.trouble
+    )
     if season.closed_at is not None:
         raise SeasonClosed(f"the season {season.name!r} is closed and gets no new games")
     if season.tournament is not None:
@@ -532,8 +496,8 @@ def _run(
     watcher: RunWatcher,
     stop: Stop,
 ) -> RunReport:
-    def insisted(call: Callable[[], _T]) -> _T:
-        return insist(call, stop, watcher.trouble)
+    def retried(call: Callable[[], _T]) -> _T:
+        return retry_until_available(call, stop, watcher.trouble)
 
     until = UntilSettled(store, season, request.confidence)
     expected = None
@@ -541,14 +505,15 @@ def _run(
         goal = RunGoal(games=request.games)
     elif request.forever:
         goal = RunGoal(wait_for_work=True)
-    elif (order := insisted(until.report)).settled:
+    elif (order := retried(until.report)).settled:
         goal = RunGoal(games=0)
     else:
         goal, expected = RunGoal(settled=until), order
     source = Matchmaker(store, season)
-    summary = play(store, season, source, goal, make_pool, watcher, stop, expected)
-    open_end = request.games is None and not request.forever
-    return run_report(season.name, summary, insisted(until.report) if open_end else None)
+    report = play(store, season, source, goal, make_pool, watcher, stop, expected)
+    if request.games is None and not request.forever:
+        report.order = retried(until.report)
+    return report
 
 
 def play(
@@ -560,12 +525,12 @@ def play(
     watcher: RunWatcher,
     stop: Stop,
     expected: OrderReport | None = None,
-) -> RunSummary:
+) -> RunReport:
     """Play queued games and those of the source, until the goal is reached or `stop` is requested.
 
     Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
     """
-    if games := insist(lambda: take_back(store, season), stop, watcher.trouble):
+    if games := retry_until_available(lambda: take_back(store, season), stop, watcher.trouble):
         watcher.taken_back(games)
     pool = make_pool(season.season, watcher)
     clock = SystemClock()
@@ -585,19 +550,3 @@ def play(
     )
     with stop.on_signals():
         return runner.run()
-
-
-def run_report(season: str, summary: RunSummary, order: OrderReport | None = None) -> RunReport:
-    """The report of a run for people and programs; without a season it is "none"."""
-    return RunReport(
-        season=season,
-        ended=summary.ended,
-        accepted=summary.accepted,
-        duplicates=summary.duplicates,
-        refused=summary.refused,
-        void=summary.void,
-        handed_back=summary.handed_back,
-        disabled=tuple(summary.disabled),
-        trouble=summary.trouble,
-        order=order,
-    )

@@ -20,8 +20,6 @@ _LONGEST_PAUSE = 30.0
 
 
 class StopRequest(IntEnum):
-    """The kind of request."""
-
     GO_ON = 0
     FINISH = 1
     """Start no more games."""
@@ -34,7 +32,7 @@ class Stop(WakePipe):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wish = StopRequest.GO_ON
+        self.requested = StopRequest.GO_ON
         self._others: list[Stop] = []
 
     def share(self, other: Stop) -> None:
@@ -43,14 +41,14 @@ class Stop(WakePipe):
         Each part of a run that waits in a thread of its own has its own: a ring wakes one alone.
         """
         self._others.append(other)
-        other.ask(self.wish)
+        other.ask(self.requested)
 
-    def ask(self, wish: StopRequest) -> None:
+    def ask(self, request: StopRequest) -> None:
         """Request it; a stronger earlier request remains."""
-        self.wish = max(self.wish, wish)
+        self.requested = max(self.requested, request)
         self.ring()
         for other in self._others:
-            other.ask(wish)
+            other.ask(request)
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -58,7 +56,7 @@ class Stop(WakePipe):
 
         def interrupted() -> None:
             self.ask(
-                StopRequest.FINISH if self.wish is StopRequest.GO_ON else StopRequest.HAND_BACK
+                StopRequest.FINISH if self.requested is StopRequest.GO_ON else StopRequest.HAND_BACK
             )
 
         def terminated() -> None:
@@ -68,7 +66,7 @@ class Stop(WakePipe):
             yield
 
 
-def insist(
+def retry_until_available(
     call: Callable[[], _T],
     stop: Stop,
     report: Callable[[str], object],
@@ -85,7 +83,7 @@ def insist(
             return call()
         except StoreUnavailable as error:
             left = None if left is None else left - 1
-            if stop.wish is StopRequest.HAND_BACK or left == 0:
+            if stop.requested is StopRequest.HAND_BACK or left == 0:
                 raise
             if reported != (reported := str(error)):
                 report(f"{error}; trying again")

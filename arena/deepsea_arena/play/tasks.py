@@ -1,4 +1,4 @@
-"""Outcomes of jobs, and the pool of workers as a runner sees it.
+"""Outcomes of jobs, and how long a game may take.
 
 Invariants: everything here can be pickled and loads no SQLAlchemy.
 """
@@ -6,13 +6,11 @@ Invariants: everything here can be pickled and loads no SQLAlchemy.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from deepsea_arena.play.shutdown import Stop
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.model.games import Job, SeatLog
+from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.season import Season
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable
@@ -34,11 +32,11 @@ _SHORT = frozenset(
         errno.EROFS,
     }
 )
-"""What a machine is short of, not a game."""
+"""Shortages of the machine, which are no game's fault."""
 MOST_DECISIONS = 60
 """More decisions of a seat in a dive than there are."""
 BUSY = 2
-"""How many times as long decisions take on a busy host."""
+"""The factor by which decisions take longer on a busy host."""
 SLACK_S = 120.0
 """For what the clock does not count: unpacking bots, starting and restarting them."""
 
@@ -70,35 +68,6 @@ class HostTrouble:
 
 
 Outcome = FinishedGame | VoidOutcome | HostTrouble
-
-
-class Sender(Protocol):
-    """The interface of a worker's connection; `deepsea_referee.worker.Link` has it."""
-
-    def send(self, message: object) -> None:
-        """Send a message of the present task."""
-
-
-class WorkerPool(Protocol):
-    """A pool of workers. Methods raise `WorkerError` once there are none and none will come."""
-
-    def free(self) -> Sequence[int | None]:
-        """The workers that can take a job, once for each: the rotations of their last jobs."""
-
-    def start(self, job: Job) -> None:
-        """Start a job on a free worker."""
-
-    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
-        """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
-
-    def waits(self, job: Job) -> bool:
-        """Whether a job was not begun because its worker still plays another one."""
-
-    def abandon(self, job: Job) -> None:
-        """Kill the worker of a job; the job has no outcome then."""
-
-    def close(self) -> None:
-        """Stop every worker, whatever it plays."""
 
 
 def outcome_of(error: BaseException) -> VoidOutcome | HostTrouble:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
 from deepsea_arena.play.admission import check_packages, games_of, seasons_to_fit
-from deepsea_arena.play.background_work import LeasedWork, Listener, Times, beside
+from deepsea_arena.play.background_work import LeasedWork, Listener, Times, in_background
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
@@ -40,8 +40,6 @@ _TO_DO = "correct it, and submit the bot again; `deepsea-referee check` looks at
 
 
 class ValidationListener(Listener, Protocol):
-    """Callbacks of validation."""
-
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
         """A submission has its verdict; `note` is the version, or what was found."""
 
@@ -59,7 +57,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
 
     times = Times(idle=1.0)
     cannot = "submissions cannot be checked"
-    its_lease = "a submission's lease"
+    lease_label = "a submission's lease"
     gives_back_at = StopRequest.HAND_BACK
 
     _began = 0.0
@@ -69,16 +67,16 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
         return self._store.submissions
 
     def _claim(self) -> SubmissionLease | None:
-        if not self._insist(self._store.submissions.waiting):
+        if not self._retry(self._store.submissions.waiting):
             return None
-        return self._insist(lambda: self._store.submissions.claim(self._owner, self._times.lease))
+        return self._retry(lambda: self._store.submissions.claim(self._owner, self._times.lease))
 
     def _do(self, lease: SubmissionLease) -> None:
         self._began = self._now()
         bundle = None
         try:
-            seasons = self._insist(lambda: seasons_to_fit(self._store))
-            self._insist(lambda: self._store.submissions.check_before(lease))
+            seasons = self._retry(lambda: seasons_to_fit(self._store))
+            self._retry(lambda: self._store.submissions.check_before(lease))
             read = self._read(lease)
             bundle = read.bundle
             if bundle is None:
@@ -97,7 +95,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
     ) -> SubmissionRefusal | None:
         """Accept a bot, or say why not."""
         limits, submissions = self._limits, self._store.submissions
-        if self._insist(
+        if self._retry(
             lambda: submissions.accept_known(
                 lease, bundle.name, bundle.digest, limits, self._took_ms()
             )
@@ -107,11 +105,11 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
         refusal = self._play(lease, bundle, seasons)
         if refusal is None:
             # The store may be unavailable after the commit: a repetition finds the lease gone.
-            self._insist(lambda: submissions.accept(lease, bundle, limits, self._took_ms()))
+            self._retry(lambda: submissions.accept(lease, bundle, limits, self._took_ms()))
         return refusal
 
     def _read(self, lease: SubmissionLease) -> ArchiveRead:
-        content = self._insist(lambda: self._store.submissions.archive(lease))
+        content = self._retry(lambda: self._store.submissions.archive(lease))
         seconds = READER_LIMITS.seconds + _SLACK_S
         read = self._task(lease, ReadArchive(content, lease.bot), seconds, 0)
         return cast(ArchiveRead, read)  # what `check_worker` answers
@@ -121,10 +119,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
     ) -> SubmissionRefusal | None:
         task = PlayAdmission(bundle, tuple(seasons))
         played = self._task(lease, task, _longest(seasons), games_of(seasons))
-        refusal = cast(AdmissionPlayed, played).refusal
-        if refusal is None:
-            return None
-        return SubmissionRefusal(refusal.found, refusal.remedy, refusal.log, refusal.error)
+        return cast(AdmissionPlayed, played).refusal  # what `check_worker` answers
 
     def _task(
         self, lease: SubmissionLease, argument: object, seconds: float, of_games: int
@@ -152,12 +147,12 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
     ) -> None:
         facts = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
         refuse = self._store.submissions.refuse
-        self._insist(lambda: refuse(lease, refusal, self._took_ms(), **facts))
+        self._retry(lambda: refuse(lease, refusal, self._took_ms(), **facts))
         self._report(lease)
 
     def _fail(self, lease: SubmissionLease, reason: str) -> None:
         fail = self._store.submissions.fail
-        state = self._insist(lambda: fail(lease, reason, self._took_ms()))
+        state = self._retry(lambda: fail(lease, reason, self._took_ms()))
         if state is SubmissionState.QUEUED:
             self._listener.trouble(
                 f"{self._named(lease)} of {lease.author} has no verdict and waits again: "
@@ -167,8 +162,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
             self._report(lease)
 
     def _report(self, lease: SubmissionLease) -> None:
-        """Report a verdict."""
-        done = self._insist(lambda: self._store.submissions.get(lease.id))
+        done = self._retry(lambda: self._store.submissions.get(lease.id))
         note = done.found if done.version is None else f"version {done.version}"
         self._listener.checked(done.bot, done.author, done.state, note)
 
@@ -207,4 +201,4 @@ def validating(
     def make(own: Stop) -> Validator:
         return Validator(store, make_workers(), stop=own, listener=listener)
 
-    return beside(make, stop, first=first, at_end=StopRequest.FINISH)
+    return in_background(make, stop, first=first, at_end=StopRequest.FINISH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -44,6 +44,14 @@ def dask_workers() -> type[DaskWorkers]:
             "--cluster needs the package distributed: pip install distributed"
         ) from None
     return DaskWorkers
+
+
+@dataclass(slots=True)
+class _Worker:
+    jobs: list[Job] = field(default_factory=list)
+    """The one that it plays, and those that wait."""
+    rotation: int | None = None
+    """That of its last job."""
 
 
 class JobWorkers:
@@ -119,17 +127,7 @@ class JobWorkers:
                 worker.jobs.remove(job)
 
 
-class _Worker:
-    """What is known of a worker."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Job] = []
-        """The one that it plays, and those that wait."""
-        self.rotation: int | None = None
-        """That of its last job."""
-
-
-def run_match(
+def match_on_cluster(
     settings: MatchSettings,
     bots: Sequence[str],
     address: str,

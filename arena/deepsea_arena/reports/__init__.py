@@ -1,1 +1,1 @@
-"""What a ladder shows: standings, bots, games, seasons, tournaments."""
+"""Reports of a ladder: standings, bots, games, seasons, tournaments."""

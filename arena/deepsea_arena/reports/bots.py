@@ -1,6 +1,7 @@
-"""What a bot's profile is made of: its lines, and how each follows from what the store has.
+"""The profile of a bot: its versions, and the results of one of them in a season.
 
-Invariant: what only the bot's author may see is read by who calls, and handed in.
+Invariants: the record of a game with faults is read once; a profile has tracebacks only if it is
+made for the bot's author.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from deepsea_arena.reports.standings import listed, standing_lines
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import SeatLog, StoredGame, StoredSeason
-from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import HeadToHead, SeatLine, StandingLine
 from deepsea_ladder.values import Int64, Time, utc_time
+from deepsea_rules.game import Decision
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
@@ -87,116 +88,6 @@ class FaultLine:
     error: str | None
     """Its faults with their tracebacks, as `ladder log` shows them, for the bot's author; None for
     others, or if that is not kept."""
-
-
-def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
-    """Some points of a course, evenly spread over its games, with the last one.
-
-    Of a course that is thinned already, those that are nearest.
-    """
-    games = course[-1].games if course else 0
-    wanted = {max(1, games * step // points) for step in range(1, points + 1)} if games else set()
-    there = [point.games for point in course]
-    return [course[index] for index in sorted({_nearest(there, game) for game in wanted})]
-
-
-def _nearest(ascending: Sequence[int], wanted: int) -> int:
-    """The index of the number that is nearest to the one wanted, the lower of two."""
-    after = min(bisect_left(ascending, wanted), len(ascending) - 1)
-    before = max(after - 1, 0)
-    return before if wanted - ascending[before] <= ascending[after] - wanted else after
-
-
-def version_numbered(versions: Sequence[BotVersion], wanted: int) -> BotVersion:
-    """The version of that number; raises NotOnLadder."""
-    for version in versions:
-        if version.number == wanted:
-            return version
-    raise NotOnLadder(f"{versions[0].bot} has the versions 1 to {len(versions)}, not {wanted}")
-
-
-def standing_of(
-    store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
-) -> StandingLine | None:
-    """Its row of the standings; without a rank if it is not listed there."""
-    entry = entries.get(version.id)
-    if entry is None:
-        return None
-    others = listed(store, season, list(entries.values()))
-    if entry not in others:
-        (line,) = standing_lines(store, season, [entry], version.id)
-        return replace(line, rank=None)
-    lines = standing_lines(store, season, others, version.id)
-    return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
-
-
-def version_lines(versions: Sequence[BotVersion]) -> tuple[VersionLine, ...]:
-    """The lines of these versions."""
-    return tuple(VersionLine(one.number, one.digest, utc_time(one.created_at)) for one in versions)
-
-
-def course_points(course: Iterable[tuple[int, int, Rating]]) -> tuple[CoursePoint, ...]:
-    """The points of a course: the number of a version's game, its place, the rating after it."""
-    return tuple(
-        CoursePoint(
-            games=games,
-            seq=Int64(seq),
-            rating=rating.conservative,
-            mu=rating.mu,
-            sigma=rating.sigma,
-        )
-        for games, seq, rating in course
-    )
-
-
-def seat_of(game: StoredGame, version: BotVersion) -> int:
-    """The seat of a version in a game that it played."""
-    return next(seat for seat, one in enumerate(game.seats) if one.version.id == version.id)
-
-
-def opponent_lines(
-    rivals: dict[int, HeadToHead], entries: dict[int, RatedVersion]
-) -> tuple[OpponentLine, ...]:
-    """The lines of these opponents, those that were met most often first."""
-    lines = [
-        OpponentLine(
-            bot=entries[key].version.bot,
-            version=entries[key].version.number,
-            games=rival.games,
-            better=rival.better,
-            level=rival.level,
-            worse=rival.worse,
-            share=rival.share,
-        )
-        for key, rival in rivals.items()
-    ]
-    return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
-
-
-def fault_line(
-    game: StoredGame, version: BotVersion, logs: Mapping[tuple[int, int], SeatLog]
-) -> FaultLine:
-    """The line of a game in which that version had a fault, with its log if it is among these."""
-    seat = seat_of(game, version)
-    faults = [
-        (index, decision)
-        for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
-        if decision.seat == seat and decision.fault is not None
-    ]
-    if not faults:
-        raise StoreDamaged(f"game {game.game_id}: its record has no fault of {version.label}")
-    index, first = faults[0]
-    result, log = game.seats[seat].result, logs.get((game.seq, seat))
-    return FaultLine(
-        game_id=game.game_id,
-        seat=seat,
-        decision=index,
-        fault=str(first.fault),
-        detail=first.came,
-        faults=result.faults,
-        forfeit=result.forfeit,
-        error=None if log is None else log.error,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,29 +174,52 @@ def bot_profile(
     season = find_season(store, season_name)
     bot = store.bots.get(name)
     versions = store.bots.versions(name)
-    chosen = bot.current if version is None else version_numbered(versions, version)
+    chosen = bot.current
+    if version is not None:
+        by_number = {one.number: one for one in versions}
+        if version not in by_number:
+            raise NotOnLadder(f"{bot.name} has the versions 1 to {len(versions)}, not {version}")
+        chosen = by_number[version]
     entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
     logs = store.logs.of_bot(bot.name) if errors else {}
     faulty, newest_faulty = store.history.faulty(season, chosen.id, FAULTY)
+    faults = [(game, _faults(game, chosen)) for game in newest_faulty]
     return BotProfile(
         bot=bot.name,
         author=bot.author,
         state=bot.state,
         reason=bot.reason,
-        versions=version_lines(versions),
+        versions=tuple(
+            VersionLine(one.number, one.digest, utc_time(one.created_at)) for one in versions
+        ),
         season=season_info(season),
         seasons=tuple(one.name for one in store.seasons.all()),
         version=chosen.number,
-        standing=standing_of(store, season, entries, chosen),
+        standing=_standing(store, season, entries, chosen),
         course=_courses(store, season, versions, entries),
-        opponents=opponent_lines(store.sums.opponents(season, chosen.id), entries),
+        opponents=_opponent_lines(store.sums.opponents(season, chosen.id), entries),
         seats=tuple(store.sums.seats(season, chosen.id)),
         newest=_newest(store, season, chosen),
         faulty_games=faulty,
-        fault_kinds=_fault_kinds(newest_faulty, chosen),
-        fault_kinds_of=len(newest_faulty),
-        faults=tuple(fault_line(game, chosen, logs) for game in newest_faulty),
+        fault_kinds=_fault_kinds(found for _, found in faults),
+        fault_kinds_of=len(faults),
+        faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
     )
+
+
+def _standing(
+    store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
+) -> StandingLine | None:
+    """Its row of the standings; without a rank if it is not listed there."""
+    entry = entries.get(version.id)
+    if entry is None:
+        return None
+    others = listed(store, season, list(entries.values()))
+    if entry not in others:
+        (line,) = standing_lines(store, season, [entry], version.id)
+        return replace(line, rank=None)
+    lines = standing_lines(store, season, others, version.id)
+    return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
 
 
 def _courses(
@@ -327,44 +241,117 @@ def _courses(
                 submitted_at=utc_time(one.created_at),
                 games=played,
                 before=before,
-                points=course_points(points),
+                points=tuple(
+                    CoursePoint(
+                        games=number,
+                        seq=Int64(seq),
+                        rating=rating.conservative,
+                        mu=rating.mu,
+                        sigma=rating.sigma,
+                    )
+                    for number, seq, rating in points
+                ),
             )
         )
         before += played
     return tuple(courses)
 
 
+def _opponent_lines(
+    rivals: dict[int, HeadToHead], entries: dict[int, RatedVersion]
+) -> tuple[OpponentLine, ...]:
+    """The lines of these opponents, those that were met most often first."""
+    lines = [
+        OpponentLine(
+            bot=entries[key].version.bot,
+            version=entries[key].version.number,
+            games=rival.games,
+            better=rival.better,
+            level=rival.level,
+            worse=rival.worse,
+            share=rival.share,
+        )
+        for key, rival in rivals.items()
+    ]
+    return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
+
+
 def _newest(store: Store, season: StoredSeason, version: BotVersion) -> tuple[RatedGame, ...]:
     games = store.history.latest_of(season, version.id, NEWEST + 1)
-    own = [seat_of(game, version) for game in games]
-    ratings = [game.seats[seat].rating for game, seat in zip(games, own, strict=True)]
+    seats = [_seat_of(game, version) for game in games]
+    ratings = [
+        game.seats[seat].rating.conservative for game, seat in zip(games, seats, strict=True)
+    ]
     if len(games) <= NEWEST:
-        ratings.append(season.season.rating.newcomer)
-    pairs = zip(games, own, ratings, ratings[1:], strict=False)
-    return tuple(_rated(*pair) for pair in pairs)
-
-
-def _rated(game: StoredGame, seat: int, rating: Rating, before: Rating) -> RatedGame:
-    return RatedGame(
-        game=game_line(game),
-        seat=seat,
-        rating=rating.conservative,
-        change=rating.conservative - before.conservative,
+        ratings.append(season.season.rating.newcomer.conservative)
+    return tuple(
+        RatedGame(game=game_line(game), seat=seat, rating=rating, change=rating - before)
+        for game, seat, rating, before in zip(games, seats, ratings, ratings[1:], strict=False)
     )
 
 
-def _fault_kinds(games: Sequence[StoredGame], version: BotVersion) -> tuple[FaultKindLine, ...]:
+def _seat_of(game: StoredGame, version: BotVersion) -> int:
+    return next(seat for seat, one in enumerate(game.seats) if one.version.id == version.id)
+
+
+def _faults(game: StoredGame, version: BotVersion) -> list[tuple[int, Decision]]:
+    """The version's faults in a game, each with the index of its decision."""
+    seat = _seat_of(game, version)
+    found = [
+        (index, decision)
+        for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
+        if decision.seat == seat and decision.fault is not None
+    ]
+    if not found:
+        raise StoreDamaged(f"game {game.game_id}: its record has no fault of {version.label}")
+    return found
+
+
+def _fault_line(
+    game: StoredGame,
+    version: BotVersion,
+    faults: Sequence[tuple[int, Decision]],
+    logs: Mapping[tuple[int, int], SeatLog],
+) -> FaultLine:
+    seat, (index, first) = _seat_of(game, version), faults[0]
+    result, log = game.seats[seat].result, logs.get((game.seq, seat))
+    return FaultLine(
+        game_id=game.game_id,
+        seat=seat,
+        decision=index,
+        fault=str(first.fault),
+        detail=first.came,
+        faults=result.faults,
+        forfeit=result.forfeit,
+        error=None if log is None else log.error,
+    )
+
+
+def _fault_kinds(games: Iterable[Sequence[tuple[int, Decision]]]) -> tuple[FaultKindLine, ...]:
     faults, among = Counter[str](), Counter[str]()
-    for game in games:
-        seat = seat_of(game, version)
-        kinds = Counter(
-            str(decision.fault)
-            for decision in GameRecord.from_json(game.record).decisions
-            if decision.seat == seat and decision.fault is not None
-        )
+    for found in games:
+        kinds = Counter(str(decision.fault) for _, decision in found)
         faults += kinds
         among.update(kinds.keys())
     return tuple(
         FaultKindLine(fault=fault, faults=count, games=among[fault])
         for fault, count in faults.most_common()
     )
+
+
+def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
+    """Some points of a course, evenly spread over its games, with the last one.
+
+    Of a course that is thinned already, those that are nearest.
+    """
+    games = course[-1].games if course else 0
+    wanted = {max(1, games * step // points) for step in range(1, points + 1)} if games else set()
+    there = [point.games for point in course]
+    return [course[index] for index in sorted({_nearest(there, game) for game in wanted})]
+
+
+def _nearest(ascending: Sequence[int], wanted: int) -> int:
+    """The index of the number that is nearest to the one wanted, the lower of two."""
+    after = min(bisect_left(ascending, wanted), len(ascending) - 1)
+    before = max(after - 1, 0)
+    return before if wanted - ascending[before] <= ascending[after] - wanted else after

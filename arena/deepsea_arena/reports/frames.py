@@ -1,27 +1,31 @@
-"""What frames consist of, as JSON; docs/viewer.md describes each key."""
+"""Frames: a recorded game as a viewer saw it, as JSON; docs/viewer.md describes each key.
+
+Invariants: a record is verified and replayed once, whoever looks; a frame has only values that its
+viewer knew at that moment; a seat learns neither the times nor the faults of others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 from deepsea_referee.workbench.replay import control_of
 from deepsea_rules import narration
 from deepsea_rules.actions import LEVELS, values_of_level
 from deepsea_rules.events import CleanedUp, EndReason, TurnPlayed, chip_text
-from deepsea_rules.game import Game, Question
+from deepsea_rules.game import Decision, Game, Question
 from deepsea_rules.narration import NarratedPosition
 from deepsea_rules.position import position_text
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import ABOARD, FULL_AIR, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
-from deepsea_rules.time_control import duration_text
+from deepsea_rules.time_control import Bank, TimeControl, duration_text
 from deepsea_rules.view import view_for
-from deepsea_sdk.refereed_game import RefereedGame
 
 Viewer = int | Literal["watcher"] | None
-"""Who looks: a seat, a watcher who knows what all know, or None, who knows everything."""
+"""A seat, a watcher with the knowledge that all seats share, or None for everything."""
 MarkKind = Literal["back", "home", "drowned", "fault", "lead", "slowest", "judged"]
 VERSION = 1
 LONGEST_NAME = 80
@@ -36,14 +40,14 @@ class FrameSeat(TypedDict):
 
 class Frame(TypedDict):
     t: int
-    """How many turns have been begun."""
+    """The number of turns that have been begun."""
     p: str
     """The position in notation, with the values that the viewer knows at this moment."""
     dice: list[int] | None
     say: list[str]
-    """What just happened, as the terminal says it; nothing while a turn goes on."""
+    """The last events, as the terminal says them; nothing while a turn goes on."""
     d: int
-    """How many decisions have been made."""
+    """The number of decisions that have been made."""
 
 
 class FrameOption(TypedDict):
@@ -53,7 +57,7 @@ class FrameOption(TypedDict):
 
 
 class FrameJudgement(TypedDict):
-    """What an analysis says of a decision."""
+    """The judgement of a decision by an analysis."""
 
     mark: str
     """"?!", "?", "??" or nothing."""
@@ -61,7 +65,7 @@ class FrameJudgement(TypedDict):
     level: bool
     """Another option seems better, but that is not sure."""
     regret: list[float]
-    """How far the action is behind the best one, and the error of that."""
+    """The distance of the action to the best one, and its error."""
     options: list[FrameOption]
 
 
@@ -75,11 +79,11 @@ class FrameDecision(TypedDict):
     at: int
     """The index of the frame that the bot saw when it was asked."""
     bank: NotRequired[int]
-    """What was left of the bank of time after it, in microseconds."""
+    """The rest of the bank of time after it, in microseconds."""
     asked: NotRequired[list[str]]
     """With a fault: the legal actions."""
     came: NotRequired[str]
-    """With a fault: what the bot did instead."""
+    """With a fault: the bot's deed instead."""
     judged: NotRequired[FrameJudgement]
     """With an analysis."""
 
@@ -89,9 +93,9 @@ class DiveSeat(TypedDict):
     home: int | None
     """1 for who came home first in the dive."""
     space: int | None
-    """Where a diver that is not home ended; 0 is the submarine."""
+    """The last space of a diver that is not home; 0 is the submarine."""
     chips: list[str]
-    """What it brought home, or lost."""
+    """The chips that it brought home, or lost."""
     say: str
 
 
@@ -131,9 +135,9 @@ class Frames(TypedDict):
     bank: int | None
     """Budget and bank of the clock in microseconds."""
     air: int
-    """What the tank holds."""
+    """The air of a full tank."""
     values: list[list[int]]
-    """What the chips of each level are worth."""
+    """The values of the chips of each level."""
     seats: list[FrameSeat]
     frames: list[Frame]
     decisions: list[FrameDecision]
@@ -142,9 +146,53 @@ class Frames(TypedDict):
     result: FrameResult
     seed: str
     policy: NotRequired[str]
-    """With an analysis: what all seats play by in its roll-outs."""
+    """With an analysis: the policy of all seats in its roll-outs."""
     luck: NotRequired[list[list[float]]]
     """With an analysis: for each seat its luck so far, by frame, in placement score."""
+
+
+class Asked(NamedTuple):
+    """When a decision of the record was asked."""
+
+    question: Question
+    turn: int
+    """The turn that it belongs to."""
+    bank_us: int | None
+    """The rest of the seat's bank after it; None without a clock."""
+
+    @property
+    def is_search(self) -> bool:
+        return self.question.kind == "search"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedGame:
+    """A verified record with its finished game, from one replay for all viewers."""
+
+    record: GameRecord
+    game: Game
+    asked: Sequence[Asked]
+    control: TimeControl | None
+
+
+def replayed(record: GameRecord) -> ReplayedGame:
+    """Verify a record. Raises InvalidRecord if the re-run differs."""
+    control = control_of(record)
+    banks = control and [Bank(control.budget_us, control.bank_us) for _ in record.seats]
+    asked: list[Asked] = []
+    turns = seen = 0
+
+    def note(game: Game, question: Question, decision: Decision) -> None:
+        nonlocal turns, seen
+        turns += sum(isinstance(item, TurnPlayed) for item in game.events[seen:])
+        seen = len(game.events)
+        if banks:
+            banks[question.seat].spend(decision.us)
+        # Orders come after their turn, all others are a part of it.
+        turn = turns if question.kind == "order" else turns + 1
+        asked.append(Asked(question, turn, banks[question.seat].left_us if banks else None))
+
+    return ReplayedGame(record, verify(record, note), asked, control)
 
 
 def frames(record: GameRecord, viewer: Viewer = None) -> Frames:
@@ -152,21 +200,20 @@ def frames(record: GameRecord, viewer: Viewer = None) -> Frames:
 
     Raises InvalidRecord if the re-run of the record differs.
     """
-    return frames_of(record, verify(record), viewer)
+    return frames_of(replayed(record), viewer)
 
 
-def frames_of(record: GameRecord, game: Game, viewer: Viewer = None) -> Frames:
-    """The same, of the finished game that `verify` made of the record."""
+def frames_of(source: ReplayedGame, viewer: Viewer = None) -> Frames:
+    """The same, of a record that was verified."""
+    record, game, asked, control = source.record, source.game, source.asked, source.control
     names = [one_line(name, LONGEST_NAME) for name in narration.names(record)]
     course = list(narration.moments(game, _knowing(game, viewer)))
-    asked = _asked(record)
-    control = control_of(record)
     shown = _frames(course, asked, viewer)
     shown[-1]["say"] += ["the game is over", *narration.tell_end(game.result(), names)]
     shown[-1]["say"] += _faults_in_words(game, viewer)
-    decisions = _decisions(record, asked, shown, viewer)
+    decisions = _decisions(source, shown, viewer)
     dives = [
-        dive_end(index, moment, moment.ended)
+        _dive_end(index, moment, moment.ended)
         for index, moment in enumerate(course)
         if moment.ended is not None
     ]
@@ -188,7 +235,7 @@ def frames_of(record: GameRecord, game: Game, viewer: Viewer = None) -> Frames:
         "decisions": decisions,
         "dives": dives,
         "marks": sorted(
-            [*course_marks(course), *decision_marks(decisions)], key=lambda mark: mark["at"]
+            [*_course_marks(course), *_decision_marks(decisions)], key=lambda mark: mark["at"]
         ),
         "result": {
             "scores": list(record.points),
@@ -217,39 +264,8 @@ def _knowing(game: Game, viewer: Viewer) -> narration.Knowing:
     return lambda state: view_for(state, seat).known
 
 
-class _Asked(NamedTuple):
-    """A decision of the record, and when it was asked."""
-
-    question: Question
-    turn: int
-    """The turn that it belongs to."""
-    bank_us: int
-    """What was left of the seat's bank after it."""
-
-    @property
-    def is_search(self) -> bool:
-        return self.question.kind == "search"
-
-
-def _asked(record: GameRecord) -> list[_Asked]:
-    game = Game(record.rules, len(record.seats), record.seed)
-    refereed = RefereedGame(game, record.game_id, control_of(record))
-    asked = []
-    turns = seen = 0
-    for decision in record.decisions:
-        question = game.pending()
-        assert question is not None  # the record was verified
-        turns += sum(isinstance(item, TurnPlayed) for item in game.events[seen:])
-        seen = len(game.events)
-        refereed.repeat(decision)
-        # Orders come after their turn, all others are a part of it.
-        turn = turns if question.kind == "order" else turns + 1
-        asked.append(_Asked(question, turn, refereed.time_left(question.seat).bank_us))
-    return asked
-
-
 def _frames(
-    course: Sequence[NarratedPosition], asked: Sequence[_Asked], viewer: Viewer
+    course: Sequence[NarratedPosition], asked: Sequence[Asked], viewer: Viewer
 ) -> list[Frame]:
     shown: list[Frame] = []
     made = 0
@@ -277,14 +293,12 @@ def _position(state: GameState, known: Mapping[int, int], viewer: Viewer) -> str
     return position_text(state if viewer is None else view_for(state, _seat_of(viewer)), known)
 
 
-def _decisions(
-    record: GameRecord, asked: Sequence[_Asked], shown: Sequence[Frame], viewer: Viewer
-) -> list[FrameDecision]:
+def _decisions(source: ReplayedGame, shown: Sequence[Frame], viewer: Viewer) -> list[FrameDecision]:
     """The decisions; a seat learns neither the times nor the faults of others during a game."""
     found: list[FrameDecision] = []
-    clock_runs = control_of(record) is not None
     frame = 0
-    for index, (decision, one) in enumerate(zip(record.decisions, asked, strict=True)):
+    pairs = zip(source.record.decisions, source.asked, strict=True)
+    for index, (decision, one) in enumerate(pairs):
         while shown[frame]["d"] <= index:
             frame += 1
         own = viewer is None or viewer == decision.seat
@@ -298,7 +312,7 @@ def _decisions(
             # Orders are asked for in the frame that ends a dive, others in the one before.
             "at": frame if one.question.kind == "order" else frame - 1,
         }
-        if timed and clock_runs:
+        if timed and one.bank_us is not None:
             row["bank"] = one.bank_us
         if decision.fault is not None and timed:
             row["asked"] = list(one.question.legal)
@@ -319,8 +333,8 @@ def _faults_in_words(game: Game, viewer: Viewer) -> list[str]:
     return own + narration.tell_forfeits(game)
 
 
-def dive_end(index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:
-    """How a dive ended: for the viewer of these positions, and at this frame."""
+def _dive_end(index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:
+    """The end of a dive, for the viewer of these positions and at this frame."""
     state = moment.state
     return {
         "dive": ended.dive,
@@ -360,8 +374,8 @@ def _count(number: int, noun: str = "chip") -> str:
 # What to look at
 
 
-def course_marks(course: Sequence[NarratedPosition]) -> Iterator[Mark]:
-    """Who turned back, came home, drowned, and took the lead."""
+def _course_marks(course: Sequence[NarratedPosition]) -> Iterator[Mark]:
+    """Turns back, divers who come home or drown, changes of the lead."""
     leader: int | None = None
     for index, moment in enumerate(course):
         before = course[index - 1].state if index else moment.state
@@ -381,7 +395,7 @@ def course_marks(course: Sequence[NarratedPosition]) -> Iterator[Mark]:
             leader = best[0]
 
 
-def decision_marks(decisions: Sequence[FrameDecision]) -> Iterator[Mark]:
+def _decision_marks(decisions: Sequence[FrameDecision]) -> Iterator[Mark]:
     """Faults, and the slowest decision."""
     for row in decisions:
         if row["fault"] is not None:

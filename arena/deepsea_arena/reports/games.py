@@ -1,4 +1,4 @@
-"""The games of a ladder: the newest ones, and all of them for other programs.
+"""The games of a ladder: the newest ones, one with its record, and all of them for other programs.
 
 Invariants: games are listed by the order in which they were rated; seats stand in the order of the
 table; an export writes numbers so that reading them gives the same bits.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from deepsea_arena import documents
@@ -75,6 +76,53 @@ class GamesPage:
     games: tuple[GameLine, ...]
     older: Int64 | None
     """Where older games begin, for `before`; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotLogLine:
+    """What a bot at fault left of a game; a stranger's text, to be escaped."""
+
+    seat: int
+    bot: str
+    """Its name and version."""
+    error: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingChange:
+    """What a game did to a seat's rating, which is mu - 3 sigma."""
+
+    before: float
+    after: float
+    mu_before: float
+    mu_after: float
+    first: bool
+    """Whether it was the version's first game of the season."""
+
+    @property
+    def change(self) -> float:
+        """The change of the rating."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameReport:
+    """A game that was played."""
+
+    game: GameLine
+    season: SeasonInfo
+    changes: tuple[RatingChange, ...]
+    """By seat."""
+    record: str
+    """One line of JSON, to be verified."""
+    seed: str
+    """The game's seed in hex, and the SHA-256 of it that bots were sent before."""
+    commitment: str
+    season_seed: str | None
+    """From which the seeds of its games follow; None while the season is open."""
+    analyses: LadderAnalyses
+    """What was asked for, and what there is."""
 
 
 def newest_games(
@@ -159,68 +207,17 @@ def _seat(seat: StoredSeat) -> GameSeat:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BotLogLine:
-    """What a bot at fault left of a game; a stranger's text, to be escaped."""
-
-    seat: int
-    bot: str
-    """Its name and version."""
-    error: str
-    output: str
-
-
-def game_logs(store: Store, game_id: str) -> list[BotLogLine]:
-    """The logs of a game, by seat. Raises StoreError if there is no such game."""
-    logs = store.logs.of_game(game_id)
-    seats = GameRecord.from_json(store.games.record(game_id)).seats
-    return [
-        BotLogLine(seat=log.seat, bot=seats[log.seat].name, error=log.error, output=log.output)
-        for log in logs
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatingChange:
-    """What a game did to a seat's rating, which is mu - 3 sigma."""
-
-    before: float
-    after: float
-    mu_before: float
-    mu_after: float
-    first: bool
-    """Whether it was the version's first game of the season."""
-
-    @property
-    def change(self) -> float:
-        """The change of the rating."""
-        return self.after - self.before
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GameReport:
-    """A game that was played."""
-
-    game: GameLine
-    season: SeasonInfo
-    changes: tuple[RatingChange, ...]
-    """By seat."""
-    record: str
-    """One line of JSON, to be verified."""
-    seed: str
-    """The game's seed in hex, and the SHA-256 of it that bots were sent before."""
-    commitment: str
-    season_seed: str | None
-    """From which the seeds of its games follow; None while the season is open."""
-    analyses: LadderAnalyses
-    """What was asked for, and what there is."""
+@lru_cache(maxsize=16)
+def read_record(text: str) -> GameRecord:
+    """A stored record; kept for the rest of a page, which needs it too."""
+    return GameRecord.from_json(text)
 
 
 def game_report(store: Store, game_id: str) -> GameReport:
     """The report of a game. Raises StoreError if there is none."""
     stored = store.history.get(game_id)
     season = store.seasons.get(stored.season)
-    record = GameRecord.from_json(stored.record)
+    record = read_record(stored.record)
     return GameReport(
         game=game_line(stored),
         season=season_info(season),

@@ -19,7 +19,7 @@ from deepsea_rules.record import GameRecord, replay
 
 
 class Place(NamedTuple):
-    """Where a diver was: its space, and the air that was left."""
+    """A diver's space, and the air that was left."""
 
     space: int
     air: int
@@ -37,9 +37,9 @@ class BotFigures:
     home: int = 0
     """Dives from which it came home."""
     turned: Counter[Place] = field(default_factory=Counter)
-    """Where it turned back."""
+    """The places where it turned back."""
     drowned: Counter[Place] = field(default_factory=Counter)
-    """Where it was when a dive ended without it."""
+    """Its places when a dive ended without it."""
     times: LatencyHistogram = field(default_factory=LatencyHistogram)
 
 
@@ -84,9 +84,9 @@ class SeatDive(NamedTuple):
 
     home: bool
     turned: Place | None
-    """Where it turned back, if it did,"""
+    """The place where it turned back, if it did,"""
     drowned: Place | None
-    """and where it drowned."""
+    """and the one where it drowned."""
 
 
 def dives(events: Sequence[Happening], players: int) -> Iterator[tuple[int, SeatDive]]:
@@ -113,10 +113,10 @@ def dives(events: Sequence[Happening], players: int) -> Iterator[tuple[int, Seat
 
 @dataclass(frozen=True, slots=True)
 class PlotData:
-    """What the plots of one run are made of."""
+    """The numbers behind the plots of one run."""
 
     title: str
-    """Who played, in a few words."""
+    """The players, in a few words."""
     facts: str
     """Games, rules, clock and seed in one line."""
     bots: Sequence[BotFigures]

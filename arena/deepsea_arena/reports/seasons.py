@@ -246,7 +246,7 @@ def close_season(store: Store, name: str) -> ClosedSeason:
 
 
 def missing_sandbox(isolation: Isolation) -> str | None:
-    """Why this machine cannot play a season of this isolation, and what to do; None if it can."""
+    """The reason why this machine cannot play such a season, and a remedy; None if it can."""
     if isolation == "process":
         return None
     # Half of what this module would take to import, for those who only look.

@@ -1,7 +1,8 @@
-"""The standings of a season.
+"""The standings of a season, how sure their order is, and the table of pairs.
 
-Invariants: the ladder orders them; who is listed is decided here: the versions that get games, or
-all that have played, or the best of each author.
+Invariants: the ladder orders them; this module chooses the versions that are listed: those that
+get games, or all that have played, or the best of each author; sums of pairs are read once and then
+extended by newer games.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 CSV_COLUMNS = tuple(field.name for field in fields(StandingLine) if field.name != "recent")
-"""The columns of the standings as a table: what is one value."""
+"""The columns of the standings as a table: fields with one value."""
 LOOKS = 4
 """During a run the order is computed after so many games of a table each; on a large ladder it
 takes too long to do it after every game."""
@@ -49,6 +50,64 @@ class Standings:
     standings: tuple[StandingLine, ...]
     not_listed: int
     """Withdrawn and disabled bots that are not listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighbourLine:
+    """Two adjacent bots of the standings."""
+
+    upper: str
+    lower: str
+    verdict: Literal["apart", "level", "open"]
+    certainty: float
+    """The probability of the verdict; of an open one, that the upper is the more skilled."""
+    games_left: int | None
+    """Estimate of the games that each still needs; None if no number is enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderReport:
+    """The verdicts on the order of a season's standings."""
+
+    settled: bool
+    confidence: float
+    """The confidence for each two neighbours."""
+    certainty: float
+    """A lower bound of the probability that all verdicts are right at once."""
+    neighbours: tuple[NeighbourLine, ...]
+    open_pairs: int
+    """Neighbours whose order is open."""
+    provisional: tuple[str, ...]
+    """Bots that have played too few games; as long as there are any, nothing is settled."""
+    least_games: int
+    """About how many more games it takes if neighbours prove to be further apart than it seems now,
+    by a standard deviation, and only those play that need games."""
+    most_games: int | None
+    """About how many if they are as far apart as it seems now, newcomers being level, and all play
+    alike; None if no number is enough for two of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCell:
+    """The games at one table of the row's bot and the column's."""
+
+    games: int
+    share: float
+    """The share in which the row's bot was placed before the column's, level counting half."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTable:
+    """Some bots of a season against each other, in the order of the standings."""
+
+    season: SeasonInfo
+    bots: tuple[StandingLine, ...]
+    cells: tuple[tuple[PairCell | None, ...], ...]
+    """By row and column; None where two were never at one table."""
+    start: int
+    """How many of the standings come before the first."""
+    total: int
+    """How many stand in the standings."""
 
 
 def csv_rows(page: Standings) -> Iterator[Mapping[str, Json]]:
@@ -148,41 +207,6 @@ def standing_lines(
     return standings(entries, recent, provisional_games=few)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeighbourLine:
-    """Two adjacent bots of the standings."""
-
-    upper: str
-    lower: str
-    verdict: Literal["apart", "level", "open"]
-    certainty: float
-    """The probability of the verdict; of an open one, that the upper is the more skilled."""
-    games_left: int | None
-    """Estimate of the games that each still needs; None if no number is enough."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderReport:
-    """The verdicts on the order of a season's standings."""
-
-    settled: bool
-    confidence: float
-    """The confidence for each two neighbours."""
-    certainty: float
-    """A lower bound of the probability that all verdicts are right at once."""
-    neighbours: tuple[NeighbourLine, ...]
-    open_pairs: int
-    """Neighbours whose order is open."""
-    provisional: tuple[str, ...]
-    """Bots that have played too few games; as long as there are any, nothing is settled."""
-    least_games: int
-    """About how many more games it takes if neighbours prove to be further apart than it seems now,
-    by a standard deviation, and only those play that need games."""
-    most_games: int | None
-    """About how many if they are as far apart as it seems now, newcomers being level, and all play
-    alike; None if no number is enough for two of them."""
-
-
 def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
     """Judge the present order of the active bots."""
     entries = [entry for entry in store.ratings.entries(season) if entry.gets_games(season.season)]
@@ -246,29 +270,6 @@ class UntilSettled:
     def report(self) -> OrderReport:
         """The order now."""
         return order_report(self._store, self._season, self._confidence)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCell:
-    """The games at one table of the row's bot and the column's."""
-
-    games: int
-    share: float
-    """The share in which the row's bot was placed before the column's, level counting half."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairTable:
-    """Some bots of a season against each other, in the order of the standings."""
-
-    season: SeasonInfo
-    bots: tuple[StandingLine, ...]
-    cells: tuple[tuple[PairCell | None, ...], ...]
-    """By row and column; None where two were never at one table."""
-    start: int
-    """How many of the standings come before the first."""
-    total: int
-    """How many stand in the standings."""
 
 
 class _PairSums:

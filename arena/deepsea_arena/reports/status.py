@@ -29,7 +29,7 @@ COLUMNS = {
     "submissions": ("id", "bot", "author", "state", "games", "of_games", "created_at"),
     "audit": ("id", "at", "kind", "subject", "note"),
 }
-"""What the JSON of a status has of a submission, and of an entry of the audit log."""
+"""The fields of a submission, and of an entry of the audit log, in the JSON of a status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,16 @@ there is what was announced alone: its bots, and the time when results are shown
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
+from deepsea_arena.documents import read_json
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_arena.reports.standings import taken_out
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import JobStatus, StoredSeason
-from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.tournament import Elimination, Score, scores
 from deepsea_ladder.values import Time, utc_time
 
@@ -29,6 +27,17 @@ if TYPE_CHECKING:
 Kind = Literal["round-robin", "gauntlet", "elimination"]
 _OUT = -1.0
 """Less than any share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TournamentPlan:
+    """The games of a tournament, as its season keeps it: the same plan has the same games."""
+
+    kind: Kind
+    seats: int
+    meetings: int
+    bots: tuple[int, ...]
+    """Versions, in the order of the seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +85,25 @@ class TournamentTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreLine:
+    """A bot's results in a tournament."""
+
+    rank: int
+    bot: str
+    version: int
+    games: int
+    placement_score: float
+    """The mean share of the others at its tables that it was ahead of; level counts half."""
+    wins: int
+    """First places, shared ones too."""
+    mean_points: float
+    best_rank: int | None = None
+    """Ranks by skill that the tournament's games leave open, from their batch rating; None where
+    they were not asked for."""
+    worst_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TournamentReport:
     """A tournament."""
 
@@ -92,6 +120,11 @@ class TournamentReport:
     champion: str | None
     rounds: tuple[tuple[TournamentTable, ...], ...]
     """Of an elimination."""
+
+
+def plan_of(season: StoredSeason) -> TournamentPlan:
+    """The plan of a tournament's season."""
+    return read_json(TournamentPlan, season.tournament or "")
 
 
 def tournaments(store: Store) -> TournamentList:
@@ -113,26 +146,17 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
     season = hidden.get(name) or store.seasons.get(name)
     if season.tournament is None:
         raise NotOnLadder(f"season {name!r} is no tournament's")
-    plan = json.loads(season.tournament)
-    versions = {version.id: version for version in store.bots.versions_of(plan["bots"])}
-    line = _line(season, hidden=name in hidden)
-    if name in hidden:
-        games: list[GameOutcomes] = []
-    else:
-        games = store.history.outcomes(season)
+    plan = plan_of(season)
+    versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
+    games = [] if name in hidden else store.history.outcomes(season)
     champion: int | None = None
-    rounds: list[tuple[TournamentTable, ...]] = []
-    if line.kind == "elimination" and name not in hidden:
-        gone = taken_out(store, season)
-        out = {number for number, version in versions.items() if version.bot in gone}
-        playing = {frozenset(job.lineup) for job in store.queue.listed(season, JobStatus.LEASED)}
-        champion, rounds = _rounds(
-            plan, versions, games, out, playing, closed=season.closed_at is not None
-        )
+    rounds: Sequence[tuple[TournamentTable, ...]] = ()
+    if plan.kind == "elimination" and name not in hidden:
+        champion, rounds = _Rounds(store, season, plan, versions, games).played()
     table = sorted(scores([game.seats for game in games]), key=lambda score: score.bot != champion)
     return TournamentReport(
-        tournament=line,
-        entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan["bots"]),
+        tournament=_line(season, hidden=name in hidden),
+        entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
         commitment=season.commitment,
         season=None if name in hidden else season_info(season),
         seed=None if name in hidden else store.seasons.revealed_seed(season),
@@ -145,101 +169,95 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
 
 
 def _line(season: StoredSeason, *, hidden: bool) -> TournamentLine:
-    plan = json.loads(season.tournament or "")
+    plan = plan_of(season)
     closed, until = season.closed_at, season.embargo_until
     return TournamentLine(
         name=season.name,
-        kind=plan["kind"],
-        seats=plan["seats"],
-        bots=len(plan["bots"]),
+        kind=plan.kind,
+        seats=plan.seats,
+        bots=len(plan.bots),
         opened_at=utc_time(season.created_at),
         closed_at=None if closed is None or hidden else utc_time(closed),
         embargo_until=utc_time(until) if until is not None and hidden else None,
     )
 
 
-def _rounds(
-    plan: dict[str, object],
-    versions: dict[int, BotVersion],
-    games: Sequence[GameOutcomes],
-    out: Collection[int],
-    playing: Collection[frozenset[str]],
-    *,
-    closed: bool,
-) -> tuple[int | None, list[tuple[TournamentTable, ...]]]:
-    """The champion, if there is one yet, and the rounds until now.
+class _Rounds:
+    """The rounds of an elimination until now."""
 
-    out      bots that were withdrawn or disabled
-    playing  line-ups of the games that are being played, by the versions' labels
-    """
-    bots, seats, meetings = plan["bots"], plan["seats"], plan["meetings"]
-    assert isinstance(bots, list)
-    assert isinstance(seats, int)
-    assert isinstance(meetings, int)
-    # No two rounds have the same table.
-    played: dict[frozenset[int], list[GameOutcomes]] = {}
-    for game in games:
-        played.setdefault(frozenset(seat.version_id for seat in game.seats), []).append(game)
-    bracket = Elimination(tuple(bots), seats)
-    rounds: list[tuple[TournamentTable, ...]] = []
-    while bracket.champion is None:
-        tables = [table.bots for table in bracket.tables()]
-        own = [played.get(frozenset(table), []) for table in tables]
-        over = closed or all(
-            len(games) == len(table) * meetings
-            or not (
-                frozenset(table).isdisjoint(out)
-                or frozenset(versions[bot].label for bot in table) in playing
+    def __init__(
+        self,
+        store: Store,
+        season: StoredSeason,
+        plan: TournamentPlan,
+        versions: Mapping[int, BotVersion],
+        games: Sequence[GameOutcomes],
+    ) -> None:
+        self._plan = plan
+        self._versions = versions
+        self._closed = season.closed_at is not None
+        gone = taken_out(store, season)
+        self._out = {number for number, version in versions.items() if version.bot in gone}
+        leased = store.queue.listed(season, JobStatus.LEASED)
+        self._playing = {frozenset(job.lineup) for job in leased}
+        self._games: dict[frozenset[int], list[GameOutcomes]] = {}
+        """By the bots at the table: no two rounds have the same."""
+        for game in games:
+            self._games.setdefault(frozenset(seat.version_id for seat in game.seats), []).append(
+                game
             )
-            for table, games in zip(tables, own, strict=True)
-        )
-        seat_results: list[tuple[SeatResult, ...]] = [g.seats for games in own for g in games]
-        found = {score.bot: score for score in scores(seat_results)}
-        results = [table_results(table, meetings, found, out) for table in tables]
-        after = bracket.after(chain.from_iterable(results)) if over else bracket
-        rounds.append(
-            tuple(
-                TournamentTable(
-                    lines=tuple(
-                        TableLine(
-                            bot=versions[bot].bot,
-                            version=versions[bot].number,
-                            games=found[bot].games if bot in found else 0,
-                            placement_score=found[bot].share if bot in found else None,
-                            advances=over and bot in after.entrants,
-                        )
-                        for bot in sorted(
-                            table, key=lambda bot: -found[bot].share if bot in found else 1.0
-                        )
-                    ),
-                    games=tuple(game.game_id for game in games),
+
+    def played(self) -> tuple[int | None, Sequence[tuple[TournamentTable, ...]]]:
+        """The champion, if there is one yet, and the rounds."""
+        bracket = Elimination(self._plan.bots, self._plan.seats)
+        rounds: list[tuple[TournamentTable, ...]] = []
+        while bracket.champion is None:
+            tables = [table.bots for table in bracket.tables()]
+            found = {
+                score.bot: score
+                for score in scores(game.seats for table in tables for game in self._of(table))
+            }
+            over = self._closed or all(map(self._is_over, tables))
+            if over:
+                meetings = self._plan.meetings
+                bracket = bracket.after(
+                    score
+                    for table in tables
+                    for score in table_results(table, meetings, found, self._out)
                 )
-                for table, games in zip(tables, own, strict=True)
-            )
+            winners = bracket.entrants if over else ()
+            rounds.append(tuple(self._table(table, found, winners) for table in tables))
+            if not over:
+                break
+        return bracket.champion, rounds
+
+    def _of(self, table: Sequence[int]) -> list[GameOutcomes]:
+        return self._games.get(frozenset(table), [])
+
+    def _is_over(self, table: Sequence[int]) -> bool:
+        """Whether a table has all its games, or no more to play since a bot was taken out."""
+        if len(self._of(table)) == len(table) * self._plan.meetings:
+            return True
+        labels = frozenset(self._versions[bot].label for bot in table)
+        return not self._out.isdisjoint(table) and labels not in self._playing
+
+    def _table(
+        self, table: Sequence[int], found: Mapping[int, Score], winners: Collection[int]
+    ) -> TournamentTable:
+        shares = {bot: found[bot].share for bot in table if bot in found}
+        return TournamentTable(
+            lines=tuple(
+                TableLine(
+                    bot=self._versions[bot].bot,
+                    version=self._versions[bot].number,
+                    games=found[bot].games if bot in found else 0,
+                    placement_score=shares.get(bot),
+                    advances=bot in winners,
+                )
+                for bot in sorted(table, key=lambda bot: -shares.get(bot, -1.0))
+            ),
+            games=tuple(game.game_id for game in self._of(table)),
         )
-        if not over:
-            return None, rounds
-        bracket = after
-    return bracket.champion, rounds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreLine:
-    """A bot's results in a tournament."""
-
-    rank: int
-    bot: str
-    version: int
-    games: int
-    placement_score: float
-    """The mean share of the others at its tables that it was ahead of; level counts half."""
-    wins: int
-    """First places, shared ones too."""
-    mean_points: float
-    best_rank: int | None = None
-    """Ranks by skill that the tournament's games leave open, from their batch rating; None where
-    they were not asked for."""
-    worst_rank: int | None = None
 
 
 def score_line(

@@ -101,9 +101,9 @@ class TalkingStop(Stop):
 
     def clear(self) -> None:
         super().clear()
-        if self.wish is StopRequest.FINISH and self._said is StopRequest.GO_ON:
+        if self.requested is StopRequest.FINISH and self._said is StopRequest.GO_ON:
             print_error("finishing the games that are being played; Ctrl-C hands them back")
-        self._said = self.wish
+        self._said = self.requested
 
 
 def print_report(report: RunReport) -> int:
@@ -127,7 +127,7 @@ def print_report(report: RunReport) -> int:
     for name in report.disabled:
         echo(f"{name} was disabled: see `ladder bot {name}` for the reason")
     match report.ended:
-        case RunEnd.IN_VAIN:
+        case RunEnd.TOO_MANY_FAILURES:
             echo("too many games in a row failed: see `ladder status` for the reasons")
             return NEGATIVE
         case RunEnd.HOST:

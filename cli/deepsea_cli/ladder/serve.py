@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +21,6 @@ from deepsea_cli.options import needs_linux, number_option, path_option, workers
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
-
-if TYPE_CHECKING:
-    from deepsea_web.serve import Served
 
 CERTIFICATE = "cert.pem"
 KEY = "key.pem"
@@ -95,13 +91,13 @@ def serve(
         private=private,
         workers=0 if no_run else workers or 1,
     )
-    serve(store_text, options, _announce)
 
+    def announce(url: str) -> None:
+        echo(f"the ladder is shown at {url}")
+        if options.workers:
+            echo(f"a runner with {count(options.workers, 'worker')} plays and checks bots")
 
-def _announce(served: Served) -> None:
-    echo(f"the ladder is shown at {served.url}")
-    if served.workers:
-        echo(f"a runner with {count(served.workers, 'worker')} plays and checks bots")
+    serve(store_text, options, announce)
 
 
 @click.command("make-cert")

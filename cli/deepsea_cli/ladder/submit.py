@@ -16,9 +16,8 @@ from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.play.admission import AdmissionRefusal
     from deepsea_bundle.reader import BotBundle
-    from deepsea_ladder.model.bots import Submission
+    from deepsea_ladder.model.bots import Submission, SubmissionRefusal
 
 
 @click.command("submit")
@@ -99,7 +98,7 @@ def _print_accepted(
     echo(f"files {files(bundle.facts).found}")
 
 
-def _print_refusal(refusal: AdmissionRefusal | Submission, name: str, path: str) -> None:
+def _print_refusal(refusal: SubmissionRefusal | Submission, name: str, path: str) -> None:
     echo(f"{name} is refused: {refusal.found}")
     echo_lines(refusal.error, "  ")
     echo(f"to do: {refusal.remedy}")

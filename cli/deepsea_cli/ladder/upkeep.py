@@ -20,7 +20,7 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from deepsea_arena.refold import SeasonCheck, WhatIf
+    from deepsea_arena.refold import RatingCheck, WhatIf
     from deepsea_ladder.rating.trueskill_fold import Audit
     from deepsea_ladder.store import Store
 
@@ -148,7 +148,7 @@ def refold(
 
 def _checks(
     store: Store, season_name: str | None, *, records: bool, workers: int | None
-) -> Sequence[SeasonCheck]:
+) -> Sequence[RatingCheck]:
     from deepsea_arena.refold import check_ratings
     from deepsea_referee.system import SYSTEM
 
@@ -164,7 +164,7 @@ def _progress(games: int) -> Iterator[Callable[[int], object]]:
         yield counter.advance
 
 
-def _show_check(season: SeasonCheck, *, records: bool) -> None:
+def _show_check(season: RatingCheck, *, records: bool) -> None:
     if season.sound:
         again = ", every record played again" if records else ""
         games = count(season.games, "game")

@@ -1,4 +1,6 @@
-"""Where each bot turned back and where it drowned, by space and air."""
+"""Charts of a match: turns back and drownings by space and air, placements, decision times.
+
+Invariant: each chart says the same in words and in a table, for those who do not see it."""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _SPACES = 32
 _LARGEST = 5.5
 """The radius of the mark of the most frequent place."""
 _BAR = 46
-"""Where the bars begin."""
+"""The left edge of the bars."""
 _ROW = 17
 _ROOM = 20
 """A part of a bar that is narrower has no label."""

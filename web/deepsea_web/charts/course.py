@@ -1,19 +1,20 @@
-"""The course of a bot's rating: mu within its uncertainty, the rating, and a mark at each version.
+"""Charts of lines over games: the course of a bot's rating, and the lead of a comparison.
 
-Invariants: what is drawn are the points that the arena gives, joined by lines; points whose rating
-is unsure do not set the scale, since every newcomer comes from far.
+Invariants: lines join the points that are given, and no others; points that are unsure do not set
+the scale, since every newcomer comes from far, and every first interval is wide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from deepsea_arena.reports.bots import VersionCourse
 from deepsea_arena.reports.plot_data import PlotData
 from deepsea_referee.workbench.comparison import Lead
 from deepsea_web.charts.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, plain, short, ticks
 
+T = TypeVar("T")
 WIDE = 860
 """The width on a wide screen, where letters are not larger than on a narrow one."""
 _TOP = 34
@@ -41,7 +42,7 @@ class Moment(NamedTuple):
 
 
 class Area(NamedTuple):
-    """Where the course is drawn, for a script that reads positions."""
+    """The area of the course, for a script that reads positions."""
 
     left: float
     right: float
@@ -52,11 +53,10 @@ class Area(NamedTuple):
     high: float
 
     def x(self, game: float) -> float:
-        """Where a game is."""
         return self.left + (self.right - self.left) * game / self.games
 
     def y(self, value: float) -> float:
-        """Where a rating is; what lies beyond an edge is at it."""
+        """The height of a rating; one beyond an edge is at it."""
         share = (value - self.low) / (self.high - self.low)
         return self.bottom - (self.bottom - self.top) * max(0.0, min(1.0, share))
 
@@ -172,10 +172,10 @@ def _words(courses: Sequence[VersionCourse]) -> str:
     )
 
 
-def _some(known: Sequence[Moment]) -> Sequence[Moment]:
-    """Some moments, evenly spread, with the last one."""
-    step = max(1, -(-len(known) // _ROWS))
-    return known[::-1][::step][::-1]
+def _some(points: Sequence[T]) -> Sequence[T]:
+    """Some points, evenly spread, with the last one."""
+    step = max(1, -(-len(points) // _ROWS))
+    return points[::-1][::step][::-1]
 
 
 def lead(data: PlotData, lead: Lead) -> Chart:
@@ -225,8 +225,6 @@ def lead(data: PlotData, lead: Lead) -> Chart:
     drawing.text(0, bottom + 16, f"▼ {short(lead.b, 40)} leads", "label")
     drawing.text((LEFT + RIGHT) / 2, bottom + 45, "blocks", "axis", anchor="middle")
     drawing.text(0, bottom + 63, _lead_words(lead), "label")
-    step = max(1, -(-len(points) // _ROWS))
-    shown = points[::-1][::step][::-1]
     return Chart(
         "lead",
         "Lead in placement score",
@@ -235,7 +233,10 @@ def lead(data: PlotData, lead: Lead) -> Chart:
         bottom + 67,
         Table(
             ("blocks", "mean lead", "from", "to"),
-            [[f"{p.blocks:,}", f"{p.mean:+.3f}", f"{p.low:+.3f}", f"{p.high:+.3f}"] for p in shown],
+            [
+                [f"{p.blocks:,}", f"{p.mean:+.3f}", f"{p.low:+.3f}", f"{p.high:+.3f}"]
+                for p in _some(points)
+            ],
         ),
     )
 

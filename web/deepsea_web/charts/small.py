@@ -48,7 +48,7 @@ class Scale:
         return ticks(self.low, self.high, _TICKS)
 
     def x(self, value: float) -> float:
-        """Where a value is; what lies beyond an end is at it."""
+        """The place of a value; one beyond an end is at it."""
         share = (value - self.low) / (self.high - self.low)
         return _EDGE + (BAR_WIDTH - 2 * _EDGE) * max(0.0, min(1.0, share))
 
@@ -98,12 +98,12 @@ def sparkline(values: Sequence[float], span: float) -> str:
 
 
 def _clamped(share: float) -> float:
-    """How far above the middle a share of the height is; what is beyond an edge is at it."""
+    """The distance of a share of the height to the middle; one beyond an edge is at it."""
     return (SPARK_HEIGHT - 8) * max(-0.5, min(0.5, share))
 
 
 def span_of(rows: Sequence[Sequence[float]]) -> float:
-    """What the height of sparklines has to stand for, so that all of them fit."""
+    """The span of values that all sparklines fit into."""
     return max((max(row) - min(row) for row in rows if row), default=0.0)
 
 

@@ -17,7 +17,7 @@ from deepsea_rules.printable import one_line
 
 WIDTH = 360
 LEFT = 34
-"""Where the area of a chart begins: left of it are the labels of its axis."""
+"""The left edge of a chart's area: left of it are the labels of its axis."""
 RIGHT = WIDTH - 8
 _MARKS = 2
 """Combining characters that a letter keeps: more would cover the lines above."""
@@ -43,7 +43,7 @@ class Chart:
     """An id that no other chart has."""
     title: str
     text: str
-    """What it shows, in a sentence or two."""
+    """Its meaning, in a sentence or two."""
     body: Element
     height: float
     table: Table
@@ -74,12 +74,10 @@ class Drawing:
         self._tip(self._add("rect", looks, {key: _number(n) for key, n in marks.items()}), tip)
 
     def circle(self, x: float, y: float, r: float, looks: str, tip: str = "") -> None:
-        """Draw a circle."""
         marks = {"cx": _number(x), "cy": _number(y), "r": _number(r)}
         self._tip(self._add("circle", looks, marks), tip)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, looks: str) -> None:
-        """Draw a line."""
         self.path([(x1, y1), (x2, y2)], looks)
 
     def path(
@@ -90,7 +88,6 @@ class Drawing:
         self._add("path", looks, {"d": f"M{steps}{' Z' if closed else ''}"})
 
     def cross(self, x: float, y: float, r: float, looks: str, tip: str = "") -> None:
-        """Draw a diagonal cross."""
         path = " ".join(
             f"M{_number(x - r)} {_number(y - r * way)} L{_number(x + r)} {_number(y + r * way)}"
             for way in (1, -1)
@@ -172,7 +169,6 @@ def plain(value: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """A share as text."""
     return f"{100 * part / whole:.0f} %" if whole else "–"
 
 

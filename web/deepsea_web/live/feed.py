@@ -100,16 +100,13 @@ class LivePage:
 
     @property
     def pid(self) -> int:
-        """The page's process."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether the page is still there."""
         return self._process.poll() is None
 
     def wait(self) -> None:
-        """Wait until the page's process has ended."""
         self._process.wait()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the page of a running match has to tell.
+"""News of a running match, for its page.
 
 Invariants: at most KEPT games are kept, the newest ones; news have numbers that only grow, so that
 a reader who says what it has gets what it lacks, whatever it missed.
@@ -19,7 +19,7 @@ class GameLine(TypedDict):
 
     number: int
     words: str
-    """Who won, and everybody's points."""
+    """Placements and points."""
 
 
 class Table(TypedDict):
@@ -45,17 +45,7 @@ class Message(TypedDict, total=False):
     record: str
     """The record of the game, as JSON."""
     over: str
-    """Why there will be no more games."""
-
-
-class Update(TypedDict):
-    """What a reader is sent: everything but the games, and the games that it lacks."""
-
-    news: int
-    facts: str
-    table: Table
-    games: list[GameLine]
-    over: str | None
+    """The reason why there will be no more games."""
 
 
 class News:
@@ -76,7 +66,6 @@ class News:
         self._wakes: list[Callable[[], object]] = []
 
     def take(self, message: Message) -> None:
-        """Take a message of the match."""
         self._number += 1
         if "game" in message:
             line = message["game"]
@@ -107,22 +96,20 @@ class News:
         return found[2] if found else None
 
     def since(self, has: int) -> tuple[int, str]:
-        """What is new for a reader who has the news up to a number, as an event."""
-        text = json.dumps(self._update(has))
+        """The news after a number, as an event."""
+        text = json.dumps(
+            {
+                "news": self._number,
+                "facts": self.facts,
+                "table": self.table,
+                "games": [line for at, line, _ in self._games.values() if at > has],
+                "over": self.over,
+            }
+        )
         return self._number, f"id: {self._number}\ndata: {text}\n\n"
-
-    def _update(self, number: int) -> Update:
-        return {
-            "news": self._number,
-            "facts": self.facts,
-            "table": self.table,
-            "games": [line for at, line, _ in self._games.values() if at > number],
-            "over": self.over,
-        }
 
     @property
     def watchers(self) -> int:
-        """How many watch."""
         return len(self._wakes)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What the page of a running match answers.
+"""The process of a running match's page: reads games from stdin, serves them, and ends.
 
 Invariants: everything lies below a random path; nothing is changed by a request; frames are made
 of the record when they are asked for, and nothing of a bot is sent but as JSON or escaped text.
@@ -33,9 +33,9 @@ from deepsea_web.viewer.game_page import PageGame
 MOST_STREAMS = 32
 _NO_STORE = {"Cache-Control": "no-store"}
 LINGER_US = 60_000_000
-"""How long the page stays after the match."""
+"""The time for which the page stays after the match."""
 GRACE_US = 3_000_000
-"""How long after the last watcher has left: a page that is loaded again leaves for a moment."""
+"""The time after the last watcher has left: a page that is loaded again leaves for a moment."""
 _LONGEST = 4 * 1024 * 1024
 
 
@@ -168,7 +168,7 @@ async def _read_lines(reader: asyncio.StreamReader, news: News, staying: Staying
 
 
 class Staying:
-    """How long the page stays after the match: a while, or until everybody who watched has left."""
+    """The time after the match: a while, or until everybody who watched has left."""
 
     def __init__(self, news: News, clock: Clock) -> None:
         self.ended = asyncio.Event()

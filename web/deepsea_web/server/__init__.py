@@ -1,4 +1,4 @@
-"""What lies below pages: who is answered, the gateway, the HTTP API, connections, the runner.
+"""The layer below pages: access, the gateway, the HTTP API, connections, the runner.
 
-Invariant: nothing here decides who may do what; `LadderService` does.
+Invariant: nothing here decides a caller's rights; `LadderService` does.
 """

@@ -1,7 +1,7 @@
-"""Who may ask, and under which address the site is known.
+"""Access: the address of the site, the clients that it answers, and requests from other sites.
 
 Invariants: without TLS of its own, nobody beyond this machine is answered but the proxies that the
-operator trusts; what clients say of themselves (X-Forwarded-*) is believed of these proxies alone;
+operator trusts; a header X-Forwarded-For is believed if it comes from these proxies;
 the site answers to the names of its public address and of this machine, and to no other.
 """
 
@@ -29,7 +29,7 @@ _UNRESERVED = "-._~!$'()*,;:@/"
 
 @dataclass(frozen=True)
 class Access:
-    """Where the site is, and whom it answers."""
+    """The address of the site, and the clients that it answers."""
 
     origin: str
     """Scheme, host and port of its addresses, such as `https://example.org`."""
@@ -50,7 +50,7 @@ class Access:
         return is_loopback(peer) or _address(peer) in self.proxies
 
     def url(self, path: str, **query: object) -> str:
-        """A link within the site; what is None, False or empty is left out."""
+        """A link within the site; a parameter that is None, False or empty is left out."""
         words = {
             name: "1" if value is True else str(value)
             for name, value in query.items()
@@ -90,7 +90,7 @@ def access(
     proxies: Sequence[str] = (),
     tls: bool = False,
 ) -> Access:
-    """How a site at this address is reached. Raises UserError for what would not be safe."""
+    """The access to a site at this address. Raises UserError if that would not be safe."""
     trusted = frozenset(map(_proxy, proxies))
     if not is_loopback(host):
         if not (tls or trusted):

@@ -1,9 +1,10 @@
-"""A connection to the site: what the server does before there is a request, and until it is read.
+"""Connections to the site: the socket, its certificate, and limits before and after a request.
 
 Invariants: a request has to be there within PATIENCE_S of its first byte or of the connection, and
-what is sent has to be read within `answer_seconds`, so that nobody holds connections by silence or
-slowness; an address has so many of them, but not one that may be everybody's; what is no HTTP gets
-400 with the policy's headers, as everything does.
+an answer has to be read within `answer_seconds`, so that nobody holds connections by silence or
+slowness; an address has so many of them, but not one that may be everybody's; bytes that are no
+HTTP get 400 with the policy's headers, as everything does; a handshake has the certificate that is
+in the files then.
 """
 
 from __future__ import annotations

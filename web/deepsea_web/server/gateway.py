@@ -1,7 +1,9 @@
-"""How often somebody may ask, and how many streams may be open; in memory, by key.
+"""The gateway of all requests: callers, rates, streams, uploads, and the threads of the store.
 
-Invariants: whoever stays within a rate is never refused; what is kept is bounded, whatever keys
-come, and who was forgotten is as one who never asked.
+Invariants: a caller within its rates is never refused; memory is bounded, whatever keys come, and a
+forgotten key counts as a new one; a wrong token costs a place in the rate of its address before it
+costs a thread; the queue for threads is bounded, and beyond it requests get 503; a stream ends when
+its token or session does; an upload leaves nothing behind, whenever its sender leaves.
 """
 
 from __future__ import annotations
@@ -47,9 +49,9 @@ THREADS = 8
 MOST_WAITING = 256
 """Calls and pages that wait for a thread; beyond it they are refused."""
 RECHECK_US = 3_000_000
-"""How long a stream believes in its token or session."""
+"""The time after which a stream checks its token or session again."""
 NEWS_US = 250_000
-"""How often a stream asks for news, at least."""
+"""The least time between two questions of a stream for news."""
 EACH_US = 1_500
 """And for each open stream: at most about a fifth of a core asks for news, however many watch."""
 BATCH = 64
@@ -58,6 +60,16 @@ PLAIN = "a token was sent where others can read it, so it is not taken: use the 
 _BEARER = "bearer "
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Answers of a stream."""
+
+    answers: list[Any]
+    ended: bool = False
+    quiet: bool = False
+    """Whether there is nothing new after these."""
 
 
 class Rate:
@@ -81,25 +93,16 @@ class Rate:
         self._full_us: dict[Hashable, int] = {}
         """When a key has everything again."""
 
-    def wait_s(self, key: Hashable) -> int:
-        """After how many seconds the key may ask once more; 0 is now."""
+    def take(self, key: Hashable, sentence: str) -> None:
+        """Count one more. Raises ApiError instead, with this sentence, if there were too many."""
         now = self._now_us()
-        over = max(self._full_us.get(key, now), now) + self._each_us - self._period_us - now
-        return -(-over // _SECOND_US) if over > 0 else 0
-
-    def count(self, key: Hashable) -> None:
-        """The key has asked once."""
-        now = self._now_us()
-        self._full_us[key] = max(self._full_us.pop(key, now), now) + self._each_us
+        full = max(self._full_us.get(key, now), now) + self._each_us
+        if (over := full - self._period_us - now) > 0:
+            raise ApiError(Kind.EXHAUSTED, sentence, -(-over // _SECOND_US))
+        self._full_us.pop(key, None)  # to the end
+        self._full_us[key] = full
         if len(self._full_us) > self._most_keys:
             self._forget(now)
-
-    def take(self, key: Hashable) -> int:
-        """Count one more if it may be: 0, or after how many seconds it may."""
-        wait = self.wait_s(key)
-        if not wait:
-            self.count(key)
-        return wait
 
     def _forget(self, now: int) -> None:
         """Forget those who have everything again, else those who asked longest ago."""
@@ -108,7 +111,7 @@ class Rate:
 
 
 class Slots:
-    """How many of a kind are open at once: of each key, and in all."""
+    """Limits of what is open at once: of each key, and in all."""
 
     def __init__(self, most_each: int, most: int) -> None:
         self._most_each = most_each
@@ -117,19 +120,18 @@ class Slots:
 
     @property
     def open(self) -> int:
-        """How many are open."""
         return self._open.total()
 
     @contextmanager
-    def taken(self, key: Hashable | None) -> Iterator[bool]:
-        """Hold a slot; False if there is none. Those without a key are bounded in all alone."""
+    def taken(self, key: Hashable | None) -> Iterator[None]:
+        """Hold a slot; those without a key are bounded in all alone. Raises ApiError if there is
+        none."""
         of_key = 0 if key is None else self._open[key]
         if self.open >= self._most or of_key >= self._most_each:
-            yield False
-            return
+            raise ApiError(Kind.EXHAUSTED, "too many streams are open; try again", 30)
         self._open[key] += 1
         try:
-            yield True
+            yield
         finally:
             self._open[key] -= 1
             if not self._open[key]:
@@ -183,18 +185,8 @@ def _taking(upload: Upload, part: Part) -> Callable[[], None]:
     return lambda: upload.header(**part)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Answers of a stream."""
-
-    answers: list[Any]
-    ended: bool = False
-    quiet: bool = False
-    """Whether there is nothing new after these."""
-
-
 class Gateway:
-    """What all requests go through; one event loop uses it."""
+    """The way of all requests; one event loop uses it."""
 
     def __init__(
         self,
@@ -224,7 +216,7 @@ class Gateway:
     # ------------------------------------------------------------------------------- who calls
 
     async def caller(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
-        """Who calls, by the values of `authorization`; the call is counted.
+        """The caller, by the values of `authorization`; the call is counted.
 
         secret  whether nobody else can read what is sent
         """
@@ -266,10 +258,10 @@ class Gateway:
         return caller
 
     def _check_visits(self, address: str) -> None:
-        _check(self.visits.take(source(address)), "too many requests from your address")
+        self.visits.take(source(address), "too many requests from your address")
 
     def _check_calls(self, author_id: int) -> None:
-        _check(self._calls.take(author_id), "too many calls with your tokens")
+        self._calls.take(author_id, "too many calls with your tokens")
 
     # ----------------------------------------------------------------------------------- calls
 
@@ -336,13 +328,9 @@ class Gateway:
         now = self.clock.now_us()
         if now - checked < RECHECK_US:
             return checked
-        await self._check_still(caller)
-        return now
-
-    async def _check_still(self, caller: Caller) -> None:
-        """Raise ApiError if the token or session has ended."""
         if not await self.in_thread(lambda: self.service.still_valid(caller)):
             raise ApiError(Kind.UNAUTHENTICATED, INVALID)
+        return now
 
     async def _rest(self, until: int) -> None:
         """Wait before news are asked for again, but not longer than `until`."""
@@ -361,12 +349,12 @@ class Gateway:
 
     def place(self, address: str) -> AbstractContextManager[None]:
         """Hold a stream's place. Raises ApiError if there is none, of all or of this address."""
-        return _taken(self._streams, _key(address))
+        return self._streams.taken(_key(address))
 
     def _long_place(self, caller: Caller) -> AbstractContextManager[None]:
         """Hold the place of an export or a download, of which an author, or else an address, has
         few: a download that is not read on holds a whole archive."""
-        return _taken(self._long, caller.author_id or _key(caller.address))
+        return self._long.taken(caller.author_id or _key(caller.address))
 
     # --------------------------------------------------------------------------------- threads
 
@@ -390,21 +378,8 @@ def refused(error: Exception) -> ApiError:
     return found
 
 
-@contextmanager
-def _taken(slots: Slots, key: Hashable | None) -> Iterator[None]:
-    with slots.taken(key) as found:
-        if not found:
-            raise ApiError(Kind.EXHAUSTED, "too many streams are open; try again", 30)
-        yield
-
-
 def _key(address: str) -> str | None:
     return None if is_loopback(address) else source(address)  # that may be everybody
-
-
-def _check(wait_s: int, sentence: str) -> None:
-    if wait_s:
-        raise ApiError(Kind.EXHAUSTED, sentence, wait_s)
 
 
 def _next(answers: Iterator[Any]) -> Batch:

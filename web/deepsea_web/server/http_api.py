@@ -28,15 +28,16 @@ from deepsea_arena.api.openapi import openapi
 from deepsea_arena.documents import DIGITS, DocumentError, convert, json_text
 from deepsea_referee.timing.clock import time_limit
 from deepsea_rules.printable import one_line, quoted
+from deepsea_web.http import disconnected
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.server.gateway import Batch, Gateway, Part, Parts, refused
 
 MOST_BODY = 64 * 1024
 """Bytes of a request that is no upload."""
 BODY_US = 10_000_000
-"""How long it may take to come."""
+"""The time that it may take to come."""
 PATIENCE_US = 30_000_000
-"""How long a reader may take for one part of a stream."""
+"""The time that a reader may take for one part of a stream."""
 BEAT_US = 15_000_000
 """After so long without news a stream has a comment, so that no proxy ends it."""
 _HEADERS = {"Cache-Control": "no-store"}
@@ -248,7 +249,7 @@ class AnswerStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = [(name.lower().encode(), value.encode()) for name, value in self._headers.items()]
-        left = asyncio.create_task(_left(receive))
+        left = asyncio.create_task(disconnected(receive))
         try:
             async with aclosing(self._answers):
                 await send({"type": "http.response.start", "status": 200, "headers": raw})
@@ -290,11 +291,6 @@ class AnswerStream:
     def _body(self, answer: Any) -> bytes:
         written = self._write(answer)
         return written if isinstance(written, bytes) else written.encode()
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _refusal(found: ApiError) -> bytes:

@@ -17,7 +17,6 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Become the command."""
     parent, *command = sys.argv[1:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() == int(parent):  # else the parent was gone before the call

@@ -21,7 +21,7 @@ from deepsea_referee.timing.clock import Clock, time_limit
 FIRST_PAUSE_S = 2
 LONGEST_PAUSE_S = 60
 PATIENCE_US = 10_000_000
-"""How long it may take to hand its games back."""
+"""The time that it may take to hand its games back."""
 STORE = "DEEPSEA_LADDER"
 """The variable that tells it the store: other users of the machine can read command lines."""
 SECRET = frozenset({"DEEPSEA_LADDER_TOKEN", "DEEPSEA_TOKEN"})

@@ -1,8 +1,8 @@
 """The site's application: from a request to a page, its JSON or CSV, or a refusal.
 
-Invariants: every address is in one table of routes, and what is not there is 404; nothing but GET
+Invariants: every address is in one table of routes, and any other one is 404; nothing but GET
 and HEAD is answered, but for the forms of people with an account; a page is made in a thread, at
-most THREADS at a time and once for everybody who asks for it meanwhile; what waits is bounded;
+most THREADS at a time and once for everybody who asks for it meanwhile; the queue is bounded;
 every answer has the policy's headers.
 """
 
@@ -36,12 +36,12 @@ from deepsea_web.http import Guarded
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.broadcast import Broadcast
-from deepsea_web.site.members import Answers, Members, MembersOnly
+from deepsea_web.site.members import Answers, Members, MembersOnly, RequestHandler
 from deepsea_web.site.page import Page, Query, parameters_of
 from deepsea_web.site.rendering import (
     KINDS,
     Cache,
-    Look,
+    PageRenderer,
     Rendered,
     refusal,
     same,
@@ -51,7 +51,7 @@ from deepsea_web.site.rendering import (
 from deepsea_web.site.sessions import MEMBER, SessionAuth
 
 ANYBODY = "anybody"
-"""Who looks: everybody sees the same."""
+"""The reader of a page that is the same for everybody."""
 _FOR_EVER = "public, max-age=31536000, immutable"
 _AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ Endpoint = Callable[["Site", Request], Awaitable[Any]]
 
 
 class _Wanted(NamedTuple):
-    """What a request asks for: the key under which the answer is kept."""
+    """The key under which the answer to a request is kept."""
 
     page: int
     query: tuple[tuple[str, str], ...]
@@ -88,12 +88,12 @@ class Site:
         links = [(page.nav, page.path) for page in pages if page.nav]
         if members is not None:
             links.append(("Account", "/account"))
-        self.look = Look(access, links, members is not None, gateway.service.private)
+        self.renderer = PageRenderer(access, links, members is not None, gateway.service.private)
         self.broadcast = Broadcast(gateway, access.url)
-        self.sessions = None if members is None else SessionAuth(self)
+        self.sessions = None if members is None else SessionAuth(access, gateway)
         self._answers = None
         if self.sessions is not None and members is not None:
-            self._answers = Answers(self.sessions, members)
+            self._answers = Answers(self.sessions, members, self.renderer, self.with_error_pages)
         self._pages = pages
         self._cache = Cache()
         self._making: dict[tuple[_Wanted, Revision], asyncio.Task[Rendered]] = {}
@@ -110,7 +110,7 @@ class Site:
                     )
                 )
         for path, endpoint in endpoints.items():
-            routes.append(Route(path, self.asked(partial(endpoint, self))))
+            routes.append(Route(path, self.with_error_pages(partial(endpoint, self))))
         routes.append(Route("/static/{name}", _static))
         if self._answers is not None:
             routes += self._answers.routes()
@@ -122,7 +122,7 @@ class Site:
         )
         inner.router.redirect_slashes = False
         app: ASGIApp = inner
-        if self.sessions and self._answers and self.look.private:
+        if self.sessions and self._answers and self.renderer.private:
             app = MembersOnly(inner, self.sessions, self._answers.open_paths(), self.refused)
         embeds = f"{self.access.prefix}/embed/"
         return Guarded(Gate(app, self.access), self.access.hosts, embeds)
@@ -138,12 +138,10 @@ class Site:
                     return personal
             return await self._answer(request, page, wanted)
 
-        return self.asked(answer)
+        return self.with_error_pages(answer)
 
-    def asked(
-        self, answer: Callable[[Request], Awaitable[Any]]
-    ) -> Callable[[Request], Awaitable[Any]]:
-        """The same with a page for every error."""
+    def with_error_pages(self, answer: RequestHandler) -> RequestHandler:
+        """The same handler with a page for every error."""
 
         async def answered(request: Request) -> Any:
             try:
@@ -157,14 +155,22 @@ class Site:
         self, request: Request, page: Page[Any], wanted: _Wanted
     ) -> Response | None:
         """The page with what its reader alone sees; None if that is nothing."""
-        if self.sessions is None or page.own is None:
+        sessions, own = self.sessions, page.own
+        if sessions is None or own is None:
             return None
-        query = _query(request, wanted)
+        if sessions.session.read(request.headers.getlist("cookie")) is None:
+            return None
+        seen, query = await sessions.seen(request), _query(request, wanted)
+        if seen.session is None:
+            return None
 
-        def made(own: Mapping[str, Any]) -> str:
-            return self.look.page(page, query, page.read(self.ladder, query), own=own)
+        def made() -> str | None:
+            if not (values := own(seen.visit, query)):
+                return None
+            return self.renderer.page(page, query, page.read(self.ladder, query), own=values)
 
-        return await self.sessions.personal(page, request, made)
+        text = await self.gateway.in_thread(made)
+        return None if text is None else sessions.html(text)
 
     async def _answer(self, request: Request, page: Page[Any], wanted: _Wanted) -> Response:
         revision = await self.gateway.in_thread(self.store.revision)
@@ -213,7 +219,7 @@ class Site:
                 assert page.rows is not None
                 text = "".join(csv_lines(page.rows(data)))
             case _:
-                text = self.look.page(page, query, data, embed=wanted.embed)
+                text = self.renderer.page(page, query, data, embed=wanted.embed)
         return Rendered.of(text, KINDS[wanted.format])
 
     def tag(self, revision: Revision, *asked: object) -> str:
@@ -240,8 +246,8 @@ class Site:
         elif wanted == "csv":
             body, kind = f"{answer.sentence}\n", "text/plain; charset=utf-8"
         else:
-            closed = self.look.private and MEMBER not in request.scope
-            body, kind = self.look.refusal(answer, closed=closed), KINDS["html"]
+            closed = self.renderer.private and MEMBER not in request.scope
+            body, kind = self.renderer.refusal(answer, closed=closed), KINDS["html"]
         return Response(body, answer.status, headers, media_type=kind)
 
     async def _to_prefix(self, request: Request) -> Response:
@@ -249,7 +255,7 @@ class Site:
 
 
 def _wanted(request: Request, number: int, page: Page[Any], *, embed: bool) -> _Wanted:
-    """What is asked for. Raises UserError for parameters that are given twice, or too long."""
+    """The key of a request. Raises UserError for parameters that are given twice, or too long."""
     given = {
         name: value
         for name, value in parameters_of(request, (*page.parameters, "format")).items()

@@ -1,4 +1,4 @@
-"""What everybody who watches the ladder gets at once: the newest results, and the game on TV.
+"""News for all who watch the ladder: the newest results, and the game on TV.
 
 Invariants: the store is asked once for all who watch, and not at all while nobody does; the games
 that it announces are stored and finished, and at most KEPT are kept: a reader who lacks older ones
@@ -22,17 +22,16 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.reports.frames import frames
-from deepsea_arena.reports.games import GameLine
+from deepsea_arena.reports.games import GameLine, read_record
 from deepsea_ladder.errors import LadderError
 from deepsea_referee.timing.clock import Alarm
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line
-from deepsea_rules.record import GameRecord
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.words import minute, result
 
 POLL_US = 150_000
-"""How often the store is asked for new games."""
+"""The time between two questions for new games."""
 REST_US = 150
 """After news the store is left alone for so long for each reader. Writing to one takes about a
 quarter of that, so no crowd takes more than a quarter of a core, however fast games are played."""
@@ -43,20 +42,20 @@ FRAME_MS = 750
 TURN_MS = 1_100
 DIVE_MS = 3_000
 END_MS = 9_000
-"""How long a frame stays: in mid-turn, after a turn, as a dive begins or ends, at the end."""
+"""The times of a frame: in mid-turn, after a turn, as a dive begins or ends, at the end."""
 MOMENT_US = 50_000
-"""What was made for a reader is the same for others within this time."""
+"""Readers within this time get the same events."""
 _CHOICE = 20
 _log = logging.getLogger(__name__)
 
 
 class ReaderCursor(NamedTuple):
-    """What a reader has."""
+    """A reader's place in the news."""
 
     seq: int
     """The newest game in its list."""
     shows: int = 0
-    """How many games were on TV when the last one was announced."""
+    """The number of games that were on TV when the last one was announced."""
     beats: int = 0
     told: bool = False
     """Whether it was sent anything on this connection."""
@@ -97,7 +96,7 @@ class Broadcast:
         self._polling: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._told: dict[ReaderCursor, tuple[ReaderCursor, str]] = {}
-        """What was made at this moment, so that it is made once for all who are woken."""
+        """The events of this moment, made once for all who are woken."""
         self._told_at = -1
         self._in_trouble = False
 
@@ -108,7 +107,6 @@ class Broadcast:
 
     @property
     def readers(self) -> int:
-        """How many watch."""
         return len(self._wakes)
 
     @contextmanager
@@ -258,7 +256,8 @@ class Broadcast:
 def program(ladder: LadderApi, game: GameLine) -> Program:
     """A game at human pace."""
     starts, now = [], 0
-    shown = frames(GameRecord.from_json(ladder.record(game_id=game.game_id).record))["frames"]
+    record = read_record(ladder.record(game_id=game.game_id).record)
+    shown = frames(record)["frames"]
     for frame in shown:
         starts.append(now)
         if any(text.startswith("dive ") for text in frame["say"]):

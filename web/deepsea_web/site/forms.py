@@ -1,7 +1,8 @@
-"""What a page of somebody's own is, and what a form of it does.
+"""Pages of a reader's own, their forms, and the outcomes of forms.
 
-Invariants: a page reads and a form acts through `Visit.call` alone, so that the service decides who
-may; what was typed is shown again if it is refused, but for secrets.
+Invariants: a page reads and a form acts through `Visit.ladder` alone, so that the service decides
+about rights; a refused form is shown again as it was typed, but for secrets; it counts only with
+the token that was made for its sender's cookie.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.site.page import Query, Visit
 
 Values = Mapping[str, Any]
-"""What a template gets."""
+"""The values of a template."""
 SIGNED_OUT = "/login"
-"""Where visitors are sent who want a page of their own."""
+"""The page for visitors who want one of their own."""
 TOKEN = "form"
 """The field that proves that a form was made for who sends it."""
 LONGEST = 64 * 1024
@@ -50,17 +51,17 @@ class OwnPage:
     """In `templates/site`."""
     title: Callable[[Values], str]
     read: Callable[[Visit, Query], Values] = lambda visit, query: {}
-    """What the template gets besides `visit`."""
+    """Values of the template besides `visit`."""
     parameters: tuple[str, ...] = ()
     """The parameters that it knows, besides `done`."""
     done: Mapping[str, str] = field(default_factory=dict)
-    """What is said after a form has done its work, by a word in the address."""
+    """Sentences after a form has done its work, by a word in the address."""
     open: bool = False
     """Whether visitors of a private ladder see it, and get a cookie for its forms."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Then:
+class Redirect:
     """A form did its work; another page says so."""
 
     path: str
@@ -69,7 +70,7 @@ class Then:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class OneTimePage:
     """A form did its work; what it found is shown now and never again."""
 
     template: str
@@ -78,30 +79,30 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entered:
+class LoggedIn:
     """A session has begun."""
 
     secret: str
     caller: Caller
     """Whose it is."""
-    then: Then | Shown
+    answer: Redirect | OneTimePage
     seconds: int | None = None
-    """How long the browser keeps it; None: until it is closed."""
+    """The time for which the browser keeps it; None: until it is closed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Left:
+class LoggedOut:
     """The session has ended."""
 
-    then: Then
+    answer: Redirect
 
 
-Outcome = Then | Shown | Entered | Left
+Outcome = Redirect | OneTimePage | LoggedIn | LoggedOut
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """What a form does."""
+    """A form, and its work."""
 
     path: str
     """The address that the form is sent to."""
@@ -116,7 +117,7 @@ class Action:
     """Begins the upload of a form that comes with a file."""
 
     def typed(self, form: Form) -> Mapping[str, Sequence[str]]:
-        """What is shown again."""
+        """The fields that are shown again."""
         return {name: form.list(name) for name in self.fields if name not in self.secrets}
 
 
@@ -151,7 +152,7 @@ class Form:
 
 
 def form_token(secret: str) -> str:
-    """What the forms for the holder of a cookie carry; it does not reveal the cookie."""
+    """The token in forms for the holder of a cookie; it does not reveal the cookie."""
     return hmac.new(secret.encode(), b"deepsea form", hashlib.sha256).hexdigest()
 
 

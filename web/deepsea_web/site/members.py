@@ -1,8 +1,8 @@
-"""Answers requests for pages of somebody's own, and for their forms.
+"""Answers requests for a reader's own pages and their forms; keeps others out of a private site.
 
 Invariants: a form is read only after its origin was checked, and acts only with the token that was
 made for the same cookie; its sender is looked up when the whole form is there; a page says why its
-form was refused, and has what was typed, but for secrets; every answer is `no-store`.
+form was refused, with the fields as they were typed, but for secrets; every answer is `no-store`.
 """
 
 from __future__ import annotations
@@ -28,37 +28,38 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock
 from deepsea_web.site.forms import (
     Action,
-    Entered,
     Form,
-    Left,
+    LoggedIn,
+    LoggedOut,
+    OneTimePage,
     Outcome,
     OwnPage,
-    Shown,
-    Then,
+    Redirect,
     check_form_token,
     check_origin,
     read_form,
 )
 from deepsea_web.site.page import Query, Visit, parameters_of
-from deepsea_web.site.rendering import Refusal, refusal
+from deepsea_web.site.rendering import PageRenderer, Refusal, refusal
 from deepsea_web.site.sessions import MEMBER, UNSEEN, Seen, SessionAuth
 from deepsea_web.site.uploads import UploadForm
 
 _PLAIN = "What you send here can be read by others: use the https address of this ladder."
 _IN_PATH = re.compile(r"\{(\w+)\}")
+RequestHandler = Callable[[Request], Awaitable[Any]]
 OwnEndpoint = Callable[["SessionAuth", "Seen", Request], Awaitable[ASGIApp]]
 """Answers a request of who looks by itself: a file, a stream."""
 CHECK_US = 3_000_000
-"""How often it is asked whether a session still is one."""
+"""The time between two checks of a session."""
 _OPEN = "/static/"
-"""What begins so: scripts and styles."""
+"""The beginning of the paths of scripts and styles."""
 Refused = Callable[[Request, Exception], Awaitable[Response]]
 """Makes the page of an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Members:
-    """What a site has for people with an account."""
+    """The parts of a site for people with an account."""
 
     pages: Sequence[OwnPage]
     actions: Sequence[Action]
@@ -69,10 +70,19 @@ class Members:
 class Answers:
     """The addresses of people with an account."""
 
-    def __init__(self, sessions: SessionAuth, members: Members) -> None:
+    def __init__(
+        self,
+        sessions: SessionAuth,
+        members: Members,
+        renderer: PageRenderer,
+        with_error_pages: Callable[[RequestHandler], RequestHandler],
+    ) -> None:
         self._sessions = sessions
         self._members = members
-        self._host = sessions.host
+        self._renderer = renderer
+        self._with_error_pages = with_error_pages
+        self._access = sessions.access
+        self._clock = sessions.gateway.clock
 
     def routes(self) -> list[BaseRoute]:
         """The addresses of pages, forms and what answers by itself."""
@@ -93,16 +103,14 @@ class Answers:
         """The addresses that visitors of a private ladder may ask for."""
         return frozenset(page.path for page in self._members.pages if page.open)
 
-    def _route(
-        self, path: str, answer: Callable[[Request], Awaitable[Any]], method: str = "GET"
-    ) -> Route:
+    def _route(self, path: str, answer: RequestHandler, method: str = "GET") -> Route:
         async def answered(request: Request) -> Any:
             client = request.client.host if request.client else ""
-            if not self._host.access.keeps_secrets(client):
+            if not self._access.keeps_secrets(client):
                 raise HTTPException(403, _PLAIN)
             return await answer(request)
 
-        return Route(path, self._host.asked(answered), methods=[method])
+        return Route(path, self._with_error_pages(answered), methods=[method])
 
     async def _page(self, page: OwnPage, request: Request) -> Response:
         seen, headers = await self._with_key(page, await self._sessions.seen(request))
@@ -134,7 +142,7 @@ class Answers:
         typed: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
         values = page.read(visit, query)
-        return self._host.look.own(
+        return self._renderer.own(
             page.template,
             page.title(values),
             visit,
@@ -150,10 +158,10 @@ class Answers:
     # Forms
 
     async def _action(self, action: Action, request: Request) -> Response:
-        check_origin(request, self._host.access)
+        check_origin(request, self._access)
         if action.begin is not None:
             return await self._upload(action, action.begin, request)
-        form = await read_form(request, action.fields, self._host.gateway.clock)
+        form = await read_form(request, action.fields, self._clock)
         return await self._act(action, request, form)
 
     async def _upload(
@@ -169,7 +177,7 @@ class Answers:
         with upload:
             sent = UploadForm(action.fields, upload, self._sessions.in_thread, check)
             try:
-                form = await sent.read(request, self._host.gateway.clock)
+                form = await sent.read(request, self._clock)
             except UserError as error:
                 return await self._again(action, seen.visit, sent.form, error)
             return await self._act(action, request, form)
@@ -199,40 +207,40 @@ class Answers:
 
     async def _done(self, outcome: Outcome, visit: Visit) -> Response:
         match outcome:
-            case Then():
+            case Redirect():
                 # A word of a page's own, and no text of anybody's.
-                url = self._host.access.url(outcome.path, done=outcome.done)
+                url = self._access.url(outcome.path, done=outcome.done)
                 return RedirectResponse(url, 303, UNSEEN)
-            case Shown():
-                own = self._host.look.own
+            case OneTimePage():
+                own = self._renderer.own
                 return self._sessions.html(
                     await self._sessions.in_thread(
                         partial(own, outcome.template, outcome.title, visit, outcome.values)
                     )
                 )
-            case Entered():
+            case LoggedIn():
                 # A new login has a new session; the browser's former one ends.
                 await self._sessions.in_thread(partial(visit.service.log_out, visit.caller))
                 now = self._sessions.visit(outcome.caller, outcome.secret)
-                answer = await self._done(outcome.then, now)
+                answer = await self._done(outcome.answer, now)
                 answer.headers.append(
                     "Set-Cookie", self._sessions.session.give(outcome.secret, outcome.seconds)
                 )
                 answer.headers.append("Set-Cookie", self._sessions.visitor.take())
                 return answer
-            case Left():
-                answer = await self._done(outcome.then, visit)
+            case LoggedOut():
+                answer = await self._done(outcome.answer, visit)
                 answer.headers.append("Set-Cookie", self._sessions.session.take())
                 return answer
 
     async def _to_page(self, action: Action, request: Request) -> Response:
-        url = self._host.access.url(action.page.path.partition("/{")[0])
+        url = self._access.url(action.page.path.partition("/{")[0])
         return RedirectResponse(url, 303, UNSEEN)
 
     async def _own(self, endpoint: OwnEndpoint, request: Request) -> ASGIApp:
         seen = await self._sessions.seen(request)
         answer = await endpoint(self._sessions, seen, request)
-        return WhileValid(answer, partial(self._sessions.holds, seen), self._host.gateway.clock)
+        return WhileValid(answer, partial(self._sessions.holds, seen), self._clock)
 
 
 async def pause(clock: Clock, us: int) -> None:
@@ -292,7 +300,7 @@ class MembersOnly:
     ) -> None:
         self._app = app
         self._sessions = sessions
-        self._clock = sessions.host.gateway.clock
+        self._clock = sessions.gateway.clock
         self._refused = refused
         self._open = open_paths
 
@@ -316,12 +324,12 @@ class MembersOnly:
         await inner(scope, receive, _unkept(send))
 
     def _is_open(self, path: str) -> bool:
-        path = path.removeprefix(self._sessions.host.access.prefix)
+        path = path.removeprefix(self._sessions.access.prefix)
         return path in self._open or path.startswith(_OPEN)
 
     async def _refuse(self, request: Request) -> Response:
         wanted = request.query_params.get("format", "html")
-        path = request.scope["path"].removeprefix(self._sessions.host.access.prefix)
+        path = request.scope["path"].removeprefix(self._sessions.access.prefix)
         # What is made for programs and frames gets no page of another address.
         is_page = wanted == "html" and not path.startswith(("/embed/", "/events"))
         if request.method in ("GET", "HEAD") and is_page and not path.endswith(".json"):

@@ -1,6 +1,6 @@
-"""Who looks at a page, and what they may call.
+"""Pages of the site, their parameters, and the visits of readers.
 
-Invariant: what somebody may do is decided by the API alone, in `Visit.ladder`.
+Invariant: rights are decided by the API alone, in `Visit.ladder`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Visit:
     caller: Caller
     service: LadderService
     form_token: str = ""
-    """What the forms that are made for this visit carry."""
+    """The token in the forms of this visit."""
 
     @cached_property
     def ladder(self) -> LocalLadder:
@@ -54,12 +54,12 @@ class Visit:
 
 @dataclass(frozen=True)
 class Query:
-    """What an address asks of a page. Raises UserError for what makes no sense."""
+    """The parameters of a page. Raises UserError if one makes no sense."""
 
     path: Mapping[str, str] = field(default_factory=dict)
     """The parts of the path that the page's address names."""
     given: Mapping[str, str] = field(default_factory=dict)
-    """The parameters, of those that the page knows; what is empty was not given."""
+    """The parameters, of those that the page knows; an empty one was not given."""
 
     def text(self, name: str) -> str | None:
         """A parameter, or a part of the path; None if it was not given."""
@@ -93,6 +93,43 @@ class Query:
         return given
 
 
+@dataclass(frozen=True, kw_only=True)
+class Page(Generic[T]):
+    """A page of the site.
+
+    `read` asks the ladder for a document, which is also the page's JSON; NotOnLadder is the status
+    404 and UserError 400, each with its message. The template has the document as `data`, and
+    besides it what `extras` makes, such as pictures.
+    """
+
+    path: str
+    """Its address, such as `/bots/{name}`; a part in braces has no slash."""
+    template: str
+    """In `templates/site`."""
+    read: Callable[[LadderApi, Query], T]
+    title: Callable[[T], str]
+    """Its name in a tab, a list of bookmarks and a preview."""
+    summary: Callable[[T], str]
+    """A sentence for previews and search engines."""
+    parameters: tuple[str, ...] = ()
+    """The parameters that it knows, besides `format`."""
+    rows: Callable[[T], Iterable[Mapping[str, Any]]] | None = None
+    """The rows of its CSV; None: it has no CSV."""
+    extras: Callable[[T], Mapping[str, Any]] = lambda data: {}
+    own: Callable[[Visit, Query], Mapping[str, Any]] | None = None
+    """Values for a reader with an account; none: the page that everybody sees."""
+    nav: str | None = None
+    """Its name in the navigation; None: it is not there."""
+    embed: str | None = None
+    """The template of the same page below `/embed`, for other sites' frames."""
+    embed_path: str | None = None
+    """Its address there, if that is another one."""
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        return FORMATS if self.rows else FORMATS[:2]
+
+
 def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
     """The parameters with these names, so that nobody fills a cache with addresses of one page.
 
@@ -114,41 +151,3 @@ def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
 def season_of(ladder: LadderApi, query: Query) -> str:
     """The season that a page is about: the newest open one, unless another was named."""
     return query.text("season") or ladder.server().season
-
-
-@dataclass(frozen=True, kw_only=True)
-class Page(Generic[T]):
-    """A page of the site.
-
-    `read` asks the ladder for a document, which is also the page's JSON; NotOnLadder is the status
-    404 and UserError 400, each with its message. `look` makes what the template needs besides, such
-    as pictures; the template has the dataclass as `data`.
-    """
-
-    path: str
-    """Its address, such as `/bots/{name}`; a part in braces has no slash."""
-    template: str
-    """In `templates/site`."""
-    read: Callable[[LadderApi, Query], T]
-    title: Callable[[T], str]
-    """Its name in a tab, a list of bookmarks and a preview."""
-    summary: Callable[[T], str]
-    """A sentence for previews and search engines."""
-    parameters: tuple[str, ...] = ()
-    """The parameters that it knows, besides `format`."""
-    rows: Callable[[T], Iterable[Mapping[str, Any]]] | None = None
-    """The rows of its CSV; None: it has no CSV."""
-    look: Callable[[T], Mapping[str, Any]] = lambda data: {}
-    own: Callable[[Visit, Query], Mapping[str, Any]] | None = None
-    """What somebody with an account sees on it besides; nothing: what everybody sees."""
-    nav: str | None = None
-    """Its name in the navigation; None: it is not there."""
-    embed: str | None = None
-    """The template of the same page below `/embed`, for other sites' frames."""
-    embed_path: str | None = None
-    """Its address there, if that is another one."""
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """The formats that it comes in."""
-        return FORMATS if self.rows else FORMATS[:2]

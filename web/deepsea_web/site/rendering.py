@@ -1,4 +1,7 @@
-"""The formats of a page."""
+"""From a page to the body of a response: HTML, packing, kept pages, static files, refusals.
+
+Invariants: the same page gives the same bytes; a static file's name has a digest of its content; a
+refusal says nothing of this program's inside."""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ KINDS = {
 """The media type of each format."""
 MOST_BYTES = 32 * 1024 * 1024
 _SMALL = 512
-"""What is shorter is not worth packing."""
+"""Bytes; a shorter body is not worth packing."""
 _STATIC_KINDS = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -52,6 +55,23 @@ _SENTENCES = {
 }
 _FAILED = "This page cannot be made; the operator's log says why."
 T = TypeVar("T")
+
+
+class Refusal(NamedTuple):
+    """The answer to a request that gets no page."""
+
+    status: int
+    sentence: str
+    retry_after: int | None = None
+    """In so many seconds it is worth another try."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+    @property
+    def title(self) -> str:
+        return HTTPStatus(self.status).phrase
 
 
 @dataclass(frozen=True)
@@ -74,7 +94,6 @@ class Rendered:
 
     @property
     def size(self) -> int:
-        """The bytes that it takes."""
         return len(self.body) + len(self.packed or b"")
 
 
@@ -88,7 +107,6 @@ class Cache:
         self._lock = Lock()
 
     def get(self, key: object) -> Rendered | None:
-        """What is kept under the key."""
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
@@ -96,7 +114,7 @@ class Cache:
             return found
 
     def put(self, key: object, rendered: Rendered) -> None:
-        """Keep it; what was used longest ago goes."""
+        """Keep it, and forget those that were used longest ago."""
         with self._lock:
             if key in self._kept or rendered.size > self._most:
                 return
@@ -179,25 +197,6 @@ def _read(name: str) -> str:
     return files("deepsea_web.site").joinpath("static", name).read_text(encoding="utf-8")
 
 
-class Refusal(NamedTuple):
-    """The answer to a request that gets no page."""
-
-    status: int
-    sentence: str
-    retry_after: int | None = None
-    """In so many seconds it is worth another try."""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers that say more."""
-        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-
-    @property
-    def title(self) -> str:
-        """The status in words."""
-        return HTTPStatus(self.status).phrase
-
-
 def refusal(error: Exception) -> Refusal:
     """The refusal that an error stands for; 500 for a mistake of this program's own."""
     match error:
@@ -223,8 +222,8 @@ def _sentence(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What every template has as `site`."""
+class PageRenderer:
+    """Renders pages; every template has it as `site`."""
 
     access: Access
     navigation: Sequence[tuple[str, str]]
@@ -235,7 +234,6 @@ class Look:
     """Whether visitors see the login and nothing else."""
 
     def url(self, path: str, **query: object) -> str:
-        """A link within the site."""
         return self.access.url(path, **query)
 
     def address(self, path: str) -> str:
@@ -273,7 +271,7 @@ class Look:
             ],
             current=page.nav,
             own=own or {},
-            **page.look(data),
+            **page.extras(data),
         )
 
     def own(self, template: str, title: str, visit: Visit, values: Mapping[str, Any]) -> str:

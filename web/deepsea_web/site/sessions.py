@@ -1,4 +1,4 @@
-"""The cookies of the site: one for a session, one for visitors' forms.
+"""Sessions of the site and their cookies: one for a session, one for visitors' forms.
 
 Invariants: a cookie is sent to this site alone and is not seen by scripts; where there is TLS it
 has the prefix `__Host-`, with which no other host and no plain connection can set it. Two ladders
@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deepsea_arena.api.callers import Caller
-from deepsea_arena.api.callers import visitor as visitor_from
+from deepsea_arena.api.callers import Caller, visitor
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.forms import (
     SIGNED_OUT,
-    Values,
     form_token,
 )
-from deepsea_web.site.page import Page, Query, Visit
-from deepsea_web.site.rendering import KINDS, Look
+from deepsea_web.site.page import Visit
+from deepsea_web.site.rendering import KINDS
 
 _VALUE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 UNSEEN = {"Cache-Control": "no-store", "Vary": "Cookie"}
@@ -40,8 +38,6 @@ T = TypeVar("T")
 
 
 class Cookie:
-    """One cookie of the site."""
-
     def __init__(self, access: Access, purpose: str) -> None:
         address = f"{access.origin}{access.prefix}"
         # The path has to be / for the prefix, so that the name has to tell ladders apart.
@@ -51,7 +47,7 @@ class Cookie:
 
     def read(self, headers: Sequence[str]) -> str | None:
         """Its value in the `Cookie` headers; None if it is not there, is none of ours, or is
-        there twice: what others put beside it is not to be mistaken for it."""
+        there twice: a cookie of another site may have its name."""
         pairs = [one.strip().partition("=") for header in headers for one in header.split(";")]
         values = [value for name, _, value in pairs if name == self.name]
         return values[0] if len(values) == 1 and _VALUE.fullmatch(values[0]) else None
@@ -69,22 +65,9 @@ class Cookie:
         return f"{self.name}={value}; Path=/{age}{secure}; HttpOnly; SameSite=Lax"
 
 
-class Host(Protocol):
-    """The site that has sessions."""
-
-    access: Access
-    look: Look
-    gateway: Gateway
-
-    def asked(
-        self, answer: Callable[[Request], Awaitable[Any]]
-    ) -> Callable[[Request], Awaitable[Any]]:
-        """The same with a page for every error."""
-
-
 @dataclass(frozen=True)
 class Seen:
-    """Who looks, and the cookies that say so."""
+    """A reader, and the cookies that say so."""
 
     visit: Visit
     session: str | None
@@ -94,25 +77,26 @@ class Seen:
 
 
 class SessionAuth:
-    """The part of a site that knows who looks."""
+    """Looks readers up by their cookies, and makes the pages that are theirs alone."""
 
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.service = host.gateway.service
-        self.in_thread = host.gateway.in_thread
-        self.session = Cookie(host.access, "session")
-        self.visitor = Cookie(host.access, "visitor")
+    def __init__(self, access: Access, gateway: Gateway) -> None:
+        self.access = access
+        self.gateway = gateway
+        self.service = gateway.service
+        self.in_thread = gateway.in_thread
+        self.session = Cookie(access, "session")
+        self.visitor = Cookie(access, "visitor")
 
     async def seen(self, request: Request) -> Seen:
-        """Who looks: by the session's cookie, if there is one."""
+        """The reader, by the session's cookie if there is one."""
         cookies = request.headers.getlist("cookie")
         address = request.client.host if request.client else ""
-        session = self.session.read(cookies) if self.host.access.keeps_secrets(address) else None
+        session = self.session.read(cookies) if self.access.keeps_secrets(address) else None
         caller: Caller | None = None
         if session is not None:
             caller = await self.in_thread(partial(self._caller, session, address))
         if caller is None:
-            session, caller = None, visitor_from(address)
+            session, caller = None, visitor(address)
         key = session or self.visitor.read(cookies)
         return Seen(self.visit(caller, key), session, key)
 
@@ -136,31 +120,10 @@ class SessionAuth:
         """Whether a session still is one."""
         return await self.in_thread(partial(self.service.still_valid, seen.visit.caller))
 
-    async def personal(
-        self, page: Page[Any], request: Request, read: Callable[[Values], str]
-    ) -> Response | None:
-        """A public page with what its reader alone sees; None if that is nothing.
-
-        read  makes the page with what its `own` gave
-        """
-        if page.own is None or self.session.read(request.headers.getlist("cookie")) is None:
-            return None
-        seen = await self.seen(request)
-        if seen.session is None:
-            return None
-        own, query = page.own, Query(dict(request.path_params))
-
-        def made() -> str | None:
-            values = own(seen.visit, query)
-            return read(values) if values else None
-
-        text = await self.in_thread(made)
-        return None if text is None else self.html(text)
-
     def to_login(self, request: Request) -> Response:
         """A visitor wants what needs a session."""
-        path = request.scope["path"].removeprefix(self.host.access.prefix)
-        url = self.host.access.url(SIGNED_OUT, next=None if path == "/" else path)
+        path = request.scope["path"].removeprefix(self.access.prefix)
+        url = self.access.url(SIGNED_OUT, next=None if path == "/" else path)
         return RedirectResponse(url, 303, UNSEEN)
 
     def html(

@@ -29,7 +29,7 @@ LONGEST_FIELD = 4096
 MOST_PARTS = 16
 DRAINED = 32 * 1024 * 1024
 DRAIN_US = 10_000_000
-"""How much, and for how long, is read of a form that is refused already."""
+"""Bytes, and the time, that are read of a form that is refused already."""
 InThread = Callable[[Callable[[], None]], Awaitable[None]]
 """Does work that may take its time."""
 
@@ -53,7 +53,7 @@ class FileBegins(NamedTuple):
 
 
 class FileEnds(NamedTuple):
-    """That was the file."""
+    """The end of the file."""
 
 
 Part = Field | FileBegins | bytes | FileEnds
@@ -91,7 +91,7 @@ class Multipart:
         )
 
     def feed(self, data: bytes) -> Iterator[Part]:
-        """What has arrived with these bytes."""
+        """The parts that these bytes complete."""
         try:
             self._parser.write(data)
         except FormParserError:

@@ -19,7 +19,7 @@ SCOPES = {
     "submit": "submit and withdraw bots",
     "admin": "administer the ladder",
 }
-"""What a token with a scope can do."""
+"""The rights of a token with a scope."""
 ANALYSIS = {
     "waits": "The analysis is queued, {} before it.",
     "next": "The analysis is queued, it is next.",
@@ -27,7 +27,7 @@ ANALYSIS = {
     "done": "The analysis is there.",
     "failed": "The analysis could not be made.",
 }
-"""How far an analysis is; the page of a game has them for its script."""
+"""The states of an analysis; the page of a game has them for its script."""
 _MINUS = "\u2212"
 
 
@@ -47,7 +47,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def result(game: GameLine) -> str:
-    """Who was placed where, with the points."""
+    """Placements with the points."""
     return ", ".join(
         f"{seat.placement}. {name(seat.bot, 40)} {seat.points}" for seat in game.by_placement()
     )
@@ -59,7 +59,7 @@ def count(number: int, what: str, several: str | None = None) -> str:
 
 
 def may(scopes: Sequence[str]) -> str:
-    """What a token with these scopes can do."""
+    """The rights of a token with these scopes."""
     words = [SCOPES.get(scope, scope) for scope in scopes]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
@@ -70,7 +70,7 @@ def mebibytes(size: int) -> str:
 
 
 def submission(one: Submission) -> str:
-    """How far a submission is."""
+    """The progress of a submission."""
     match one.state:
         case "queued":
             return f"waits, {count(one.ahead, 'submission')} before it" if one.ahead else "is next"
@@ -82,7 +82,7 @@ def submission(one: Submission) -> str:
 
 
 def analysis(one: LadderAnalysis) -> str:
-    """How far an analysis is."""
+    """The progress of an analysis."""
     which = ("waits" if one.ahead else "next") if one.state == "queued" else str(one.state)
     return ANALYSIS[which].format(one.ahead)
 

@@ -1,4 +1,4 @@
-"""The viewer's script and styles, as one text each.
+"""The viewer's script, styles and layout, and the templates of all pages.
 
 Invariants: the script is one ES module that imports nothing, made of the modules in `viewer/`
 without any tool, so that the same files give the same bytes; a page has it inline, a server sends

@@ -17,10 +17,10 @@ from typing import Any
 
 from deepsea_arena.coach.analysis import GameAnalysis
 from deepsea_arena.reports.analysis_frames import with_analysis
-from deepsea_arena.reports.frames import Frames, Viewer, frames_of
+from deepsea_arena.reports.frames import Frames, Viewer, frames_of, replayed
 from deepsea_rules.narration import is_turn
 from deepsea_rules.printable import one_line
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_web.viewer.assets import render, script, styles
 
@@ -36,7 +36,7 @@ class PageGame:
 
     frames: Frames
     views: dict[str, Any]
-    """What a watcher and each seat saw, packed."""
+    """The views of a watcher and of each seat, packed."""
     record: str
     """The record's text."""
     file: str
@@ -56,10 +56,10 @@ class PageGame:
         packed    whether the views come with it; a server sends them when they are asked for
         analysis  what was found of the game
         """
-        game = verify(record)
-        everything = frames_of(record, game)
+        game = replayed(record)
+        everything = frames_of(game)
         viewers: list[Viewer] = ["watcher", *range(len(record.seats))] if packed else []
-        seen = [frames_of(record, game, viewer) for viewer in viewers]
+        seen = [frames_of(game, viewer) for viewer in viewers]
         views = {view["viewer"]: pack(everything, view) for view in seen}
         if analysis is not None:
             everything = with_analysis(everything, analysis)
@@ -77,7 +77,7 @@ class PageGame:
 
     @property
     def result(self) -> str:
-        """Who won, and everybody's points."""
+        """Placements and points."""
         placements = self.frames["result"]["placements"]
         ranked = sorted(range(len(placements)), key=placements.__getitem__)
         return ", ".join(
@@ -96,7 +96,7 @@ class PageGame:
         ]
 
     def data(self) -> dict[str, Any]:
-        """What the viewer mounts."""
+        """The data that the viewer mounts."""
         return {
             "frames": fold(self.frames),
             "views": self.views,

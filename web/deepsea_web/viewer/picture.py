@@ -25,7 +25,7 @@ LONGEST_CARGO = 14
 
 
 def scene(position: Public, known: Mapping[int, int]) -> list[Element]:
-    """What is drawn into an SVG whose view box is LAYOUT's width and height.
+    """The elements of an SVG whose view box is LAYOUT's width and height.
 
     known  the values that are shown, by chip id
     """

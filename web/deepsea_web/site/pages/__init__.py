@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deepsea_web.site.app import Endpoint
-from deepsea_web.site.forms import Action, OwnPage
-from deepsea_web.site.members import Members, OwnEndpoint
+from deepsea_web.site.members import Members
 from deepsea_web.site.page import Page
 from deepsea_web.site.pages.about import API, HOW
 from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
@@ -66,28 +65,18 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "/games/{id}/analysis.json": game_analysis,
     "/events": events,
 }
-"""What answers by itself, by its path."""
-OWN_PAGES: tuple[OwnPage, ...] = (
-    LOGIN,
-    JOIN,
-    ACCOUNT,
-    SUBMIT,
-    SUBMISSION,
-    ANALYSIS,
-    *ADMIN_PAGES,
+"""Handlers of requests that no page answers, by path."""
+MEMBERS = Members(
+    pages=(LOGIN, JOIN, ACCOUNT, SUBMIT, SUBMISSION, ANALYSIS, *ADMIN_PAGES),
+    actions=(
+        *(ENTER, LEAVE, REDEEM),
+        *(CREATE_TOKEN, REVOKE_TOKEN, END_SESSION, WITHDRAW),
+        *(SEND, ASK),
+        *ADMIN_ACTIONS,
+    ),
+    endpoints={
+        "/account/bots/{bot}/bot.zip": bot_zip,
+        "/submissions/{id}/events": submission_events,
+    },
 )
-"""Every page that depends on who looks."""
-ACTIONS: tuple[Action, ...] = (
-    *(ENTER, LEAVE, REDEEM),
-    *(CREATE_TOKEN, REVOKE_TOKEN, END_SESSION, WITHDRAW),
-    *(SEND, ASK),
-    *ADMIN_ACTIONS,
-)
-"""Every form."""
-OWN_ENDPOINTS: Mapping[str, OwnEndpoint] = {
-    "/account/bots/{bot}/bot.zip": bot_zip,
-    "/submissions/{id}/events": submission_events,
-}
-"""What answers who looks by itself, by its path."""
-MEMBERS = Members(pages=OWN_PAGES, actions=ACTIONS, endpoints=OWN_ENDPOINTS)
-"""What the site has for people with an account."""
+"""The parts of the site for people with an account."""

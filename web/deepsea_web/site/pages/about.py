@@ -1,24 +1,18 @@
-"""How it works: the game, the ladder, ratings in plain words, and how to check a game."""
+"""Pages about the ladder: how it works, and its API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from deepsea_arena.api.ladder_api import ROOT, LadderApi
+from deepsea_arena.api.ladder_api import ROOT
 from deepsea_arena.api.openapi import openapi
-from deepsea_arena.reports.seasons import SeasonInfo
-from deepsea_web.site.page import Page, Query, season_of
-
-
-def _read_how(ladder: LadderApi, query: Query) -> SeasonInfo:
-    return ladder.season(season=season_of(ladder, query))
-
+from deepsea_web.site.page import Page, season_of
 
 HOW = Page(
     path="/how",
     template="how.html",
-    read=_read_how,
+    read=lambda ladder, query: ladder.season(season=season_of(ladder, query)),
     title=lambda data: "How it works",
     summary=lambda data: (
         "The game, what a rating means, who plays whom, and how everybody can check a game."
@@ -28,11 +22,7 @@ HOW = Page(
 )
 
 
-def _read_api(ladder: LadderApi, query: Query) -> Mapping[str, Any]:
-    return openapi()
-
-
-def _api_look(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _api_extras(data: Mapping[str, Any]) -> Mapping[str, Any]:
     methods = [
         (verb.upper(), path, operation)
         for path, verbs in data["paths"].items()
@@ -53,8 +43,8 @@ def _body_of(operation: Mapping[str, Any]) -> Mapping[str, Any]:
 API = Page(
     path="/api",
     template="api.html",
-    read=_read_api,
-    look=_api_look,
+    read=lambda ladder, query: openapi(),
+    extras=_api_extras,
     title=lambda data: "API",
     summary=lambda data: "Every method of the ladder's API, with what it takes and returns.",
 )

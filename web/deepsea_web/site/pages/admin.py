@@ -5,30 +5,15 @@ from __future__ import annotations
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.values import parse_time
 from deepsea_referee.errors import UserError
-from deepsea_web.site.forms import Action, Form, OwnPage, Shown, Then, Values
+from deepsea_web.site.forms import Action, Form, OneTimePage, OwnPage, Redirect, Values
 from deepsea_web.site.page import Query, Visit
 
 ENTRIES = 200
 
 
-def _read_queue(visit: Visit, query: Query) -> Values:
-    return {
-        "queue": visit.ladder.queue().submissions,
-        "jobs": visit.ladder.quarantine().jobs,
-    }
-
-
 def _read_season(visit: Visit, query: Query) -> Values:
     control = visit.ladder.season_control(season=visit.ladder.server().season)
     return {"season": control.season, "extensions": control.extensions}
-
-
-def _read_codes(visit: Visit, query: Query) -> Values:
-    return {"codes": visit.ladder.codes().codes}
-
-
-def _read_authors(visit: Visit, query: Query) -> Values:
-    return {"authors": visit.ladder.authors().authors}
 
 
 def _read_author(visit: Visit, query: Query) -> Values:
@@ -39,19 +24,14 @@ def _read_author(visit: Visit, query: Query) -> Values:
     raise NotOnLadder("there is no such author")
 
 
-def _read_bots(visit: Visit, query: Query) -> Values:
-    return {"bots": visit.ladder.bots(everybody=True).bots}
-
-
-def _read_audit(visit: Visit, query: Query) -> Values:
-    return {"entries": visit.ladder.audit(limit=ENTRIES, everybody=True).entries}
-
-
 ADMIN = OwnPage(
     path="/admin",
     template="admin.html",
     title=lambda values: "Queue and quarantine",
-    read=_read_queue,
+    read=lambda visit, query: {
+        "queue": visit.ladder.queue().submissions,
+        "jobs": visit.ladder.quarantine().jobs,
+    },
     done={"requeued": "The game waits for a worker again."},
 )
 SEASON = OwnPage(
@@ -69,14 +49,14 @@ CODES = OwnPage(
     path="/admin/codes",
     template="admin_codes.html",
     title=lambda values: "Codes",
-    read=_read_codes,
+    read=lambda visit, query: {"codes": visit.ladder.codes().codes},
     done={"revoked": "The code has ended."},
 )
 AUTHORS = OwnPage(
     path="/admin/authors",
     template="admin_authors.html",
     title=lambda values: "Authors",
-    read=_read_authors,
+    read=lambda visit, query: {"authors": visit.ladder.authors().authors},
 )
 AUTHOR = OwnPage(
     path="/admin/authors/{author}",
@@ -94,30 +74,32 @@ BOTS = OwnPage(
     path="/admin/bots",
     template="admin_bots.html",
     title=lambda values: "Bots",
-    read=_read_bots,
+    read=lambda visit, query: {"bots": visit.ladder.bots(everybody=True).bots},
     done={"disabled": "The bot is disabled.", "active": "The bot plays again."},
 )
 AUDIT = OwnPage(
     path="/admin/audit",
     template="admin_audit.html",
     title=lambda values: "Audit log",
-    read=_read_audit,
+    read=lambda visit, query: {
+        "entries": visit.ladder.audit(limit=ENTRIES, everybody=True).entries
+    },
 )
 
 
-def _shown(codes: object) -> Shown:
-    return Shown(template="admin_codes_made.html", title="New codes", values={"codes": codes})
+def _shown(codes: object) -> OneTimePage:
+    return OneTimePage(template="admin_codes_made.html", title="New codes", values={"codes": codes})
 
 
-def _set_deadline(visit: Visit, form: Form) -> Then:
+def _set_deadline(visit: Visit, form: Form) -> Redirect:
     author, until = form.text("author"), form.text("until")
     # What browsers give for a time has no offset, and pages say UTC.
     wanted = f"{until}Z" if until and parse_time(until) is None else until or "none"
     visit.ladder.set_deadline(season=form.text("season"), until=wanted, author=author)
-    return Then(path=SEASON.path, done="extended" if author else "until" if until else "always")
+    return Redirect(path=SEASON.path, done="extended" if author else "until" if until else "always")
 
 
-def _make_codes(visit: Visit, form: Form) -> Shown:
+def _make_codes(visit: Visit, form: Form) -> OneTimePage:
     names = [line.strip() for line in form.text("authors").splitlines()]
     made = visit.ladder.create_codes(
         count=form.number("count"),
@@ -127,28 +109,28 @@ def _make_codes(visit: Visit, form: Form) -> Shown:
     return _shown(made.codes)
 
 
-def _revoke_code(visit: Visit, form: Form) -> Then:
+def _revoke_code(visit: Visit, form: Form) -> Redirect:
     visit.ladder.revoke_code(id=form.number("id"))
-    return Then(path=CODES.path, done="revoked")
+    return Redirect(path=CODES.path, done="revoked")
 
 
-def _reset(visit: Visit, form: Form) -> Shown:
+def _reset(visit: Visit, form: Form) -> OneTimePage:
     return _shown((visit.ladder.reset_author(author=form.text("author")).code,))
 
 
-def _rename(visit: Visit, form: Form) -> Then:
+def _rename(visit: Visit, form: Form) -> Redirect:
     author, name = form.text("author"), form.text("new_name")
     line = visit.ladder.rename_author(author=author, to=name).author
     return _to_author(line.author, "renamed")
 
 
-def _block(visit: Visit, form: Form) -> Then:
+def _block(visit: Visit, form: Form) -> Redirect:
     blocked = form.text("blocked") == "1"
     line = visit.ladder.block_author(author=form.text("author"), blocked=blocked).author
     return _to_author(line.author, "blocked" if blocked else "lifted")
 
 
-def _anonymise(visit: Visit, form: Form) -> Then:
+def _anonymise(visit: Visit, form: Form) -> Redirect:
     author = form.text("author")
     if form.text("confirm").lower() != author.lower():
         raise UserError("write the author's name once more to confirm that it shall go")
@@ -156,19 +138,19 @@ def _anonymise(visit: Visit, form: Form) -> Then:
     return _to_author(line.author, "anonymised")
 
 
-def _set_state(visit: Visit, form: Form) -> Then:
+def _set_state(visit: Visit, form: Form) -> Redirect:
     state = form.text("state")
     visit.ladder.set_bot_state(bot=form.text("bot"), state=state, reason=form.text("reason"))
-    return Then(path=BOTS.path, done=state)
+    return Redirect(path=BOTS.path, done=state)
 
 
-def _requeue(visit: Visit, form: Form) -> Then:
+def _requeue(visit: Visit, form: Form) -> Redirect:
     visit.ladder.requeue(game_id=form.text("game_id"))
-    return Then(path=ADMIN.path, done="requeued")
+    return Redirect(path=ADMIN.path, done="requeued")
 
 
-def _to_author(name: str, done: str) -> Then:
-    return Then(path=AUTHOR.path.format(author=name), done=done)
+def _to_author(name: str, done: str) -> Redirect:
+    return Redirect(path=AUTHOR.path.format(author=name), done=done)
 
 
 ADMIN_PAGES = (ADMIN, SEASON, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)

@@ -1,4 +1,6 @@
-"""The games of a ladder, newest first, a page at a time."""
+"""Pages of games: the list, one game with its frames and analysis, TV and newest results.
+
+Invariant: a page of a game reads and replays its record once."""
 
 from __future__ import annotations
 
@@ -17,16 +19,15 @@ from deepsea_arena.coach.ladder_analyses import AnalysisFound, record_file
 from deepsea_arena.documents import json_text, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.frames import Viewer
-from deepsea_arena.reports.games import MOST_GAMES, GameReport, GamesPage
+from deepsea_arena.reports.games import MOST_GAMES, GameReport, GamesPage, read_record
 from deepsea_ladder.store.games import Revision
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_web.http import EventStream, whole_number
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import KEPT, ReaderCursor
-from deepsea_web.site.forms import Action, Form, OwnPage, Then, Values
+from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
 from deepsea_web.site.page import Page, Query, Visit
 from deepsea_web.site.rendering import KINDS, Rendered, same, sent
 from deepsea_web.site.words import name, result
@@ -81,14 +82,8 @@ GAMES = Page(
 )
 
 
-def _read_game(ladder: LadderApi, query: Query) -> GameReport:
-    return ladder.game(game_id=query.text("id") or "")
-
-
-def _look(data: GameReport) -> Mapping[str, Any]:
-    shown = PageGame.of(
-        GameRecord.from_json(data.record), record_file(data.game.game_id), packed=False
-    )
+def _game_extras(data: GameReport) -> Mapping[str, Any]:
+    shown = PageGame.of(read_record(data.record), record_file(data.game.game_id), packed=False)
     seats = zip(SEAT_LETTERS, data.game.seats, data.changes, strict=False)
     return {"shown": shown, "seats": sorted(seats, key=lambda row: row[1].placement)}
 
@@ -103,7 +98,7 @@ def _names(data: GameReport) -> str:
 
 
 def _own(visit: Visit, query: Query) -> Mapping[str, Any]:
-    """What one's own bots left of the game, and the form that asks for its analysis."""
+    """The output of the reader's own bots, and the form that asks for the game's analysis."""
     game_id = query.text("id") or ""
     found: dict[str, Any] = {}
     try:
@@ -120,11 +115,11 @@ def _own(visit: Visit, query: Query) -> Mapping[str, Any]:
 GAME = Page(
     path="/games/{id}",
     template="game.html",
-    read=_read_game,
+    read=lambda ladder, query: ladder.game(game_id=query.path["id"]),
     title=lambda data: f"Game {name(data.game.game_id)}: {_names(data)}",
     summary=lambda data: result(data.game),
     rows=_seat_rows,
-    look=_look,
+    extras=_game_extras,
     own=_own,
     embed="embed_game.html",
 )
@@ -150,7 +145,7 @@ async def game_frames(site: Site, request: Request) -> Response:
 
 
 async def game_analysis(site: Site, request: Request) -> Response:
-    """What was found of a game, as docs/analyse.md describes it."""
+    """The analysis of a game, as docs/analyse.md describes it."""
     game_id = request.path_params["id"]
 
     found = await site.gateway.in_thread(lambda: site.ladder.analysis(game_id=game_id))
@@ -195,7 +190,7 @@ def _viewer(given: str | None) -> Viewer:
 
 @lru_cache(maxsize=64)
 def _frames(text: str, viewer: Viewer, document: str) -> Rendered:
-    record = GameRecord.from_json(text)
+    record = read_record(text)
     if isinstance(viewer, int) and viewer >= len(record.seats):
         last = SEAT_LETTERS[len(record.seats) - 1]
         raise UserError(f"this game has the seats A to {last}, not {SEAT_LETTERS[viewer]}")
@@ -220,10 +215,10 @@ ANALYSIS = OwnPage(
 )
 
 
-def _ask(visit: Visit, form: Form) -> Then:
+def _ask(visit: Visit, form: Form) -> Redirect:
     game_id = form.text("id")
     visit.ladder.request_analysis(game_id=game_id)
-    return Then(path=f"/games/{game_id}")
+    return Redirect(path=f"/games/{game_id}")
 
 
 ASK = Action(path="/analyse", page=ANALYSIS, act=_ask, fields=("id",))

@@ -1,4 +1,4 @@
-"""One's own account: bots, submissions, tokens, logins, and what was done."""
+"""Pages of an account: bots, submissions, tokens, logins; joining, logging in, submitting."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.types import SubmissionStep
-from deepsea_arena.api.uploads import Upload
 from deepsea_arena.documents import json_text
 from deepsea_rules.printable import quoted
 from deepsea_web.server.http_api import AnswerStream
-from deepsea_web.site.forms import Action, Entered, Form, Left, OwnPage, Shown, Then, Values
+from deepsea_web.site.forms import (
+    Action,
+    Form,
+    LoggedIn,
+    LoggedOut,
+    OneTimePage,
+    OwnPage,
+    Redirect,
+    Values,
+)
 from deepsea_web.site.page import Query, Visit
 from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 from deepsea_web.site.words import SCOPES, may, submission
@@ -26,7 +34,7 @@ JOIN = OwnPage(
 )
 DAY_S = 86_400
 HOME = "/account"
-"""Where one is after logging in, unless another page was asked for."""
+"""The page after logging in, unless another one was asked for."""
 _LOCAL = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
 
 
@@ -57,13 +65,13 @@ ACCOUNT = OwnPage(
 )
 
 
-def _create(visit: Visit, form: Form) -> Shown:
+def _create(visit: Visit, form: Form) -> OneTimePage:
     made = visit.ladder.create_token(
         label=form.text("label"),
         scopes=tuple(form.list("scopes")),
         days=form.number("days"),
     )
-    return Shown(
+    return OneTimePage(
         template="token.html",
         title="A new token",
         values={
@@ -75,19 +83,19 @@ def _create(visit: Visit, form: Form) -> Shown:
     )
 
 
-def _revoke(visit: Visit, form: Form) -> Then:
+def _revoke(visit: Visit, form: Form) -> Redirect:
     visit.ladder.revoke_token(id=form.number("id"))
-    return Then(path=ACCOUNT.path, done="revoked")
+    return Redirect(path=ACCOUNT.path, done="revoked")
 
 
-def _end(visit: Visit, form: Form) -> Then:
+def _end(visit: Visit, form: Form) -> Redirect:
     visit.ladder.end_session(id=form.number("id"))
-    return Then(path=ACCOUNT.path, done="ended")
+    return Redirect(path=ACCOUNT.path, done="ended")
 
 
-def _withdraw(visit: Visit, form: Form) -> Then:
+def _withdraw(visit: Visit, form: Form) -> Redirect:
     visit.ladder.withdraw(bot=form.text("bot"))
-    return Then(path=ACCOUNT.path, done="withdrawn")
+    return Redirect(path=ACCOUNT.path, done="withdrawn")
 
 
 CREATE_TOKEN = Action(
@@ -102,7 +110,7 @@ async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIAp
     """The files of a bot of one's own, of its newest version or of the one that is named."""
     bot = request.path_params["bot"]
     version = Query(given=dict(request.query_params)).number("version", 1, 10**6) or 0
-    gateway, wanted = sessions.host.gateway, {"bot": bot, "version": version}
+    gateway, wanted = sessions.gateway, {"bot": bot, "version": version}
     parts = gateway.stream(seen.visit.caller, METHODS["download_bot"], wanted)
     answer = await AnswerStream.begun(gateway, parts, Flow.FILE)
     named = f'attachment; filename="{_file(bot, version)}"'
@@ -115,15 +123,15 @@ def _file(bot: str, version: int) -> str:
     return f"{plain}-v{version}.zip" if version else f"{plain}.zip"
 
 
-def _join(visit: Visit, form: Form) -> Entered:
+def _join(visit: Visit, form: Form) -> LoggedIn:
     made = visit.ladder.redeem(
         code=form.text("code"), author=form.text("author"), label=form.text("label")
     )
     login = visit.service.log_in(made.token, visit.caller.address)
-    return Entered(
+    return LoggedIn(
         secret=login.session,
         caller=login.caller,
-        then=Shown(
+        answer=OneTimePage(
             template="token.html",
             title=f"Welcome, {made.account.author}",
             values={
@@ -150,34 +158,30 @@ def local(path: str) -> str:
     return path if len(path) <= 100 and _LOCAL.fullmatch(path) else HOME
 
 
-def _read_login(visit: Visit, query: Query) -> Values:
-    return {"next": local(query.text("next") or "")}
-
-
 LOGIN = OwnPage(
     path="/login",
     template="login.html",
     title=lambda values: "Log in",
-    read=_read_login,
+    read=lambda visit, query: {"next": local(query.text("next") or "")},
     parameters=("next",),
     done={"out": "You are logged out."},
     open=True,
 )
 
 
-def _enter(visit: Visit, form: Form) -> Entered:
+def _enter(visit: Visit, form: Form) -> LoggedIn:
     login = visit.service.log_in(form.text("token"), visit.caller.address)
-    return Entered(
+    return LoggedIn(
         secret=login.session,
         caller=login.caller,
-        then=Then(path=local(form.text("next"))),
+        answer=Redirect(path=local(form.text("next"))),
         seconds=DAY_S * visit.service.limits.session_days if form.text("stay") else None,
     )
 
 
-def _leave(visit: Visit, form: Form) -> Left:
+def _leave(visit: Visit, form: Form) -> LoggedOut:
     visit.service.log_out(visit.caller)
-    return Left(then=Then(path=LOGIN.path, done="out"))
+    return LoggedOut(answer=Redirect(path=LOGIN.path, done="out"))
 
 
 ENTER = Action(
@@ -209,17 +213,18 @@ SUBMIT = OwnPage(
 )
 
 
-def _begin(visit: Visit) -> Upload:
-    return visit.ladder.begin_upload()
-
-
-def _submit(visit: Visit, form: Form) -> Then:
+def _submit(visit: Visit, form: Form) -> Redirect:
     step = next(filter(None, visit.ladder.submit(form.upload)))
-    return Then(path=f"/submissions/{step.submission.id}")
+    return Redirect(path=f"/submissions/{step.submission.id}")
 
 
 SEND = Action(
-    path="/submit", page=SUBMIT, act=_submit, begin=_begin, fields=("bot", "key"), secrets=("key",)
+    path="/submit",
+    page=SUBMIT,
+    act=_submit,
+    begin=lambda visit: visit.ladder.begin_upload(),
+    fields=("bot", "key"),
+    secrets=("key",),
 )
 
 
@@ -239,7 +244,7 @@ SUBMISSION = OwnPage(
 
 async def submission_events(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
     """The steps of a submission as server-sent events, until it has ended."""
-    gateway, caller = sessions.host.gateway, seen.visit.caller
+    gateway, caller = sessions.gateway, seen.visit.caller
     number = Query(dict(request.path_params)).number("id", 1) or 0
     steps = gateway.stream(caller, METHODS["watch_submission"], {"id": number})
     return await AnswerStream.begun(gateway, steps, write=_event)

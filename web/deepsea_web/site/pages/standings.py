@@ -1,4 +1,4 @@
-"""The standings of a season: the first page."""
+"""Pages of results: standings, bots, pairs, tournaments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.documents import to_object
 from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.standings import PairTable, Standings, csv_rows
-from deepsea_arena.reports.tournaments import TournamentList, TournamentReport
+from deepsea_arena.reports.tournaments import TournamentReport
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import inline
@@ -43,7 +43,7 @@ def _is_meant(line: StandingLine, wanted: str) -> bool:
     return wanted in line.bot.lower() or wanted in line.author.lower()
 
 
-def _standings_look(data: Standings) -> Mapping[str, Any]:
+def _standings_extras(data: Standings) -> Mapping[str, Any]:
     lines = data.standings
     # Newcomers could be anywhere: where others have played enough, these set the scale.
     known = [line for line in lines if not line.provisional] or lines
@@ -61,7 +61,7 @@ STANDINGS = Page(
     path="/",
     template="standings.html",
     read=_read_standings,
-    look=_standings_look,
+    extras=_standings_extras,
     title=lambda data: f"Standings of {data.season.name}",
     summary=lambda data: (
         f"{count(len(data.standings), 'bot')} after {count(data.games, 'rated game')} of Deep Sea "
@@ -83,12 +83,7 @@ def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
     )
 
 
-def _bot_rows(data: BotProfile) -> Iterator[Mapping[str, Any]]:
-    """The points of the course."""
-    return (moment._asdict() for moment in moments(data.course))
-
-
-def _bot_look(data: BotProfile) -> Mapping[str, Any]:
+def _bot_extras(data: BotProfile) -> Mapping[str, Any]:
     courses = {one.version: one for one in data.course}
     listed = data.versions[::-1][:VERSIONS]
     return {
@@ -130,11 +125,11 @@ BOT = Page(
     path="/bots/{name}",
     template="bot.html",
     read=_read_bot,
-    look=_bot_look,
+    extras=_bot_extras,
     title=lambda data: f"{data.bot} v{data.version}",
     summary=_bot_summary,
     parameters=("season", "version"),
-    rows=_bot_rows,
+    rows=lambda data: (moment._asdict() for moment in moments(data.course)),
 )
 
 
@@ -157,7 +152,7 @@ def _pair_rows(data: PairTable) -> Iterator[Mapping[str, Any]]:
                 }
 
 
-def _pairs_look(data: PairTable) -> Mapping[str, Any]:
+def _pairs_extras(data: PairTable) -> Mapping[str, Any]:
     last = data.start + len(data.bots)
     return {
         "last": last,
@@ -178,21 +173,9 @@ PAIRS = Page(
     ),
     parameters=("season", "start"),
     rows=_pair_rows,
-    look=_pairs_look,
+    extras=_pairs_extras,
     nav="Pairs",
 )
-
-
-def _list(ladder: LadderApi, query: Query) -> TournamentList:
-    return ladder.tournaments()
-
-
-def _one(ladder: LadderApi, query: Query) -> TournamentReport:
-    return ladder.tournament(tournament=query.text("name") or "")
-
-
-def _score_rows(data: TournamentReport) -> Iterator[Mapping[str, Any]]:
-    return map(to_object, data.scores)
 
 
 def _tournament_summary(data: TournamentReport) -> str:
@@ -207,7 +190,7 @@ def _tournament_summary(data: TournamentReport) -> str:
 TOURNAMENTS = Page(
     path="/tournaments",
     template="tournaments.html",
-    read=_list,
+    read=lambda ladder, query: ladder.tournaments(),
     title=lambda data: "Tournaments",
     summary=lambda data: f"{count(len(data.tournaments), 'tournament')} of the ladder's bots.",
     rows=lambda data: map(to_object, data.tournaments),
@@ -216,8 +199,8 @@ TOURNAMENTS = Page(
 TOURNAMENT = Page(
     path="/tournaments/{name}",
     template="tournament.html",
-    read=_one,
+    read=lambda ladder, query: ladder.tournament(tournament=query.path["name"]),
     title=lambda data: f"Tournament {name(data.tournament.name)}",
     summary=_tournament_summary,
-    rows=_score_rows,
+    rows=lambda data: map(to_object, data.scores),
 )
