@@ -132,6 +132,10 @@ WRITES: Final = {
     "submit": Write("/submit"),
     "withdraw": Write("/account/bots/withdraw", lambda world: {"bot": "anna"}),
     "request_analysis": Write("/analyse", lambda world: {"game_id": "s1-1"}, ("game_id", "id")),
+    "set_deadline": Write(
+        "/admin/season/deadline",
+        lambda world: {"season": "s1", "until": "2099-01-01T00:00Z"},
+    ),
     "create_codes": Write("/admin/codes", lambda world: {"count": 2}),
     "revoke_code": Write("/admin/codes/revoke", _new_code),
     "reset_author": Write("/admin/author/reset", _somebody),

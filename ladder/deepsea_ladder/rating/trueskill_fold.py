@@ -274,12 +274,8 @@ def settle(
         precision = root * root
         new_p = precision * (1.0 - rest) / rest
         new_q = (mean * precision * (1.0 - rest) + root * shift) / rest
-        change_p, change_q = new_p - game_p[i], new_q - game_q[i]
+        change_p, change_q = abs(new_p - game_p[i]), abs(new_q - game_q[i])
         game_p[i], game_q[i] = new_p, new_q
-        if change_p < 0.0:
-            change_p = -change_p
-        if change_q < 0.0:
-            change_q = -change_q
         return change_q if change_p <= _CLOSE_PRECISION else max(change_q, sqrt(change_p))
 
     def pass_down(i: int) -> None:
