@@ -154,6 +154,21 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def played_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ladder with a season of eight games between four bots; ben crashed in two of them."""
+    return ladder.played(tmp_path_factory.mktemp("played") / "ladder.db")
+
+
+@pytest.fixture
+def played(played_file: Path, tmp_path: Path) -> Iterator[Store]:
+    """That ladder, for one test."""
+    path = tmp_path / "ladder.db"
+    shutil.copy(played_file, path)
+    with Store.open(path) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
 def patterns(pattern: Path) -> dict[tuple[str, Contents], str]:
     """The ladders to be copied, by database and contents."""
     return {("sqlite", ladder.nothing): str(pattern)}

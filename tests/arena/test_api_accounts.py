@@ -180,15 +180,6 @@ def test_wrong_codes_cost_time_by_address(played: Store) -> None:
     assert refused(service, visitor(HERE), "redeem", code="x").kind is Kind.UNAUTHENTICATED
 
 
-def test_who_chooses_no_name_is_asked_for_one(service: LadderService) -> None:
-    (code,) = codes(service, count=1)
-    found = refused(service, visitor(HERE), "redeem", code=code)
-    assert (found.kind, str(found)) == (
-        Kind.NOT_NOW,
-        "this code is for a new author: choose a name",
-    )
-
-
 def test_a_name_that_is_not_allowed_is_no_failure(service: LadderService) -> None:
     joined(service, "Zoe")
     (code,) = codes(service, count=1)
@@ -334,39 +325,6 @@ def test_the_last_admin_is_kept(service: LadderService) -> None:
     ):
         assert refused(service, boss, name, **fields).kind is Kind.NOT_NOW
     assert service.still_valid(boss)
-
-
-def test_an_admin_disables_and_enables_bots(service: LadderService) -> None:
-    boss = an_admin(service)
-    made = (
-        LocalLadder(service, boss)
-        .set_bot_state(bot="ben", state="disabled", reason="it snores")
-        .bot
-    )
-    assert (made.state, made.reason) == ("disabled", "it snores")
-    assert LocalLadder(service, boss).set_bot_state(bot="ben", state="active").bot.state == "active"
-    for fields, kind in (
-        ({"bot": "ben", "state": "withdrawn"}, Kind.INVALID),
-        ({"bot": "ben", "state": "disabled"}, Kind.INVALID),
-        ({"bot": "nobody", "state": "active"}, Kind.NOT_FOUND),
-    ):
-        assert refused(service, boss, "set_bot_state", **fields).kind is kind
-    (enabled, *_) = LocalLadder(service, boss).audit(everybody=True).entries
-    assert (enabled.kind, enabled.subject, enabled.actor) == ("enabled", "ben", "boss")
-
-
-def test_an_admin_requeues_what_is_in_quarantine(service: LadderService) -> None:
-    boss = an_admin(service)
-    assert LocalLadder(service, boss).quarantine().jobs == ()
-    assert refused(service, boss, "requeue", game_id="s1-1").kind is Kind.NOT_FOUND
-    assert refused(service, boss, "requeue", game_id="nothing").kind is Kind.NOT_FOUND
-
-
-def test_authors_of_before_get_codes(service: LadderService) -> None:
-    (code,) = codes(service, authors=["ben-senior"])
-    assert LocalLadder(service, visitor(HERE)).redeem(code=code).account.author == "ben-senior"
-    lines = {one.author: one for one in LocalLadder(service, MACHINE).authors().authors}
-    assert (lines["ben-senior"].bots, lines["ben-senior"].tokens) == (1, 1)
 
 
 def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sqlite3
 import subprocess
 import sys
@@ -53,16 +52,6 @@ VISITOR, READER, ADMIN = (
 )
 
 
-def test_visitors_of_a_private_ladder_may_call_what_is_always_open(played: Store) -> None:
-    service = LadderService(played, played, entropy=lambda: b"", private=True)
-    assert LocalLadder(service, VISITOR).server().season == ""
-    assert LocalLadder(service, READER).server().season == "s1"
-    assert LocalLadder(service, READER).standings().standings
-    with pytest.raises(ApiError) as info:
-        LocalLadder(service, VISITOR).standings()
-    assert info.value.kind is Kind.UNAUTHENTICATED
-
-
 def test_every_method_asks_for_rights_before_it_does_anything(service: LadderService) -> None:
     for name, method in METHODS.items():
         if method.role is Role.VISITOR:
@@ -107,24 +96,6 @@ def test_no_two_methods_have_one_address() -> None:
     assert len(set(paths)) == len(paths)
 
 
-def test_everybody_may_read_what_was_played(service: LadderService) -> None:
-    standings = LocalLadder(service, VISITOR).standings()
-    assert [line.bot for line in standings.standings if line.rank == 1] != []
-    assert LocalLadder(service, VISITOR).bot(bot="ben").faulty_games == 2
-    games = LocalLadder(service, VISITOR).games(limit=3).games
-    assert len(games) == 3
-    faulty = LocalLadder(service, VISITOR).games(faults=True).games
-    assert [game.game_id for game in faulty] == ["s1-5", "s1-2"]
-    game = games[0].game_id
-    record = LocalLadder(service, VISITOR).record(game_id=game).record
-    assert json.loads(record)["seats"]
-    everything = json.loads(LocalLadder(service, VISITOR).frames(game_id=game).frames)
-    as_a = json.loads(LocalLadder(service, VISITOR).frames(game_id=game, seat=0).frames)
-    assert len(everything["frames"]) == len(as_a["frames"])
-    assert everything != as_a
-    assert len(list(LocalLadder(service, VISITOR).export())) > 8
-
-
 def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) -> None:
     game = service.store.history.latest(4)[-1]
     bot = game.seats[0].version
@@ -146,30 +117,6 @@ def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) ->
     ):
         faults = LocalLadder(service, caller).bot(bot=bot.bot.upper()).faults
         assert faults[0].error == error
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "kind"),
-    [
-        ("standings", {"season": "s9"}, Kind.NOT_FOUND),
-        ("bot", {"bot": "nobody"}, Kind.NOT_FOUND),
-        ("bot", {"bot": "ben", "version": 7}, Kind.NOT_FOUND),
-        ("games", {"limit": 501}, Kind.INVALID),
-        ("games", {"limit": -1}, Kind.INVALID),
-        ("games", {"lost": True}, Kind.INVALID),
-        ("record", {"game_id": "s1-99"}, Kind.NOT_FOUND),
-        ("frames", {"game_id": "s1-1", "seat": 4}, Kind.INVALID),
-        ("frames", {"game_id": "s1-1", "seat": -1}, Kind.INVALID),
-        ("export", {"season": "s9"}, Kind.NOT_FOUND),
-    ],
-)
-def test_what_there_is_not_is_refused_in_a_sentence(
-    service: LadderService, name: str, fields: dict[str, object], kind: Kind
-) -> None:
-    with pytest.raises(ApiError) as info:
-        getattr(LocalLadder(service, VISITOR), name)(**fields)
-    assert info.value.kind is kind
-    assert "\n" not in str(info.value)
 
 
 @pytest.mark.parametrize("caller", [VISITOR, READER, ADMIN])

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-import resource
-import shutil
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +25,6 @@ from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
-from helpers.killing import context
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, an_author, zipped
 
@@ -110,17 +104,6 @@ def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: C
     assert (again.submission.version, again.submission.bot) == (1, "mine")
     watched = LocalLadder(service, anna).watch_submission(id=again.submission.id)
     assert [step and step.submission for step in watched] == [again.submission]
-
-
-def test_a_refusal_says_what_was_found_and_what_to_do(service: LadderService, anna: Caller) -> None:
-    answers = upload(service, anna, zipped("one"))
-    lease = service.store.submissions.claim("runner", 60)
-    assert lease is not None
-    why = SubmissionRefusal("it crashed", "correct it", ("line",), "Traceback")
-    service.store.submissions.refuse(lease, why, 1)
-    last = [step.submission for step in answers if step][-1]
-    assert (last.state, last.found, last.remedy) == ("refused", "it crashed", "correct it")
-    assert (last.log, last.error, last.version) == (("line",), "Traceback", None)
 
 
 def test_a_broken_upload_leaves_nothing_and_goes_on_with_its_key(
@@ -250,55 +233,6 @@ def test_of_many_uploads_of_one_author_the_allowed_ones_wait(
     assert next(upload(service, anna, zipped("more"))).submission.state == "queued"
 
 
-MANY = 20
-PIECE = bytes(range(256)) * 128
-PIECES = 256
-
-
-def upload_many(answer: Connection, path: str) -> None:
-    """Upload 20 archives of 8 MiB at once; send by how many MiB the memory grew at its peak."""
-    digest = hashlib.sha256()
-    for _ in range(PIECES):
-        digest.update(PIECE)
-    ready = threading.Barrier(MANY)
-    with Store.open(path) as store:
-        service = LadderService(store, store, entropy=lambda: b"")
-        callers = [author(service, f"author-{number}") for number in range(MANY)]
-
-        def one(caller: Caller) -> None:
-            with LocalLadder(service, caller).begin_upload() as coming:
-                coming.header(size=PIECES * len(PIECE), sha256=digest.hexdigest(), key=KEY)
-                ready.wait()
-                for _ in range(PIECES):
-                    coming.chunk(PIECE)
-                ready.wait()
-                coming.finish()
-                next(LocalLadder(service, caller).submit(coming))
-
-        before = peak_mib()
-        with ThreadPoolExecutor(MANY) as threads:
-            list(threads.map(one, callers))
-        answer.send((peak_mib() - before, len(store.submissions.queue())))
-
-
-def peak_mib() -> int:
-    """The most memory that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
-@pytest.mark.slow
-def test_many_large_uploads_at_once_take_little_memory(pattern: Path, tmp_path: Path) -> None:
-    path = shutil.copy(pattern, tmp_path / "ladder.db")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=upload_many, args=(theirs, str(path)))
-    process.start()
-    theirs.close()
-    grown, there = ours.recv()
-    process.join()
-    assert there == MANY
-    assert grown < 64
-
-
 def test_a_submission_of_another_is_not_there(
     service: LadderService, anna: Caller, ben: Caller
 ) -> None:
@@ -310,10 +244,3 @@ def test_a_submission_of_another_is_not_there(
     admin = Caller(role=Role.ADMIN, scopes=frozenset(Scope))
     (waiting,) = LocalLadder(service, admin).queue().submissions
     assert waiting.id == number
-
-
-def test_a_token_that_only_reads_submits_nothing(service: LadderService) -> None:
-    reader = author(service, "anna-senior", Scope.READ)
-    refused(Kind.DENIED, LocalLadder(service, reader).begin_upload)
-    refused(Kind.UNAUTHENTICATED, LocalLadder(service, Caller()).begin_upload)
-    refused(Kind.DENIED, lambda: LocalLadder(service, reader).withdraw(bot="anna"))

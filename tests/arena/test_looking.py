@@ -10,13 +10,13 @@ import pytest
 
 from deepsea_arena.documents import to_json
 from deepsea_arena.refold import check_ratings, rewrite_ratings, what_if
-from deepsea_arena.reports.bots import CoursePoint, bot_profile, spread
+from deepsea_arena.reports.bots import NEWEST, CoursePoint, bot_profile, spread
 from deepsea_arena.reports.games import newest_games
 from deepsea_arena.reports.standings import show_standings
 from deepsea_arena.reports.status import ladder_status
 from deepsea_ladder.errors import RatingError, StoreError
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AttemptEnd, GameFilter
+from deepsea_ladder.model.games import AttemptEnd, GameFilter, SeatLog
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import Int64
 from deepsea_referee.errors import UserError
@@ -227,16 +227,77 @@ def test_a_what_if_changes_nothing(played: Store) -> None:
         what_if(played, "s1", {"sigma": -1.0})
 
 
-def test_every_page_is_json(played: Store) -> None:
-    for page in (
-        show_standings(played, everybody=True),
-        bot_profile(played, "ben"),
-        newest_games(played, 2),
-        ladder_status(played),
-        check_ratings(played),
-        what_if(played),
-    ):
-        json.dumps(to_json(page), allow_nan=False)
-    game = to_json(newest_games(played, 1).games[0])
-    assert isinstance(game, dict)
-    assert game["seq"] == "8"
+# Profiles of bots
+
+
+def test_a_profile_has_the_course_opponents_seats_and_faults(played: Store) -> None:
+    profile = bot_profile(played, "BEN")
+    assert (profile.bot, profile.author, profile.version) == ("ben", "ben-senior", 1)
+    assert profile.standing in show_standings(played).standings
+    (course,) = profile.course
+    assert [point.games for point in course.points] == list(range(1, 9))
+    assert (course.games, course.before) == (8, 0)
+    assert profile.standing is not None
+    assert course.points[-1].rating == profile.standing.rating
+    opponents = [(line.bot, line.games) for line in profile.opponents]
+    assert opponents == [("anna", 8), ("cleo", 8), ("dan", 8)]
+    assert [line.games for line in profile.seats] == [8, 2, 2, 2, 2]
+    assert profile.faulty_games == 2
+    newest, oldest = profile.faults
+    assert (newest.game_id, oldest.game_id) == ("s1-5", "s1-2")
+    assert (newest.fault, newest.forfeit) == ("crash", "crash")
+    assert newest.detail == "its process ended"
+
+
+def test_each_of_the_newest_games_has_its_change_of_the_rating(played: Store) -> None:
+    profile = bot_profile(played, "ben")
+    assert [one.game.game_id for one in profile.newest] == [f"s1-{n}" for n in range(8, 0, -1)]
+    assert all(one.game.seats[one.seat].bot == "ben" for one in profile.newest)
+    ratings = [0.0, *(point.rating for point in profile.course[0].points)]
+    assert [one.rating for one in profile.newest] == ratings[:0:-1]
+    newcomer = played.seasons.get("s1").season.rating.newcomer.conservative
+    assert sum(one.change for one in profile.newest) == pytest.approx(ratings[-1] - newcomer)
+
+
+def test_beyond_the_newest_games_the_change_is_still_known(played: Store) -> None:
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4) * 5)
+    ladder.play_all(played, season)
+    profile = bot_profile(played, "anna")
+    assert len(profile.newest) == NEWEST
+    before = profile.course[0].points[-NEWEST - 1].rating  # so few games need no thinning
+    assert profile.newest[-1].change == pytest.approx(profile.newest[-1].rating - before)
+
+
+def test_courses_of_versions_follow_each_other(played: Store) -> None:
+    ladder.submit(played, "anna", "better", "anna-senior")
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4))
+    ladder.play_all(played, season)
+    profile = bot_profile(played, "anna")
+    found = [(course.version, course.before, course.games) for course in profile.course]
+    assert found == [(1, 0, 8), (2, 8, 4)]
+    assert profile.version == 2
+    assert profile.standing is not None
+    assert profile.standing.games == 4
+    former = bot_profile(played, "anna", version=1)
+    assert (former.version, former.course) == (1, profile.course)
+
+
+def test_kinds_of_faults_are_counted(played: Store) -> None:
+    profile = bot_profile(played, "ben")
+    (kind,) = profile.fault_kinds
+    assert (kind.fault, kind.faults, kind.games) == ("crash", 2, 2)
+    assert profile.fault_kinds_of == 2
+    assert bot_profile(played, "anna").fault_kinds == ()
+
+
+def test_what_only_the_author_may_see_is_not_in_it(played: Store) -> None:
+    (newest, _) = played.history.faulty(
+        played.seasons.get("s1"), played.bots.get("ben").current.id, 2
+    )[1]
+    seat = next(index for index, one in enumerate(newest.seats) if one.version.bot == "ben")
+    played.logs.add(newest.seq, [SeatLog(seat, "a secret traceback", "a secret output")])
+    assert "secret" not in json.dumps(to_json(bot_profile(played, "ben")))
+    errors = [fault.error for fault in bot_profile(played, "ben", errors=True).faults]
+    assert errors == ["a secret traceback", None]

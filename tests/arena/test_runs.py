@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 
 import pytest
 
@@ -14,12 +15,20 @@ from deepsea_arena.documents import to_json
 from deepsea_arena.play.runner import MakePool, RunEnd, RunReport, RunRequest, RunStopped, run
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
+from deepsea_arena.reports.seasons import ClosedSeason, close_season
 from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
 from deepsea_arena.reports.tournaments import tournament_report
-from deepsea_arena.tournaments import TournamentRequest, TournamentResult, play_tournament
+from deepsea_arena.tournaments import (
+    TournamentRequest,
+    TournamentResult,
+    play_tournament,
+    rank_sets,
+)
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
 from deepsea_ladder.model.bots import SubmissionState
-from deepsea_ladder.model.games import AnalysisState, Job, Receipt, StoredSeason
+from deepsea_ladder.model.games import AnalysisState, Job, JobStatus, Receipt, StoredSeason
+from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
@@ -198,23 +207,6 @@ def test_games_of_a_run_that_was_killed_are_taken_back(stocked: Store, stop: Sto
     watcher = Watcher()
     run(stocked, RunRequest(games=2), pool(fairly), watcher, stop)
     assert watcher.seen == ["1 taken back", "s1 begins: 2"]
-
-
-def test_a_report_counts_what_came_to_nothing(stocked: Store, stop: Stop) -> None:
-    outcomes = iter([VoidOutcome("no luck"), VoidOutcome("no luck")])
-
-    def play(job: Job) -> Outcome:
-        return next(outcomes, None) or fairly(job)
-
-    watcher = Watcher()
-    report = run(stocked, RunRequest(games=2), pool(play), watcher, stop)
-    assert (report.accepted, report.void) == (2, 2)
-    assert watcher.seen[1].endswith("no luck")
-
-
-def test_bots_that_never_come_are_in_the_report(stocked: Store, stop: Stop) -> None:
-    report = run(stocked, RunRequest(games=6), pool(for_anna), Watcher(), stop)
-    assert "ben" in report.disabled or "cleo" in report.disabled
 
 
 # Whether the order is settled
@@ -424,3 +416,75 @@ def test_a_tournament_under_embargo_goes_on_under_the_same_one(stocked: Store, s
         tournament(stocked, stop, other)
     assert tournament(stocked, stop, replace(request, embargo_until=None)).games == 6
     assert stocked.seasons.get("cup").embargo_until == milliseconds(until)
+
+
+# Owners of leases
+
+
+def test_only_a_run_that_has_certainly_ended_is_gone() -> None:
+    own = lease_owner.own_name()
+    place, pid, began = own.rsplit("/", 2)
+    assert not lease_owner.is_gone(own)
+    assert lease_owner.is_gone(f"{place}/{pid}/1")
+    assert lease_owner.is_gone(f"{place}/{2**22 + 1}/{began}")
+    assert not lease_owner.is_gone(f"elsewhere/1/{pid}/1")
+    assert not lease_owner.is_gone("worker")
+
+
+def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:
+    place = lease_owner.own_name().rsplit("/", 2)[0]
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 2))
+    ladder.claim(played, season, f"{place}/{2**22 + 1}/7")
+    ladder.claim(played, season, "somebody else")
+    assert lease_owner.take_back(played, season) == 1
+    (left,) = played.queue.listed(season, JobStatus.LEASED)
+    assert left.owner == "somebody else"
+    with pytest.raises(UserError, match="'nobody' has leases; there are somebody else"):
+        lease_owner.release_leases(played, "nobody")
+    assert lease_owner.release_leases(played, "somebody else") == 1
+    assert played.queue.counts(season).todo == 2
+
+
+def test_a_season_that_is_closed_does_not_wait_for_killed_runs(played: Store) -> None:
+    place = lease_owner.own_name().rsplit("/", 2)[0]
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 2))
+    ladder.claim(played, season, f"{place}/{2**22 + 1}/7")
+    alive = ladder.claim(played, season, "somebody else")
+    assert close_season(played, "s1") == ClosedSeason("s1", None, 1)
+    played.games.report(alive, ladder.play(alive))
+    assert close_season(played, "s1") == ClosedSeason("s1", ladder.SEED.hex(), 0)
+
+
+# Scores of tournaments
+
+
+PARAMETERS = RatingParameters()
+
+
+def table(*bots: int) -> list[SeatResult]:
+    """A game with these placements, the winner first."""
+    return [SeatResult(bot, 10, placement, 20, 0, None) for placement, bot in enumerate(bots, 1)]
+
+
+def round_robin(bots: int, meetings: int) -> list[list[SeatResult]]:
+    """Games between every two bots, which the lower number wins."""
+    return [table(*pair) for pair in combinations(range(bots), 2) for _ in range(meetings)]
+
+
+def test_a_few_games_leave_all_ranks_open() -> None:
+    assert rank_sets(PARAMETERS, round_robin(3, 1)) == dict.fromkeys(range(3), (1, 3))
+
+
+def test_many_games_settle_the_order() -> None:
+    assert rank_sets(PARAMETERS, round_robin(3, 40)) == {bot: (bot + 1,) * 2 for bot in range(3)}
+
+
+def test_bots_that_beat_each_other_in_turns_share_their_ranks() -> None:
+    games = [table(0, 1), table(1, 0)] * 40 + [table(bot, 2) for bot in (0, 1)] * 40
+    assert rank_sets(PARAMETERS, games) == {0: (1, 2), 1: (1, 2), 2: (3, 3)}
+
+
+def test_no_games_no_ranks() -> None:
+    assert rank_sets(PARAMETERS, []) == {}

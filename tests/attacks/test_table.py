@@ -27,7 +27,7 @@ def test_every_case_is_in_its_table(letter: str, last: int) -> None:
     ("letter", "usual"),
     [
         ("S", "tests/attacks/test_sandbox.py"),
-        ("A", "tests/web/test_remote_accounts.py"),
+        ("A", ""),
         ("W", ""),
         ("R", "tests/ladder/test_store_submissions.py"),
     ],

@@ -16,7 +16,6 @@ from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.manifest import read_manifest
 from deepsea_bundle.reader import read_bot
 from deepsea_referee.bots.resolve import resolve
-from helpers.bundles import bundle_of
 
 MANIFEST = 'name = "Nemo"\ncommand = ["python3", "bot.py"]\n'
 
@@ -290,77 +289,6 @@ def test_names_that_are_not_utf8_are_refused(folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.py")).write_text("")
     with pytest.raises(BundleError, match=r"cannot be printed|not UTF-8"):
         read_bot(folder)
-
-
-@pytest.mark.parametrize(
-    ("manifest", "words"),
-    [
-        (None, r"there is no bot\.toml; it says how the bot is started"),
-        ("", "lacks command"),
-        ("command", "is not valid TOML"),
-        ('command = "python3 bot.py"\nrun = 1', "unknown key 'run'"),
-        ("command = ['a']\nprotocol = 'http'", 'protocol is "grpc" or "lines", not \'http\''),
-        ("command = ['a']\nprotocol = ['lines']", r"protocol is .*, not \[\'lines\'\]"),
-        ("command = 3", "command is a list of texts, not a number"),
-        ("command = true", "command is a list of texts, not true or false"),
-        ("command = {a = 1}", "command is a list of texts, not a table"),
-        ('command = ["python3", 3]', "command is a list of texts, not a list of other things"),
-        ("command = 2020-01-01", "command is a list of texts, not that"),
-        ("command = []", "command is empty"),
-        ('command = ""', "command is empty"),
-        ('command = [""]', "command is empty"),
-        ('command = ["python3", "a\\u0000b"]', "a NUL character"),
-        ("command = ['a']\nname = 3", "name is a text, not a number"),
-        ("command = ['a']\nname = '<b>'", "the name '<b>' is not allowed: 1 to 40"),
-        ("command = ['a']\nname = ''", "the name '' is not allowed"),
-        ('command = "python3 bot.py; rm -rf ~"', "is not run by a shell, so ; does nothing"),
-        ('command = "python3 bot.py && true"', "so && does nothing"),
-        ('command = "python3 bot.py > log"', "so > does nothing"),
-        ('command = "python3 bot.py | tee log"', r"so \| does nothing"),
-        ('command = "python3 $HOME/bot.py"', r"so \$ and ` do nothing"),
-        ('command = "python3 `which bot`"', r"so \$ and ` do nothing"),
-        ('command = "python3 \'bot.py"', "is no command line: No closing quotation"),
-        ('command = ["/bin/sh", "-c", "x"]', "is a place on your machine"),
-        ('command = ["~/bot"]', "is a place on your machine"),
-        ('command = ["./mind"]', r"starts '\./mind', but there is no such file"),
-        ('command = ["../mind"]', r"starts '\.\./mind', but there is no such file"),
-        ('command = ["python3", "bto.py"]', r"runs 'bto\.py', but .*; there is bot\.py"),
-        ('command = ["python3", "-u", "../bot.py"]', r"runs '\.\./bot\.py', but there is no such"),
-        ("command = " + "[" * 4000, "nested too deeply"),
-        ("a = " + "{b = " * 800, "nested too deeply"),
-        ("x" * 70_000, r"bot\.toml has 70000 bytes, more than 4096"),
-        ("command = ['\udcff']", "is not valid TOML"),
-    ],
-)
-def test_a_manifest_that_is_wrong_is_refused_with_what_is_wrong(
-    manifest: str | None, words: str
-) -> None:
-    files = {"bot.py": b"print()\n", "lib/mind.py": b""}
-    if manifest is not None:
-        files["bot.toml"] = manifest.encode("utf-8", "surrogateescape")
-    with pytest.raises(BundleError, match=words) as refusal:
-        bundle_of(files, default="nemo")
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("manifest", "command"),
-    [
-        ('command = "python3 bot.py"', ("python3", "bot.py")),
-        ("command = \"python3 bot.py 'two words'\"", ("python3", "bot.py", "two words")),
-        ('command = ["python3", "-O", "./bot.py", "$HOME; true"]', None),
-        ('command = ["bin/bot", "--fast"]', None),
-        ('command = ["./bin/bot"]', None),
-        ('command = ["java", "-jar", "bot.jar"]', None),
-        ('command = ["python3", "-m", "bot"]', None),
-    ],
-)
-def test_commands_that_can_be_run_are_taken_as_they_are(
-    manifest: str, command: tuple[str, ...] | None
-) -> None:
-    files = {"bot.toml": manifest.encode(), "bot.py": b"", "bin/bot": b"\x7fELF"}
-    taken = bundle_of(files, default="nemo").command
-    assert command is None or taken == command
 
 
 def test_unpacked_files_can_be_run_and_not_changed(folder: Path, tmp_path: Path) -> None:

@@ -52,12 +52,6 @@ def test_match(run: Run, boom: Path, how: tuple[str, ...]) -> None:
     assert "it raised KeyError: 1; forfeited 3 games\n" in done.out
 
 
-@pytest.mark.parametrize("how", [PLAIN, ("--in-process",)])
-def test_compare(run: Run, boom: Path, how: tuple[str, ...]) -> None:
-    done = run("compare", boom, "greedy", "--blocks", 2, *how)
-    told_once(done, *FRAMES)
-
-
 def test_check(run: Run, boom: Path) -> None:
     done = run("check", boom, *PLAIN)
     assert done.status == 1

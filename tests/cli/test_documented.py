@@ -1,58 +1,141 @@
-"""docs/cli.md names every command and option, and its examples are what the program prints."""
+"""docs/cli.md and docs/ladder.md name every command, argument and option, and no other; examples
+print what the pages say."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
+from deepsea_arena.reports.bots import BotProfile
+from deepsea_arena.reports.games import GameLine, GameSeat, GamesPage
+from deepsea_arena.reports.standings import Standings
+from deepsea_arena.reports.status import LadderStatus
+from deepsea_arena.season_close import CheckLine, SeasonCheck, UnforetoldPair
+from deepsea_arena.tournaments import TournamentResult
 from deepsea_cli import COMMANDS, main
+from deepsea_cli.ladder import COMMANDS as LADDER_COMMANDS
+from deepsea_cli.ladder import SECTIONS as HEADINGS
+from deepsea_cli.ladder import command as ladder_group
 from helpers.commands import Run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, LADDER_PAGE = ((DOCS / name).read_text(encoding="utf-8") for name in ("cli.md", "ladder.md"))
 EXAMPLES = re.findall(r"^\$ deepsea-referee (.+)\n((?:(?!```).+\n)+)", PAGE, re.M)
+COMMON = {"--store", "--remote", "--verbose", "-v"}
+"""Options of the ladder's commands that are described once."""
+
+
+def sections(page: str) -> dict[str, str]:
+    return dict(re.findall(r"^## ([a-z-]+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
 
 
 def command(name: str) -> click.Command:
-    found = main.get_command(click.Context(main), name)
+    """A command by its name, such as "match" or "ladder run"."""
+    group, _, own = name.rpartition(" ")
+    parent = ladder_group if group else main
+    found = parent.get_command(click.Context(parent), own)
     assert found is not None
     return found
 
 
-def test_every_command_has_a_section_and_no_other() -> None:
-    assert list(SECTIONS) == list(COMMANDS)
+def every() -> Iterator[tuple[str, str]]:
+    """Each command, and its section."""
     for name in COMMANDS:
-        assert f"[`{name}`](#{name})" in PAGE
+        yield name, sections(PAGE)[name]
+    for name in LADDER_COMMANDS:
+        yield f"ladder {name}", sections(LADDER_PAGE)[name]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_is_described_and_no_other(name: str) -> None:
-    real = {
-        option
-        for parameter in command(name).params
-        if isinstance(parameter, click.Option)
-        for option in parameter.opts
+EVERY = pytest.mark.parametrize(
+    ("name", "section"), [pytest.param(*one, id=one[0]) for one in every()]
+)
+
+
+def options(name: str) -> set[str]:
+    found = [one for one in command(name).params if isinstance(one, click.Option)]
+    return {option for one in found for option in one.opts}
+
+
+def test_every_command_has_a_section_and_no_other() -> None:
+    assert list(sections(PAGE)) == list(COMMANDS)
+    assert list(sections(LADDER_PAGE)) == list(LADDER_COMMANDS)
+    assert all(f"[`{name}`](#{name})" in PAGE for name in COMMANDS)
+    assert all(f"| [`{name}`](#{name}) | " in LADDER_PAGE for name in LADDER_COMMANDS)
+
+
+def test_the_help_lists_the_commands_by_section(run: Run) -> None:
+    lines = run("ladder", "--help").out.splitlines()
+    _, *parts = "\n".join(lines[lines.index("Options:") :]).split("\n\n")
+    listed = {
+        heading.rstrip(":"): [line.split()[0] for line in rows]
+        for heading, *rows in (part.splitlines() for part in parts)
     }
-    described = set(re.findall(r"^\| `(--[\w-]+)", SECTIONS[name], re.M))
-    assert described == real
+    assert listed == {heading: list(commands) for heading, commands in HEADINGS.items()}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_argument_is_in_the_synopsis(name: str) -> None:
-    synopsis = re.search(rf"^deepsea-referee {name} (.*)$", SECTIONS[name], re.M)
+@EVERY
+def test_every_option_is_described_and_no_other(name: str, section: str) -> None:
+    real = options(name)
+    if name.startswith("ladder "):
+        assert real & COMMON or name.split()[1] in ("login", "logout", "limits", "make-cert")
+        real -= COMMON
+    assert set(re.findall(r"^\| `(--[\w-]+)", section, re.M)) == real
+
+
+@EVERY
+def test_every_argument_is_in_the_synopsis(name: str, section: str) -> None:
+    synopsis = re.search(rf"^deepsea-referee {name}(.*)$", section, re.M)
     assert synopsis
-    for parameter in command(name).params:
-        if isinstance(parameter, click.Argument):
-            assert parameter.human_readable_name in synopsis[1].replace("[NAME]", "NAME")
+    for one in command(name).params:
+        if isinstance(one, click.Argument):
+            words = one.make_metavar(click.Context(command(name))).strip("{}[].")
+            assert words in synopsis[1]
 
 
-@pytest.mark.parametrize("option", ["--version", "-h", "--help"])
-def test_the_options_of_the_program_are_named(option: str) -> None:
-    assert option in PAGE
+@EVERY
+def test_every_command_has_help_on_one_line_and_in_full(name: str, section: str) -> None:
+    assert 10 <= len(command(name).get_short_help_str()) <= 70
+    assert command(name).help
+
+
+def test_commands_from_afar_are_those_that_the_page_names() -> None:
+    line = re.search(r"^(`.*) are also for ladders on other machines", LADDER_PAGE, re.M)
+    assert line is not None
+    real = {
+        name for name in LADDER_COMMANDS if {"--remote", "--store"} <= options(f"ladder {name}")
+    }
+    assert set(re.findall(r"`(\w+)`", line[1])) == real
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("bot", BotProfile),
+        ("export", GameLine),
+        ("export", GameSeat),
+        ("games", GamesPage),
+        ("standings", Standings),
+        ("standings", SeasonCheck),
+        ("standings", CheckLine),
+        ("standings", UnforetoldPair),
+        ("status", LadderStatus),
+        ("tournament", TournamentResult),
+    ],
+)
+def test_every_key_of_a_json_document_is_named(name: str, kind: type) -> None:
+    named = set(re.findall(r"`(\w+)`", sections(LADDER_PAGE)[name]))
+    assert {field.name for field in fields(kind)} <= named
+
+
+def test_the_options_of_the_program_and_common_ones_are_named() -> None:
+    assert all(option in PAGE for option in ("--version", "-h", "--help"))
+    assert set(re.findall(r"`(-[\w-]+)", LADDER_PAGE)) >= COMMON
 
 
 @pytest.mark.parametrize(

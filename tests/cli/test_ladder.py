@@ -80,26 +80,6 @@ def test_a_relative_data_folder_counts_as_not_set(monkeypatch: pytest.MonkeyPatc
     assert options.default_store() == "/home/somebody/.local/share/deepsea-referee/ladder.db"
 
 
-def test_every_setting_of_a_season_gets_through(run: Run, place: Path) -> None:
-    done = run(
-        *("ladder", "init", "--season", "blitz", "--rules", "guide", "--seats", "4,2"),
-        *("--clock", "0.05s", "--isolation", "process", "--beta", 8),
-    )
-    assert done.status == 0
-    with Store.open(place) as store:
-        (stored,) = store.seasons.all()
-    assert stored.season == Season(
-        name="blitz",
-        rules=seat_a_begins(PRESETS["guide"]),
-        seats=(2, 4),
-        clock="50ms",
-        isolation="process",
-        rating=RatingParameters(beta=8.0),
-    )
-    assert stored.commitment in done.out
-    assert "trusted" in done.out
-
-
 def test_a_season_takes_in_bots_until_a_time(run: Run, place: Path) -> None:
     assert run("ladder", "init", "--trusted").status == 0
     until = ("--trusted", "--deadline")
@@ -141,33 +121,26 @@ def test_a_deadline_is_shown_and_changed(run: Run, played: Path) -> None:
         assert refusal in one_line(done.err)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--seats", "four"),
-        ("--seats", "7"),
-        ("--clock", "soon"),
-        ("--clock", "0s"),
-        ("--clock", "25h"),
-        ("--beta", "0"),
-        ("--beta", "nan"),
-        ("--rules", "chess"),
-        ("--season", "No Name"),
-    ],
+SENSELESS = (
+    *(("--seats", "four"), ("--seats", "7"), ("--clock", "soon"), ("--clock", "0s")),
+    *(("--clock", "25h"), ("--beta", "0"), ("--beta", "nan"), ("--rules", "chess")),
 )
-def test_settings_that_make_no_sense_make_no_ladder(
-    run: Run, place: Path, words: tuple[str, str]
-) -> None:
-    done = run("ladder", "init", "--trusted", *words)
-    assert (done.status, done.out) == (2, "")
-    assert one_line(done.err)
-    assert not place.exists()
-    if words[0] != "--season":
-        assert run("ladder", "init", "--trusted").status == 0
-        done = run("ladder", "season", "other", *words)
+
+
+def test_settings_that_make_no_sense_make_no_ladder_and_no_season(run: Run, place: Path) -> None:
+    def refused(*words: str) -> None:
+        done = run("ladder", *words)
         assert (done.status, done.out) == (2, "")
-        with Store.open(place) as store:
-            assert [season.name for season in store.seasons.all()] == ["main"]
+        assert one_line(done.err)
+
+    for words in (*SENSELESS, ("--season", "No Name")):
+        refused("init", "--trusted", *words)
+    assert not place.exists()
+    assert run("ladder", "init", "--trusted").status == 0
+    for words in SENSELESS:
+        refused("season", "other", *words)
+    with Store.open(place) as store:
+        assert [season.name for season in store.seasons.all()] == ["main"]
 
 
 def test_every_setting_can_be_reached_from_a_file_or_from_options(
@@ -189,13 +162,15 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
     )
     done = run(
         *("ladder", "init", "--trusted", "--settings", file, "--former-versions", "--seats", 4),
-        *("--memory", 300, "--best-of-author"),
+        *("--memory", 300, "--best-of-author", "--rules", "guide", "--clock", "0.05s", "--beta", 8),
     )
     assert (done.status, done.err) == (0, "")
     with Store.open(place) as store:
         (stored,) = store.seasons.all()
     season = stored.season
     assert (season.name, season.seats, season.packages) == ("winter", (4,), ("click", "numpy==1.0"))
+    assert (season.rules, season.clock) == (seat_a_begins(PRESETS["guide"]), "50ms")
+    assert (season.isolation, season.rating) == ("process", RatingParameters(beta=8.0))
     assert season.limits == BotLimits(memory_mib=300, processes=8)
     assert season.pairing == PairingSettings(same_author=True, former_versions=True, patience=2.5)
     for text in (done.out, run("ladder", "status").out):
@@ -208,12 +183,6 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
             "note: not installed here: numpy==1.0",
         ):
             assert words in text, words
-    found = json.loads(run("ladder", "status", "--json").out)["seasons"][0]["season"]
-    assert (found["packages"], found["memory_mib"], found["same_author"]) == (
-        ["click", "numpy==1.0"],
-        300,
-        True,
-    )
     assert run("ladder", "season", "next", "--settings", file, "--packages", "click").status == 0
     with Store.open(place) as store:
         assert store.seasons.get("next").season.packages == ("click",)
@@ -382,20 +351,10 @@ def test_standings_are_checked_by_all_games_at_once(
     assert all(marks[line.split()[-3]] == line.split()[-2] for line in lines[3:7])
     assert re.search(r"^all games at once, in no order: \d of 4 ranks the same", done.out, re.M)
     assert "results of 6 pairs: as the ratings foretell" in done.out
-    document = json.loads(run("ladder", "standings", "--json", "--check").out)
-    check = document.pop("check")
-    assert document == json.loads(run("ladder", "standings", "--json").out)
-    bots = [line["bot"] for line in document["standings"]]
-    assert (
-        [line["bot"] for line in check["lines"]] == bots == [line.split()[1] for line in lines[3:7]]
-    )
     matrix = run("ladder", "standings", "--matrix").out.splitlines()
     assert matrix[2].split() == ["bot", "1", "2", "3", "4"]
-    assert [line.split()[1] for line in matrix[3:]] == bots
-    for place, (line, row) in enumerate(zip(matrix[3:], check["stronger"], strict=True)):
-        cells = line.split()[2:]
-        assert cells.pop(place) == "-"
-        assert cells == [f"{100 * chance:.0f}" for chance in row if chance is not None]
+    assert [line.split()[1] for line in matrix[3:]] == [line.split()[1] for line in lines[3:7]]
+    assert [line.split()[2:].index("-") for line in matrix[3:]] == [0, 1, 2, 3]
     both = run("ladder", "standings", "--check", "--matrix").out
     assert both == done.out + "\n" + "\n".join(matrix) + "\n"
     for option in ("--check", "--matrix"):
@@ -427,19 +386,7 @@ def test_a_matrix_of_twelve_bots_fits_eighty_columns(
     )  # fmt: skip
     shown = capsys.readouterr().out.splitlines()
     assert max(map(len, shown)) <= 80
-    assert shown[3].split()[-11:] == [
-        "54",
-        "58",
-        "62",
-        "67",
-        "71",
-        "75",
-        "79",
-        "83",
-        "87",
-        "91",
-        "95",
-    ]
+    assert " ".join(shown[3].split()[-11:]) == "54 58 62 67 71 75 79 83 87 91 95"
     assert shown[-1] == "not shown: 1 bot; --json has all"
 
 
@@ -487,8 +434,6 @@ def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
     assert "after game" in out
     assert "faults in 2 games; `ladder record GAME`" in out
     assert "s1-2 seat A, decision 1: crash: its process ended; it forfeited" in out
-    document = json.loads(run("ladder", "bot", "ben", "--json").out)
-    assert [fault["game_id"] for fault in document["faults"]] == ["s1-4", "s1-2"]
     assert run("ladder", "bot", "anna").out.endswith("no faults\n")
     monkeypatch.setattr("deepsea_cli.ladder.standings.FAULTY", 1)
     out = run("ladder", "bot", "ben").out
@@ -496,24 +441,10 @@ def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
     assert "s1-2 seat" not in out
 
 
-def test_a_former_version_can_be_looked_at(run: Run, played: Path) -> None:
-    with Store.open(played) as store:
-        ladder.submit(store, "anna", "better", "anna-senior")
-    assert "it has not played yet" in run("ladder", "bot", "anna").out
-    assert "against" in run("ladder", "bot", "anna", "--version", 1).out
-    assert run("ladder", "bot", "anna", "--version", 3).status == 2
-
-
-def test_games_records_and_exports(run: Run, played: Path) -> None:
+def test_games_and_records_are_printed(run: Run, played: Path) -> None:
     lines = run("ladder", "games", "--limit", 3).out.splitlines()
     assert [line.split()[0] for line in lines] == ["game", "s1-8", "s1-7", "s1-6"]
     assert "anna" in lines[1]
-    found = json.loads(run("ladder", "games", "--bot", "anna", "--json").out)["games"]
-    assert len(found) == 8
-    lost = run("ladder", "games", "--bot", "anna", "--against", "ben", "--lost", "--json").out
-    for game in json.loads(lost)["games"]:
-        place = {seat["bot"]: seat["placement"] for seat in game["seats"]}
-        assert place["anna"] > place["ben"]
     assert run("ladder", "games", "--faults").out.split() == ["game", "played", "result"]
     refused = run("ladder", "games", "--lost")
     assert (refused.status, refused.out) == (2, "")
@@ -523,9 +454,6 @@ def test_games_records_and_exports(run: Run, played: Path) -> None:
     assert record.game_id == "s1-3"
     unknown = run("ladder", "record", "s1-99")
     assert unknown.status == 2
-    exported = [json.loads(line) for line in run("ladder", "export").out.splitlines()]
-    assert [line.get("game_id") for line in exported] == [None, *(f"s1-{n}" for n in range(1, 9))]
-    assert len(run("ladder", "export", "--csv", "--season", "s1").out.splitlines()) == 1 + 8 * 4
 
 
 def test_an_export_is_verified_with_a_head_that_was_shown(
@@ -603,15 +531,6 @@ def test_an_audit_compares_with_the_package(run: Run, played: Path) -> None:
     assert run("ladder", "refold", "--audit", "--rewrite").status == 2
 
 
-def test_a_what_if_shows_other_ratings_and_changes_nothing(run: Run, played: Path) -> None:
-    before = run("ladder", "standings", "--json").out
-    done = run("ladder", "refold", "--beta", "4", "--mu", "100")
-    assert "mu 100" in done.out
-    assert "nothing was changed" in done.out
-    assert run("ladder", "standings", "--json").out == before
-    assert run("ladder", "refold", "--sigma", "-1").status == 2
-
-
 def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> None:
     with Store.open(played) as store:
         season = store.seasons.get("s1")
@@ -622,8 +541,6 @@ def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> No
     out = run("ladder", "status").out
     assert "s1-10 is played by somebody" in out
     assert "s1-9 failed 5 times, last: no luck" in out
-    document = json.loads(run("ladder", "status", "--json").out)
-    assert [job["game_id"] for job in document["seasons"][0]["quarantined"]] == ["s1-9"]
     assert run("ladder", "requeue", "s1-9").out == "s1-9 is todo again\n"
     assert run("ladder", "requeue", "s1-9").status == 2
     assert run("ladder", "requeue", "--all").out == "0 games will be tried again\n"

@@ -115,25 +115,6 @@ def test_a_bad_name_in_a_file_makes_no_code(run: Run, tmp_path: Path) -> None:
     assert "Zoe" not in run("ladder", "authors").out
 
 
-def test_a_code_is_revoked(run: Run) -> None:
-    run("ladder", "invite", "--count", 1)
-    assert "code 1 has ended" in run("ladder", "codes", "--revoke", 1).out
-    assert run("ladder", "codes", "--revoke", 1).status == 2
-    assert "ladder invite" in run("ladder", "codes").out
-
-
-def test_tokens_are_listed_and_ended(run: Run, place: Path) -> None:
-    redeem(place, run("ladder", "reset", "anna").out.strip())
-    (token,) = json.loads(run("ladder", "tokens", "anna", "--json").out)["tokens"]
-    assert token["start"] == "dsl_test"
-    assert "dsl_test" in run("ladder", "tokens", "anna").out
-    assert run("ladder", "tokens", "ben", "--revoke", token["id"]).status == 2
-    assert run("ladder", "tokens", "anna", "--revoke", token["id"]).status == 0
-    assert "no valid token" in run("ladder", "tokens", "anna").out
-    done = run("ladder", "tokens", "nobody")
-    assert (done.status, done.err.count("\n")) == (2, 1)
-
-
 def test_the_machine_may_end_the_last_admins_token_but_not_the_last_admin(run: Run) -> None:
     run("ladder", "admin-token")
     assert run("ladder", "tokens", "admin", "--revoke", 1).status == 0
@@ -142,32 +123,6 @@ def test_the_machine_may_end_the_last_admins_token_but_not_the_last_admin(run: R
     assert "deepsea-referee ladder admin-token --author" in done.err
     run("ladder", "admin-token", "--author", "anna")
     assert run("ladder", "block", "admin").status == 0
-
-
-def test_an_author_gets_another_name_is_blocked_and_forgotten(run: Run) -> None:
-    assert run("ladder", "rename", "anna", "Zoe").out == "anna is Zoe now\n"
-    assert "Zoe is blocked, with 1 bot on the ladder" in run("ladder", "block", "Zoe").out
-    assert run("ladder", "reset", "Zoe").status == 2
-    assert "Zoe is active" in run("ladder", "unblock", "Zoe").out
-    assert run("ladder", "anonymise", "Zoe").status == 2
-    assert "Zoe is anonymous-" in run("ladder", "anonymise", "Zoe", "--yes").out
-    lines = json.loads(run("ladder", "authors", "--json").out)["authors"]
-    assert [line["state"] for line in lines] == ["anonymised", "active"]
-    everything = run("ladder", "audit").out + run("ladder", "standings").out
-    assert "Zoe" not in everything
-    assert "anna" not in everything.replace("bot-of-anna", "")
-
-
-def test_the_audit_log_says_what_the_machine_did(run: Run) -> None:
-    run("ladder", "disable", "bot-of-ben", "--reason", "it snores")
-    run("ladder", "rename", "anna", "Zoe")
-    entries = json.loads(run("ladder", "audit", "--json").out)["entries"]
-    assert [(e["actor"], e["kind"], e["subject"]) for e in entries[:2]] == [
-        ("machine", "author", "Zoe"),
-        ("machine", "disabled", "bot-of-ben"),
-    ]
-    one = run("ladder", "audit", "--author", "ben", "--limit", 1).out
-    assert one.endswith("machine: disabled bot-of-ben: it snores\n")
 
 
 @pytest.mark.parametrize("name", [line.name for line in USUAL_LIMITS.table()])

@@ -15,7 +15,6 @@ from sqlalchemy import update
 from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_ladder.limits import USUAL_LIMITS
@@ -81,44 +80,6 @@ def test_waiting_for_it_makes_it_here_whatever_waits_before_it(run: Run, store: 
     found = json.loads(run("ladder", "analyse", "s1-1", "--json").out)
     assert found["done"] == found["last"]
     assert found["done"]["policy"] == STEADY_VERSION
-
-
-def test_what_is_stored_is_what_analyse_prints_of_the_record(
-    run: Run, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    record = tmp_path / "s1-1.json"
-    record.write_text(run("ladder", "record", "s1-1").out, encoding="utf-8")
-    number = ask(store, 1)
-    lease = store.analyses.claim("runner", 60, number)
-    assert lease is not None
-    found = analyse(AnalyseGame(lease.record, QUICK), int)
-    assert store.analyses.finish(lease, found.policy, found.document, USUAL_LIMITS)
-    printed = run("analyse", "s1-1.json", "--rollouts", 4, "--luck", "--json")
-    luck = {**json.loads(printed.out)}
-    settings = AnalysisSettings(effort=Effort.of(4), luck=4)
-    assert luck == json.loads(analyse(AnalyseGame(lease.record, settings), int).document)
-    stored = json.loads(store.analyses.document("s1-1"))
-    for key in ("format", "policy", "precision", "rollouts", "seat", "seed"):
-        assert stored[key] == luck[key]
-    assert stored["games"][0]["decisions"] == luck["games"][0]["decisions"]
-
-
-def test_one_that_failed_is_a_negative_answer(run: Run, store: Store) -> None:
-    ask(store, 1)
-    lease = store.analyses.claim("runner", 60)
-    assert lease is not None
-    store.analyses.reject(lease, "no sense")
-    found = json.loads(run("ladder", "analyse", "s1-2", "--json").out)
-    assert found["last"]["state"] == "queued"
-    store.analyses.claim("runner", 60)
-    assert run("ladder", "analyse", "s1-2").out == "analysis of s1-2: running\n"
-
-
-def test_there_is_no_analysis_of_what_was_not_played(run: Run, store: Store) -> None:
-    done = run("ladder", "analyse", "s1-99")
-    assert done.status == 2
-    assert "no game 's1-99' was played on this ladder" in done.err
 
 
 # Beside real games

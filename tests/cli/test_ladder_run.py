@@ -28,7 +28,6 @@ from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_cli.ladder.run import RunOutput
-from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import Job, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -373,18 +372,6 @@ def test_a_bot_is_taken_in_after_its_games(run: Run, place: Path, tmp_path: Path
     assert "mine version 2 by mine-senior" in done.out
 
 
-def test_a_bot_that_fails_is_told_why_and_not_taken_in(
-    run: Run, place: Path, tmp_path: Path
-) -> None:
-    file = bot(tmp_path, "mine", "print('hm'); return 'fly'")
-    done = run("ladder", "submit", file, "--author", "me")
-    assert (done.status, done.err) == (1, "")
-    for words in ("mine is refused: ", "'fly'", "to do: ", "its output:", "  hm\n"):
-        assert words in done.out
-    with Store.open(place) as store:
-        assert store.bots.all() == []
-
-
 # Running
 
 
@@ -398,32 +385,6 @@ def test_games_are_played_and_rated(run: Run, place: Path, tmp_path: Path) -> No
     assert "5 games of season s1 played" in done.out
     assert "season s1: 5 games" in run("ladder", "refold", "--check", "--records").out
     assert json.loads(run("ladder", "standings", "--json").out)["games"] == 5
-
-
-def test_a_run_ends_when_the_order_is_settled(run: Run, place: Path, tmp_path: Path) -> None:
-    with Store.open(place) as store:
-        enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben", "return view.legal[-1]"))
-    done = run("ladder", "run", "--confidence", 0.55)
-    assert done.status == 0
-    assert "the order is settled" in done.out
-    played = json.loads(run("ladder", "standings", "--json").out)["games"]
-    assert played >= 12
-    again = run("ladder", "run", "--until-settled", "--confidence", 0.55)
-    assert "0 games of season s1 played" in again.out
-    assert json.loads(run("ladder", "standings", "--json").out)["games"] == played
-
-
-def test_a_bot_that_never_comes_is_disabled(run: Run, place: Path, tmp_path: Path) -> None:
-    with Store.open(place) as store:
-        enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben", first="raise SystemExit('no licence')"))
-    done = run("ladder", "run", "--games", 3)
-    assert done.status == 0
-    assert "ben was disabled" in done.out
-    with Store.open(place) as store:
-        assert store.bots.get("ben").state is BotState.DISABLED
-    assert "no licence" in run("ladder", "bot", "ben").out
 
 
 def test_a_tournament_tells_its_rounds_and_shows_a_table(
@@ -449,18 +410,6 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
     assert lines[6].split()[0] == "1"
     assert lines[-2] == f"{lines[6].split()[1]} wins the tournament cup"
     assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
-
-
-def test_a_tournament_in_json_is_nothing_but_json(run: Run, place: Path, tmp_path: Path) -> None:
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
-    done = run("ladder", "tournament", "round-robin", "cup", "--json", "--workers", 2)
-    assert (done.status, done.err) == (0, "")
-    document = json.loads(done.out)
-    assert (document["tournament"], document["games"], document["champion"]) == ("cup", 2, None)
-    assert [line["rank"] for line in document["scores"]] == [1, 2]
-    assert [(line["best_rank"], line["worst_rank"]) for line in document["scores"]] == [(1, 2)] * 2
 
 
 # What is stopped and killed

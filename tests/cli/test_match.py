@@ -294,20 +294,6 @@ def test_a_match_is_played_recorded_and_proven(run: Run, tmp_path: Path) -> None
     assert data.keys() == json.loads((out / "results.json").read_text()).keys()
 
 
-def test_workers_play_the_same_match(run: Run, tmp_path: Path) -> None:
-    asked = ("match", "greedy", "random", "cautious", "--games", 7, "--seed", "demo")
-    alone = run(*asked, "--in-process", "--json")
-    shared = run(*asked, "--in-process", "--workers", 3, "--json", "--out", tmp_path / "runs")
-    assert shared.status == 0
-    assert shared.err == "" or one_line(shared.err).startswith("warning: 3 workers on a machine")
-    assert shared.out == (tmp_path / "runs" / "results.json").read_text()
-    first, second = json.loads(alone.out), json.loads(shared.out)
-    for key in first.keys() - {"bots"}:
-        assert first[key] == second[key]
-    assert len(list((tmp_path / "runs").glob("game-*.json"))) == 7
-    assert run("verify", tmp_path / "runs").status == 0
-
-
 def test_a_folder_holds_one_match(run: Run, asked: Asked, tmp_path: Path) -> None:
     words = ("match", "greedy", "greedy", "--out", tmp_path)
     assert run(*words).status == 1

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.workbench.checks import examine
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from helpers.commands import Run, faulty, one_line, played, written
 
@@ -33,17 +32,6 @@ def bot(folder: Path, deed: str = "pass") -> Path:
 
 
 # match
-
-
-def test_a_match_in_this_process_has_the_same_results(run: Run, tmp_path: Path) -> None:
-    words = ("match", "greedy", "cautious", "--games", 3, "--seed", "demo", "--quiet", "--out")
-    assert run(*words, tmp_path / "a", "--in-process").status == 0
-    assert run(*words, tmp_path / "b", "--isolation", "process").status == 0
-    for number in (1, 2, 3):
-        texts = [tmp_path / folder / f"game-{number:04}.json" for folder in "ab"]
-        one, two = (GameRecord.from_json(text.read_text(encoding="utf-8")) for text in texts)
-        assert one.final == two.final
-        verify(one)
 
 
 @pytest.mark.parametrize("option", [["--tcp"], ["--tables", "2"], ["--isolation", "process"]])
@@ -71,25 +59,6 @@ def test_without_a_verdict_it_is_undecided(run: Run) -> None:
     done = run("compare", "greedy", "cautious", "--blocks", 2, "--in-process")
     assert done.status == 1
     assert done.out.endswith("undecided after 2 blocks\n")
-
-
-def test_processes_say_the_same(run: Run) -> None:
-    words = ("compare", "greedy", "random", "--blocks", 2, "--seed", "x", "--json")
-    here = json.loads(run(*words, "--in-process").out)
-    there = json.loads(run(*words, "--isolation", "process", "--clock", "60s").out)
-    assert (here.pop("clock"), there.pop("clock")) == ("100ms+2s", "60s")
-    assert here == there
-    assert here["verdict"] == "undecided"
-    assert here["games"] == 4
-
-
-def test_a_field_takes_the_other_seats(run: Run) -> None:
-    done = run(
-        *("compare", "greedy", "random", "--field", "cautious", "--seats", 4),
-        *("--blocks", 1, "--in-process", "--json"),
-    )
-    document = json.loads(done.out)
-    assert (document["seats"], document["games"]) == (4, 8)
 
 
 def test_faults_are_told_apart(run: Run, tmp_path: Path) -> None:

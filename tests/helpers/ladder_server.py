@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 
+from .listening import listening
 from .manual_clock import ManualClock
+from .remote import no_page
 
 EACH_US: Final = 1_000_000
 """How far the clock goes on with each request: slow enough for all limits but those of a test."""
@@ -73,7 +72,7 @@ def application(store: Store, public: Store, clock: ManualClock, how: Serving) -
     service.url = "http://ladder.example/"
     reached = access("127.0.0.1", 80, proxies=["127.0.0.1"] if how.proxy else [])
     gateway = Gateway(service, clock)
-    app = WithApi(_no_page, http_api(gateway, reached), reached, gateway)
+    app = WithApi(no_page, http_api(gateway, reached), reached, gateway)
     return Application(app, gateway.closing.set, gateway.close)
 
 
@@ -89,36 +88,17 @@ class LadderServer:
 
     def __init__(self) -> None:
         self.port = 0
-        self._app: ASGIApp = _no_page
+        self._app: ASGIApp = no_page
         self._clock = ManualClock()
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop
         self._asked: set[asyncio.Task[Any]] = set()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Answer by a thread."""
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `ladder serve`
-            self.port = listening.getsockname()[1]
-            config = uvicorn.Config(
-                self,
-                http="h11",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-            )
-            server = uvicorn.Server(config)
-            serving = server.serve(sockets=[listening])
-            thread = threading.Thread(target=self._loop.run_until_complete, args=(serving,))
-            thread.start()
-            try:
-                yield
-            finally:
-                server.should_exit = True
-                thread.join()
-                self._loop.close()
+        with listening(lambda _: self) as found:
+            self.port, self._loop = found
+            yield
 
     @contextmanager
     def serving(self, file: Path, how: Serving = USUAL) -> Iterator[None]:
@@ -130,7 +110,7 @@ class LadderServer:
             try:
                 yield
             finally:
-                self._app = _no_page
+                self._app = no_page
                 asyncio.run_coroutine_threadsafe(self._end(found), self._loop).result()
                 found.close()
 
@@ -148,8 +128,3 @@ class LadderServer:
         found.end()
         if self._asked:
             await asyncio.wait(self._asked)
-
-
-async def _no_page(scope: Scope, receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 404, "headers": []})
-    await send({"type": "http.response.body", "body": b""})

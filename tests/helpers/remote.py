@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import Any, Final
 from urllib.parse import quote, urlencode
-
-import uvicorn
 
 from deepsea_arena.api.callers import MACHINE, visitor
 from deepsea_arena.api.declarations import Flow
@@ -30,6 +26,7 @@ from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
 
+from .listening import listening
 from .manual_clock import ManualClock
 
 PATIENCE_S: Final = 300
@@ -225,51 +222,18 @@ def served(
     access: Access | None = None,
     clock: Clock | None = None,
 ) -> Iterator[Server]:
-    """Serve by a thread."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        # As `ladder serve` does: else a connection's second answer waits for 40 ms.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        port = listening.getsockname()[1]
+    """Serve the API of a ladder."""
+    gateway = Gateway(service, clock or SystemClock())
+
+    def app(port: int) -> WithApi:
         found = access or Access(f"http://127.0.0.1:{port}")
-        loop = asyncio.new_event_loop()
-        ready = threading.Event()
-        started: list[Any] = []
+        return WithApi(no_page, http_api(gateway, found), found, gateway)
 
-        async def main() -> None:
-            gateway = Gateway(service, clock or SystemClock())
-            app = WithApi(_nothing, http_api(gateway, found), found, gateway)
-            config = uvicorn.Config(
-                app,
-                http="h11",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-            )
-            server = uvicorn.Server(config)
-            started.extend((gateway, server))
-            ready.set()
-            await server.serve(sockets=[listening])
-            gateway.close()
-
-        thread = threading.Thread(target=loop.run_until_complete, args=(main(),))
-        thread.start()
-        ready.wait()
-        gateway, server = started
-        try:
-            yield Server(gateway, port, loop)
-        finally:
-
-            def end() -> None:
-                gateway.closing.set()
-                server.should_exit = True
-
-            loop.call_soon_threadsafe(end)
-            thread.join()
-            loop.close()
+    with closing(gateway), listening(app, gateway.closing.set) as found:
+        yield Server(gateway, found.port, found.loop)
 
 
-async def _nothing(scope: Any, receive: Any, send: Any) -> None:
+async def no_page(scope: Any, receive: Any, send: Any) -> None:
+    """A site without pages."""
     await send({"type": "http.response.start", "status": 404, "headers": []})
     await send({"type": "http.response.body", "body": b""})

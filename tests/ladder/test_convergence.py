@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from calibration import odds
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.rating.convergence import level_difference, order
+from deepsea_ladder.rating.convergence import certainty, level_difference, order
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 
 PARAMETERS = RatingParameters(beta=12.5)
@@ -96,3 +96,18 @@ def test_with_drift_some_pairs_are_never_settled() -> None:
 def test_a_confidence_that_makes_no_sense(confidence: float) -> None:
     with pytest.raises(RatingError, match="lies"):
         order(PARAMETERS, {}, confidence)
+
+
+# Forecasts
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "sure"),
+    [
+        (Rating(25.0, 1.0), Rating(25.0, 5.0), 0.5),
+        (Rating(29.0, 3.0), Rating(24.0, 4.0), 0.841344746),
+        (Rating(24.0, 4.0), Rating(29.0, 3.0), 0.158655254),
+    ],
+)
+def test_certainty(one: Rating, other: Rating, sure: float) -> None:
+    assert certainty(one, other) == pytest.approx(sure)

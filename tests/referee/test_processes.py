@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -20,11 +18,10 @@ import pytest
 from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
-from deepsea_referee.match import MatchSettings, play_match, run_match
+from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits, SandboxUnavailable
+from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
-from deepsea_referee.sandbox.probe import choose
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
@@ -194,53 +191,6 @@ def test_a_child_that_outlives_its_bot_holds_nothing_up(tmp_path: Path) -> None:
     assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 2
 
 
-def test_illegal_answers_are_counted_and_explained(tmp_path: Path) -> None:
-    file = tmp_path / "wrong.py"
-    file.write_text(
-        "from deepsea_sdk import Bot, run\n"
-        "class Wrong(Bot):\n"
-        "    def decide(self, view):\n"
-        "        return 'fly\\n away'\n"
-        "run(Wrong)\n"
-    )
-    result, games, _ = play([resolve(str(file)), resolve("greedy")], games=2)
-    assert [len(game.faults) for game in games] == [3, 3]
-    (line,) = result.fault_lines()
-    assert line.startswith("wrong: illegal_action ×6, first in game 1, seat A, decision 1, after ")
-    assert line.endswith(
-        "returned 'fly\\n away', which is not one of leave, take; forfeited 2 games"
-    )
-    assert result.summaries()[1].wins == 2
-
-
-def test_a_bot_of_a_single_file_sees_nothing_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "beside.txt").touch()
-    before = "assert os.listdir(os.path.dirname(__file__)) == [os.path.basename(__file__)]"
-    bot = program(tmp_path, "looks", f"import os; {before}")
-    result = play([bot, resolve("greedy")]).result
-    assert result.fault_lines() == []
-
-
-def test_printing_disturbs_nothing_and_is_kept_if_something_went_wrong(tmp_path: Path) -> None:
-    before = "print('\\x1b[31mred', view.dive, flush=True)"
-    quiet = play([program(tmp_path, "chatty", before), resolve("greedy")]).result
-    assert (quiet.fault_lines(), quiet.logs) == ([], [])
-    before = "print('\\x1b[31mred'); sys.stdout.flush(); self.asked == 5 and sys.exit(1)"
-    result = play([program(tmp_path, "chatty", before), resolve("greedy")]).result
-    (log,) = result.logs
-    assert log.text.count("\\x1b[31mred\n") == 5
-    assert "\x1b" not in log.text
-
-
-def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
-    before = "self.asked == 3 and (print('x' * 300_000 + 'the end'), 1 / 0)"
-    result = play([program(tmp_path, "floods", before), resolve("greedy")]).result
-    (log,) = result.logs
-    assert len(log.text) < 80_000
-    assert "bytes left out" in log.text
-    assert "the end" in log.text
-
-
 async def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) -> None:
     clock = ManualClock()
     with reports(tmp_path / "pipe") as report:
@@ -372,18 +322,6 @@ def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     assert games[0].placements == (2, 1)
 
 
-def test_bots_play_in_the_sandbox_where_there_is_one(tmp_path: Path) -> None:
-    try:
-        isolation = choose("sandbox")
-    except SandboxUnavailable as error:
-        pytest.skip(str(error))
-    before = "self.asked == 5 and 1 / 0"
-    bots = [resolve("greedy"), resolve("random"), program(tmp_path, "raises", before)]
-    games = play(bots, games=2, hosting=replace(PATIENT, isolation=isolation)).games
-    assert [[game.seats[fault.seat] for fault in game.faults] for game in games] == [[2]] * 2
-    assert "ZeroDivisionError" in games[0].faults[0].came
-
-
 async def test_an_interrupted_match_ends_cleanly_with_what_is_complete() -> None:
     interrupt = asyncio.Event()
 
@@ -395,18 +333,6 @@ async def test_an_interrupted_match_ends_cleanly_with_what_is_complete() -> None
     result = await play_match(settings(bots, games=10_000), on_game, interrupt=interrupt)
     assert result.interrupted
     assert 2 <= result.games < 10_000
-
-
-def test_ctrl_c_ends_a_match_in_the_same_way() -> None:
-    def on_game(result: GameResult, record: GameRecord) -> None:
-        if result.game == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    usual = signal.getsignal(signal.SIGINT)
-    result = run_match(settings([resolve("greedy"), resolve("random")], games=10_000), on_game)
-    assert result.interrupted
-    assert 1 <= result.games < 10_000
-    assert signal.getsignal(signal.SIGINT) is usual
 
 
 async def test_a_match_can_be_interrupted_while_its_bots_start(tmp_path: Path) -> None:

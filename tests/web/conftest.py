@@ -1,32 +1,28 @@
-"""Fixtures for pages in a real browser, and a ladder to be shown."""
+"""Fixtures for pages in a real browser, and a ladder of people with accounts."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from deepsea_ladder.store import Store
-from helpers import ladder
 from helpers.chromium import find_chromium, launch
+from helpers.world import Stock, World, opened, stock_of
 
 
-@pytest.fixture(scope="session")
-def played_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ladder with a season of eight games between four bots; ben crashed in two of them."""
-    return ladder.played(tmp_path_factory.mktemp("played") / "ladder.db")
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """A ladder's file and its people's tokens; tests get copies."""
+    return stock_of(tmp_path_factory.mktemp("stock"))
 
 
 @pytest.fixture
-def played(played_file: Path, tmp_path: Path) -> Iterator[Store]:
-    """That ladder, for one test."""
-    path = tmp_path / "ladder.db"
-    shutil.copy(played_file, path)
-    with Store.open(path) as store:
-        yield store
+def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
+    """A ladder of one's own."""
+    with opened(stock, tmp_path) as found:
+        yield found
 
 
 # For a module and not longer: while Playwright is on, the thread has a running event loop, and what

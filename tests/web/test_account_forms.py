@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,7 +15,6 @@ from sqlalchemy import text as sql
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
-from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.server.access import Access
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.sessions import Cookie
@@ -23,23 +23,10 @@ from helpers.manual_clock import ManualClock
 from helpers.members import Person, caller_of, multipart
 from helpers.pages import HOSTILE
 from helpers.site import LOCAL, Answer, ask
-from helpers.world import ANNA, BEN, Stock, World, opened, stock_of
+from helpers.world import ANNA, BEN, Stock, World, opened
 
 SECURE = Access("https://games.example", "", frozenset({"games.example"}), everybody=True)
 BELOW = Access("https://games.example", "/deep/sea", frozenset({"games.example"}), everybody=True)
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    """A ladder's file and its people's tokens; tests get copies."""
-    return stock_of(tmp_path_factory.mktemp("stock"))
-
-
-@pytest.fixture
-def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
-    """A ladder of one's own."""
-    with opened(stock, tmp_path) as found:
-        yield found
 
 
 # ---------------------------------------------------------------------------------------- joining
@@ -82,24 +69,6 @@ def test_what_was_typed_is_there_again_but_for_secrets(world: World) -> None:
     assert token not in answer.text
     assert "dsl_w" not in answer.text
     assert " checked" in answer.text
-
-
-def test_many_wrong_tokens_have_to_wait(world: World) -> None:
-    person = Person(world.site)
-    answers = [person.send("/login", "/login", {"token": "dsl_x"}) for _ in range(25)]
-    assert answers[0].status == 401
-    assert answers[-1].status == 429
-    assert int(answers[-1].headers["retry-after"]) > 0
-
-
-def test_a_token_of_a_session_has_its_scopes_and_no_more(world: World) -> None:
-    anna = world.person(ANNA)
-    answer = anna.send("/account", "/account/tokens", {"label": "mine"})
-    assert answer.status == 200
-    assert "read what is yours and submit and withdraw bots" in answer.text
-    refused = anna.do("/account/tokens", {"label": "more", "scopes": "admin"})
-    assert refused.status == 403
-    assert "mine" in anna.get("/account").text
 
 
 def test_an_author_is_anonymised_only_by_name(world: World) -> None:
@@ -297,10 +266,9 @@ def upload(
     return person.post_body("/submit", kind, parts)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 1000])
-def test_a_zip_is_submitted_however_it_is_cut(world: World, size: int) -> None:
+def test_a_zip_is_submitted(world: World) -> None:
     anna = world.person(ANNA)
-    answer = upload(anna, "bot.zip", ZIP, {"bot": "rocket"}, size)
+    answer = upload(anna, "bot.zip", ZIP, {"bot": "rocket"}, size=7)
     assert answer.status == 303, answer.text
     assert answer.headers["location"] == "/submissions/2"
     assert (
@@ -429,17 +397,6 @@ def test_the_steps_of_somebody_elses_submission_are_not_told(world: World) -> No
         assert world.person(name).get("/submissions/1/events").status == status
 
 
-def test_streams_of_an_address_are_counted(stock: Stock, tmp_path: Path) -> None:
-    limits = RemoteLimits(streams_of_address=0)
-    with opened(stock, tmp_path, SECURE, limits=limits) as world:
-        far = Person(world.site, SECURE, client="192.0.2.7")
-        far.log_in(world.tokens[ANNA])
-        answer = far.get("/submissions/1/events")
-        assert answer.status == 429
-        assert int(answer.headers["retry-after"]) > 0
-        assert far.get("/submissions/1").status == 200
-
-
 # ---------------------------------------------------------------------------------------- private
 
 
@@ -462,16 +419,16 @@ def every_public_address() -> Iterator[str]:
     yield from ("/nothing", "/admin", "/account", "/games/s1-1/x.json", "//", "/static", "/login/x")
 
 
-@pytest.mark.parametrize("address", sorted(set(every_public_address())))
-def test_a_visitor_of_a_private_ladder_sees_the_login(private: World, address: str) -> None:
+def test_a_visitor_of_a_private_ladder_sees_the_login(private: World) -> None:
     visitor = private.person()
-    for headers in ({}, {"If-None-Match": "*", "Cookie": f"{Cookie(LOCAL, 'session').name}=x"}):
+    known = {"If-None-Match": "*", "Cookie": f"{Cookie(LOCAL, 'session').name}=x"}
+    for address, headers in product(sorted(set(every_public_address())), ({}, known)):
         answer = visitor.get(address, headers)
         if answer.status == 303:
             assert unquote(answer.headers["location"]).startswith("/login")
-            assert answer.body == b""
+            assert answer.body == b"", address
         else:
-            assert answer.status == 403
+            assert answer.status == 403, address
             assert "etag" not in answer.headers
             assert "anna" not in answer.text
             assert "<nav" not in answer.text

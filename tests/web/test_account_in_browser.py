@@ -29,23 +29,17 @@ from helpers.chromium import (
     visited,
     without_violations,
 )
+from helpers.listening import site_at
 from helpers.pages import RUN
-from helpers.site_server import serving
-from helpers.world import ANNA, Stock, World, opened, stock_of
+from helpers.world import ANNA, Stock, World, opened
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    """A ladder's file and its people's tokens; tests get copies."""
-    return stock_of(tmp_path_factory.mktemp("stock"))
 
 
 @pytest.fixture
 def served(stock: Stock, tmp_path: Path) -> Iterator[tuple[World, str]]:
     """A ladder of one's own, and its address."""
-    with opened(stock, tmp_path) as world, serving(world.site) as url:
+    with opened(stock, tmp_path) as world, site_at(world.site) as url:
         yield world, url
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text as sql
@@ -14,21 +12,7 @@ from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder
 from helpers.members import Person, forms_of, multipart
-from helpers.world import ANNA, BEN, Stock, World, opened, stock_of
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    """A ladder's file and its people's tokens; tests get copies."""
-    return stock_of(tmp_path_factory.mktemp("stock"))
-
-
-@pytest.fixture
-def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
-    """A ladder of one's own."""
-    with opened(stock, tmp_path) as found:
-        yield found
-
+from helpers.world import ANNA, BEN, World
 
 # ----------------------------------------------------------------------------------- who sees what
 
@@ -88,29 +72,18 @@ def test_a_visitor_comes_back_to_the_page_that_was_asked_for(world: World) -> No
     assert (answer.status, answer.headers["location"]) == (303, "/submit")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "//evil.example",
-        "///evil.example/x",
-        "/\\evil.example",
-        "https://evil.example",
-        "javascript:alert(1)",
-        "/account\r\nSet-Cookie: a=b",
-        "/..//evil.example",
-        "/%2f%2fevil.example",
-        "/.",
-        "evil",
-        "",
-        " /account",
-        "/" + "x" * 200,
-    ],
+AWAY = (
+    *("//evil.example", "///evil.example/x", "/\\evil.example", "https://evil.example"),
+    *("javascript:alert(1)", "/account\r\nSet-Cookie: a=b", "/..//evil.example", "evil", ""),
+    *("/%2f%2fevil.example", "/.", " /account", "/" + "x" * 200),
 )
-def test_no_address_leads_away_from_the_site(world: World, path: str) -> None:
-    assert local(path) == HOME
+
+
+def test_no_address_leads_away_from_the_site(world: World) -> None:
+    assert {local(path) for path in AWAY} == {HOME}
     person = world.person()
     fields = [one for one in person.form("/login", "/login") if one[0] not in ("next", "token")]
-    fields += [("next", path), ("token", world.tokens[ANNA])]
+    fields += [("next", AWAY[0]), ("token", world.tokens[ANNA])]
     answer = person.post("/login", fields)
     assert (answer.status, answer.headers["location"]) == (303, HOME)
 
@@ -142,54 +115,35 @@ def test_own_logs_are_below_the_game_for_their_author_alone(world: World) -> Non
     assert "Traceback" not in world.person(ANNA).get("/embed/games/s1-2").text
 
 
-# -------------------------------------------------------------------------------- who may do what
+# -------------------------------------------------------------------------------- what forms do
 
 
-DEEDS: dict[str, tuple[dict[str, str], tuple[int, int, int]]] = {
-    # address: what is typed; the status for a visitor, an author, an admin
-    "/login": ({"token": "dsl_wrong"}, (401, 401, 401)),
-    "/logout": ({}, (303, 303, 303)),
-    "/join": ({"code": "AAAA-AAAA-AAAA-AAAA"}, (401, 401, 401)),
-    "/account/tokens": ({"label": "new", "scopes": "read"}, (401, 200, 200)),
-    "/account/tokens/revoke": ({"id": "1"}, (401, 303, 404)),
-    "/account/sessions/end": ({"id": "1"}, (401, 303, 404)),
-    "/account/bots/withdraw": ({"bot": "anna"}, (401, 303, 404)),
-    "/submit": ({}, (401, 400, 400)),
-    "/analyse": ({"id": "s1-1"}, (401, 303, 303)),
-    "/admin/season/deadline": ({"season": "s1", "until": "2101-01-31T18:00"}, (401, 403, 303)),
-    "/admin/codes": ({"count": "2", "days": "3"}, (401, 403, 200)),
-    "/admin/codes/revoke": ({"id": "99"}, (401, 403, 404)),
-    "/admin/author/reset": ({"author": BEN}, (401, 403, 200)),
-    "/admin/author/rename": ({"author": BEN, "new_name": "benedict"}, (401, 403, 303)),
-    "/admin/author/block": ({"author": BEN, "blocked": "1"}, (401, 403, 303)),
-    "/admin/author/anonymise": ({"author": BEN, "confirm": BEN}, (401, 403, 303)),
-    "/admin/bots/state": ({"bot": "ben", "state": "disabled", "reason": "rude"}, (401, 403, 303)),
-    "/admin/quarantine/requeue": ({"game_id": "s1-1"}, (401, 403, 400)),
+DEEDS: dict[str, dict[str, str]] = {
+    "/login": {"token": "dsl_wrong"},
+    "/logout": {},
+    "/join": {"code": "AAAA-AAAA-AAAA-AAAA"},
+    "/account/tokens": {"label": "new", "scopes": "read"},
+    "/account/tokens/revoke": {"id": "1"},
+    "/account/sessions/end": {"id": "1"},
+    "/account/bots/withdraw": {"bot": "anna"},
+    "/submit": {},
+    "/analyse": {"id": "s1-1"},
+    "/admin/season/deadline": {"season": "s1", "until": "2101-01-31T18:00"},
+    "/admin/codes": {"count": "2", "days": "3"},
+    "/admin/codes/revoke": {"id": "99"},
+    "/admin/author/reset": {"author": BEN},
+    "/admin/author/rename": {"author": BEN, "new_name": "benedict"},
+    "/admin/author/block": {"author": BEN, "blocked": "1"},
+    "/admin/author/anonymise": {"author": BEN, "confirm": BEN},
+    "/admin/bots/state": {"bot": "ben", "state": "disabled", "reason": "rude"},
+    "/admin/quarantine/requeue": {"game_id": "s1-1"},
 }
-"""By the address of each form. Anna is the author; her token and her session have the number 1."""
+"""What is typed, by the address of each form. Who may do it: tests/arena/test_api_rights.py; that
+it is done: tests/web/test_ended_rights.py."""
 
 
-def test_the_table_of_who_may_do_what_has_every_form() -> None:
+def test_the_table_of_what_forms_do_has_every_form() -> None:
     assert set(DEEDS) == {action.path for action in MEMBERS.actions}
-
-
-@pytest.mark.parametrize("address", DEEDS)
-def test_who_may_do_something(world: World, address: str) -> None:
-    typed, statuses = DEEDS[address]
-    anna, admin = world.person(ANNA), world.person("admin")
-    before = world.state()
-    # Those who may do it come last: it may end what others need.
-    visitor, author, administrator = statuses
-    people = ((world.person(), visitor), (admin, administrator), (anna, author))
-    for person, status in people:
-        if status in (401, 403, 404):
-            assert person.do(address, typed).status == status
-    assert world.state() == before
-    for person, status in people:
-        if status in (200, 303):
-            answer = person.do(address, typed)
-            assert answer.status == status, answer.text
-            assert answer.headers["cache-control"] == "no-store"
 
 
 def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
@@ -282,7 +236,7 @@ def test_a_form_from_elsewhere_does_nothing(world: World, wrong: str) -> None:
     before = world.state()
     for person, other in ((admin, anna), (anna, admin), (visitor, anna)):
         headers, proof = attacks(tokens[id(person)], tokens[id(other)])[wrong]
-        for address, (typed, _) in DEEDS.items():
+        for address, typed in DEEDS.items():
             fields = [*proof, *typed.items()]
             if address == "/submit":
                 kind, body = multipart([*fields, ("key", "k" * 16)], "mine.py", b"print(1)")
@@ -334,58 +288,11 @@ def test_a_form_that_is_none_gets_a_sentence(world: World, body: bytes, status: 
     assert '<p class="sentence">' in answer.text
 
 
-# ------------------------------------------------------------------------------- sessions that end
-
-
-def _ends(world: World, how: str, anna: Person) -> None:
-    admin = world.person("admin")
-    match how:
-        case "logging out":
-            assert anna.do("/logout", {}).status == 303
-        case "the end of the session":
-            other = world.person(ANNA)
-            sessions = [
-                one.fields for one in forms_of(other.get("/account")) if one.label[:3] == "End"
-            ]
-            assert other.do("/account/sessions/end", dict(sessions[0][1:])).status == 303
-        case "the end of the token":
-            other = world.person(ANNA)
-            assert other.do("/account/tokens/revoke", {"id": "1"}).status == 303
-        case "a reset":
-            assert admin.do("/admin/author/reset", {"author": ANNA}).status == 200
-        case "a block":
-            assert admin.do("/admin/author/block", {"author": ANNA, "blocked": "1"}).status == 303
-        case _:
-            assert (
-                admin.do("/admin/author/anonymise", {"author": ANNA, "confirm": ANNA}).status == 303
-            )
-
-
-ENDS = (
-    "logging out",
-    "the end of the session",
-    "the end of the token",
-    "a reset",
-    "a block",
-    "anonymity",
-)
-
-
-@pytest.mark.parametrize("how", ENDS)
-def test_the_next_request_after_the_end_is_a_visitors(world: World, how: str) -> None:
-    anna = world.person(ANNA)
-    cookies, token = dict(anna.cookies), anna.form_token
-    assert anna.get("/account").status == 200
-    _ends(world, how, anna)
-    anna.cookies = cookies
-    assert anna.get("/account").status == TO_LOGIN
-    assert anna.get("/account/bots/anna/bot.zip").status == 401
-    assert "Traceback" not in anna.get("/games/s1-2").text
-    assert anna.post("/account/tokens", [("form", token), ("label", "x")]).status == 403
-
-
 def test_logging_out_leaves_other_logins(world: World) -> None:
     here, there = world.person(ANNA), world.person(ANNA)
+    cookies = dict(here.cookies)
     assert here.do("/logout", {}).status == 303
     assert here.cookies == {}
+    here.cookies = cookies
+    assert here.get("/account").status == TO_LOGIN
     assert there.get("/account").status == 200

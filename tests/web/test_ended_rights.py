@@ -35,16 +35,10 @@ from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, a_token, an_admin_token, multipart
 from helpers.site import LOCAL, Answer, ask, get
-from helpers.world import ANNA, Stock, World, opened, stock_of
+from helpers.world import ANNA, Stock, World, opened
 
 ADMIN: Final = "admin"
 FORM: Final = "application/x-www-form-urlencoded"
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    """A ladder's file and its people's tokens; tests get copies."""
-    return stock_of(tmp_path_factory.mktemp("stock"))
 
 
 @pytest.fixture
@@ -376,6 +370,9 @@ def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(
 
 # --------------------------------------------------------------------------------------- streams
 
+LONG_ENDS: Final = ("nothing", "a block")
+"""What happens while something goes on for long: a look at the caller from time to time ends it.
+What a look finds after each end: tests/arena/test_api_accounts.py."""
 STREAMS: Final = {
     "/events": "pages",
     "/submissions/1/events": "pages",
@@ -412,7 +409,7 @@ def _headers(world: World, url: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("url", STREAMS)
-@pytest.mark.parametrize("how", [how for how in ENDS if how != "a demotion"])
+@pytest.mark.parametrize("how", LONG_ENDS)
 def test_a_stream_of_a_member_ends_within_five_seconds_of_the_right(
     stock: Stock, tmp_path: Path, url: str, how: str
 ) -> None:
@@ -457,7 +454,7 @@ async def _followed(
 
 
 @pytest.mark.parametrize("url", ["/account/bots/anna/bot.zip", f"{ROOT}/bots/anna/archive"])
-@pytest.mark.parametrize("how", [how for how in ENDS if how != "a demotion"])
+@pytest.mark.parametrize("how", LONG_ENDS)
 def test_a_download_ends_with_its_right(stock: Stock, tmp_path: Path, url: str, how: str) -> None:
     clock = ManualClock()
     with private_world(stock, tmp_path, clock, limits=RemoteLimits(chunk_bytes=1)) as world:
@@ -478,7 +475,7 @@ def test_a_download_ends_with_its_right(stock: Stock, tmp_path: Path, url: str, 
         assert (b"".join(sent) == archive) is (how == "nothing")
 
 
-@pytest.mark.parametrize("how", [how for how in ENDS if how != "a demotion"])
+@pytest.mark.parametrize("how", LONG_ENDS)
 def test_an_upload_is_given_up_within_seconds_of_its_right(
     stock: Stock, tmp_path: Path, how: str
 ) -> None:

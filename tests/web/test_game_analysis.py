@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
-from deepsea_arena.reports.analysis_frames import with_analysis
-from deepsea_arena.reports.frames import frames
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan, AnalysisState
 from deepsea_ladder.store import Store
@@ -24,23 +18,10 @@ from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.policies import STEADY_VERSION
 from helpers.site import a_site, get
-from helpers.world import ANNA, BEN, Stock, World, opened, stock_of
+from helpers.world import ANNA, BEN, World
 
 QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 PAGE = "/games/s1-1"
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    """A ladder's file and its people's tokens; tests get copies."""
-    return stock_of(tmp_path_factory.mktemp("stock"))
-
-
-@pytest.fixture
-def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
-    """A ladder of one's own."""
-    with opened(stock, tmp_path) as found:
-        yield found
 
 
 def analysed(store: Store, game_id: str = "s1-1", asked: AnalysisPlan | None = None) -> str:
@@ -120,24 +101,6 @@ def test_what_was_found_is_on_the_page_for_everybody(world: World) -> None:
     assert again.status == 304
 
 
-def test_the_viewer_gets_what_the_page_of_analyse_gets(world: World) -> None:
-    """But for the last digit: a document has four, and the viewer's data three."""
-    from deepsea_arena.coach.analysis import Analysis
-
-    analysed(world.service.store)
-    record = GameRecord.from_json(world.service.store.games.record("s1-1"))
-    (analysis,) = Analysis([("x", record)], QUICK).run()
-    expected = with_analysis(frames(record), analysis)
-    shown = json.loads(world.person().get(f"{PAGE}/frames.json").text)
-    assert shown["marks"] == json.loads(json.dumps(expected["marks"]))
-    for one, other in zip(shown["decisions"], expected["decisions"], strict=True):
-        assert one["judged"]["best"] == other["judged"]["best"]
-        assert one["judged"]["mark"] == other["judged"]["mark"]
-        assert one["judged"]["regret"] == pytest.approx(other["judged"]["regret"], abs=0.0011)
-    for seat, line in zip(shown["luck"], expected["luck"], strict=True):
-        assert seat == pytest.approx(line, abs=0.006)
-
-
 def test_one_of_an_older_policy_is_shown_with_it_and_may_be_asked_for_again(world: World) -> None:
     analysed(world.service.store, asked=replace(plan(), policy="steady-0"))
     person = world.person(ANNA)
@@ -163,27 +126,3 @@ def test_one_that_failed_says_why_and_may_be_asked_for_again(world: World) -> No
     last = store.analyses.of_game("s1-1").last
     assert last is not None
     assert last.state is AnalysisState.QUEUED
-
-
-def test_what_is_refused_says_why(stock: Stock, tmp_path: Path) -> None:
-    limits = replace(USUAL_LIMITS, analyses_per_day=1)
-    with opened(stock, tmp_path, limits=limits) as world:
-        person = world.person(ANNA)
-        assert person.send(PAGE, "/analyse").status == 303
-        answer = person.send("/games/s1-2", "/analyse")
-        assert answer.status == 429
-        assert (
-            "You have asked for the analysis of 1 games within a day; at most 1 are taken."
-            in answer.text
-        )
-        assert int(answer.headers["retry-after"]) > 0
-        assert "Analyse this game" in answer.text
-        assert person.do("/analyse", {"id": "nothing"}).status == 404
-        assert person.do("/analyse", {}).status == 404
-
-
-def test_the_page_as_json_says_how_far_it_is(world: World) -> None:
-    LocalLadder(world.service, MACHINE).request_analysis(game_id="s1-1")
-    found = json.loads(world.person().get(f"{PAGE}?format=json").text)["analyses"]
-    assert found["done"] is None
-    assert (found["last"]["state"], found["last"]["ahead"]) == ("queued", 0)

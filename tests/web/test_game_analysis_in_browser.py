@@ -16,8 +16,8 @@ from deepsea_arena.play.shutdown import Stop
 from deepsea_ladder.model.games import AnalysisState
 from deepsea_sdk.coach.decisions import Effort
 from helpers.chromium import fits, visited, without_violations
-from helpers.site_server import serving
-from helpers.world import ANNA, Stock, World, opened, stock_of
+from helpers.listening import site_at
+from helpers.world import ANNA, Stock, World, opened
 
 pytestmark = pytest.mark.slow
 QUICK = AnalysisSettings(effort=Effort.of(150), luck=4)
@@ -36,19 +36,13 @@ class Watcher:
         raise AssertionError(message)
 
 
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    """A ladder's file and its people's tokens; tests get copies."""
-    return stock_of(tmp_path_factory.mktemp("stock"))
-
-
 @pytest.fixture
 def served(
     stock: Stock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[World, str]]:
     """A ladder of one's own, and its address; analyses there are quick."""
     monkeypatch.setattr(ladder_analyses.plan, "__defaults__", (QUICK,))
-    with opened(stock, tmp_path) as world, serving(world.site) as url:
+    with opened(stock, tmp_path) as world, site_at(world.site) as url:
         yield world, url
 
 

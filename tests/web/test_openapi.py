@@ -18,7 +18,7 @@ from deepsea_ladder.store import Store
 from helpers.members import a_service
 from helpers.remote import Server, served
 from helpers.site import a_site, get
-from helpers.world import ANNA, Stock, stock_of
+from helpers.world import ANNA, Stock
 
 WITHOUT: Final = tuple(name for name, method in METHODS.items() if method.flow is Flow.EVENTS)
 """Streams, of which some do not end: tests of their own read them."""
@@ -28,11 +28,6 @@ ALL: Final = [*HealthCheck]
 LIMITS: Final = RemoteLimits(
     calls_per_minute=10**6, pages_per_minute=10**6, failures_per_hour=10**6, tokens=10**6
 )
-
-
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    return stock_of(tmp_path_factory.mktemp("stock"))
 
 
 @pytest.fixture(scope="module")

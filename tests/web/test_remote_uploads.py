@@ -84,52 +84,6 @@ def rows(store: Store) -> int:
     return len(store.submissions.queue())
 
 
-def test_an_upload_becomes_a_row_and_is_followed(played: Store) -> None:
-    content = submissions.zipped("x" * 100_000)
-    with remote(played) as there:
-        token = there.token("anna-senior")
-        answer = there.submit(token, header_of(content), parts_of(content), most=1)
-        assert answer.code == OK
-        (first,) = answer.documents
-        assert first["submission"]["state"] == "queued"
-        assert (first["submission"]["bot"], first["submission"]["author"]) == (
-            "mine",
-            "anna-senior",
-        )
-        again = there.submit(token, header_of(content), parts_of(content), most=1)
-        assert again.documents[0]["submission"]["id"] == first["submission"]["id"]
-        assert rows(played) == 1
-        watched = there.call("watch_submission", token, most=1, id=int(first["submission"]["id"]))
-        assert watched.documents == answer.documents
-
-
-@pytest.mark.parametrize(
-    ("lie", "code"),
-    [
-        ({"size": 3}, "INVALID_ARGUMENT"),
-        ({"size": 0}, "INVALID_ARGUMENT"),
-        ({"size": 17 << 20}, "INVALID_ARGUMENT"),
-        ({"sha256": "0" * 64}, "INVALID_ARGUMENT"),
-        ({"sha256": "0"}, "INVALID_ARGUMENT"),
-        ({"sha256": ""}, "INVALID_ARGUMENT"),
-        ({"key": "short"}, "INVALID_ARGUMENT"),
-        ({"key": "x" * 65}, "INVALID_ARGUMENT"),
-        ({"bot": "../x"}, "INVALID_ARGUMENT"),
-    ],
-)
-def test_headers_that_lie_are_refused_and_leave_nothing(
-    played: Store, lie: dict[str, Any], code: str
-) -> None:
-    content = submissions.zipped("x")
-    with remote(played) as there:
-        token = there.token("anna-senior")
-        answer = there.submit(token, header_of(content, **lie), [content])
-        # A path with a slash is no address of the API at all.
-        assert answer.code in (code, "UNIMPLEMENTED") if "bot" in lie else answer.code == code
-        assert rows(played) == 0
-        assert there.submit(token, header_of(content), [content], most=1).code == OK
-
-
 @pytest.mark.parametrize(
     "raw",
     [
@@ -191,46 +145,6 @@ def test_a_slow_upload_is_given_up(played: Store) -> None:
     assert answer.code == "RESOURCE_EXHAUSTED"
     assert "too slow" in answer.message
     assert rows(played) == 0
-
-
-def test_a_token_that_ends_during_an_upload_stores_nothing(played: Store) -> None:
-    content = submissions.zipped(noise(100_000))
-    with remote(played) as there:
-        token = there.token("anna-senior")
-        (known,) = there.call("tokens", token).document["tokens"]
-
-        def chunks() -> Iterator[bytes]:
-            yield content[:PART]
-            assert there.call("revoke_token", token, id=int(known["id"])).code == OK
-            yield from parts_of(content[PART:])
-
-        answer = there.submit(token, header_of(content), chunks(), most=1)
-    assert answer.code == "UNAUTHENTICATED"
-    assert rows(played) == 0
-
-
-def test_twenty_uploads_of_one_author_at_once(played: Store) -> None:
-    """As many as the limits say become rows, the others are refused with when to come back."""
-    limits = RemoteLimits()
-    contents = [submissions.zipped(f"number {number}") for number in range(20)]
-    with remote(played, limits) as there:
-        token = there.token("anna-senior")
-        answers: list[Any] = []
-
-        def submit(content: bytes) -> None:
-            answers.append(there.submit(token, header_of(content), [content], most=1))
-
-        threads = [threading.Thread(target=submit, args=(content,)) for content in contents]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-    taken = [answer for answer in answers if answer.code == OK]
-    others = [answer for answer in answers if answer.code != OK]
-    assert len(answers) == 20
-    assert 1 <= len(taken) == rows(played) <= limits.open_submissions
-    assert {answer.code for answer in others} == {"RESOURCE_EXHAUSTED"}
-    assert all(answer.retry_after for answer in others)
 
 
 # The server itself

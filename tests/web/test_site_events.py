@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.errors import ApiError
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
@@ -23,9 +22,9 @@ from deepsea_web.server.connections import listen
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import BEAT, END_MS, KEPT, POLL_US, REST_US
 from helpers import ladder
+from helpers.listening import site_at
 from helpers.manual_clock import ManualClock
 from helpers.site import a_site, ask
-from helpers.site_server import serving
 
 Event = tuple[str, Any]
 
@@ -302,30 +301,8 @@ async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
             assert all(reader.games == ["s1-5"] for reader in readers)
 
 
-async def test_one_address_elsewhere_has_some_streams_and_not_all(store: Store) -> None:
-    gateway = Watched(store).site.gateway
-    held = [gateway.hold("192.0.2.1") for _ in range(USUAL_LIMITS.streams_of_address)]
-    with pytest.raises(ApiError, match="too many streams"):
-        gateway.hold("192.0.2.1")
-    held.append(gateway.hold("192.0.2.2"))
-    held.append(gateway.hold("127.0.0.1"))
-    held.pop(0).close()
-    gateway.hold("192.0.2.1").close()
-    gateway.close()
-
-
-async def test_streams_end_with_the_server(store: Store) -> None:
-    async with watching(store) as (site, watch):
-        readers = [watch() for _ in range(50)]
-        await site.settled()
-        site.site.gateway.closing.set()
-        await asyncio.gather(*(reader.task for reader in readers))
-        assert {reader.status for reader in readers} == {200}
-        assert site.site.broadcast.readers == 0
-
-
 def test_a_server_ends_at_once_whoever_watches(store: Store) -> None:
-    with ExitStack() as readers, serving(a_site(store)) as url:
+    with ExitStack() as readers, site_at(a_site(store)) as url:
         host, _, port = url.removeprefix("http://").partition(":")
         connections = []
         for _ in range(20):

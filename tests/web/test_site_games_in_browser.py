@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, expect
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.chromium import SCHEMES, fits, visited, without_violations
+from helpers.listening import site_at
 from helpers.site import a_site
-from helpers.site_server import serving
 
 pytestmark = pytest.mark.slow
 PAGES = (
@@ -37,7 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         store.jobs.add(season, ladder.rotations(ladder.ids(store)[2:], 4))
         ladder.play_all(store, season, {"s1-3": ["ben"]})
         ladder.a_cup(store)
-    with Store.open(path, read_only=True, public=True) as store, serving(a_site(store)) as url:
+    with Store.open(path, read_only=True, public=True) as store, site_at(a_site(store)) as url:
         yield url
 
 

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
-from sqlalchemy import text as sql
 
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.chromium import SCHEMES, fits, visited, without_violations
-from helpers.pages import HOSTILE
+from helpers.listening import site_at
 from helpers.site import a_site
-from helpers.site_server import serving
 
 pytestmark = pytest.mark.slow
 PAGES = ("/", "/games", "/bots/anna", "/bots/newcomer")
@@ -37,7 +35,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ladder.play_all(store, season)
         store.bots.withdraw("finn")
         ladder.submit(store, "newcomer")
-    with Store.open(path, read_only=True, public=True) as store, serving(a_site(store)) as url:
+    with Store.open(path, read_only=True, public=True) as store, site_at(a_site(store)) as url:
         yield url
 
 
@@ -126,25 +124,3 @@ def test_everything_can_be_read_and_chosen_without_javascript(
         page.get_by_label("that the bot lost").check()
         page.get_by_role("button", name="Show").click()
         assert "lost=1" in page.url
-
-
-def test_names_that_try_to_be_more_stay_names(
-    chromium: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("hostile") / "ladder.db"
-    with Store.create(path) as store:
-        season = ladder.stocked(store, 6)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4))
-        ladder.play_all(store, season)
-        names = [text[:60].encode(errors="replace").decode() for text in HOSTILE]
-        with store.database.write() as connection:
-            for number, name in enumerate(names[:6], 1):
-                given = {"name": name, "id": number, "author": names[number + 6]}
-                connection.execute(sql("UPDATE bots SET name = :name WHERE id = :id"), given)
-                connection.execute(sql("UPDATE authors SET name = :author WHERE id = :id"), given)
-        with serving(a_site(store)) as url:
-            for page in ("/", "/games", "/bots/anna"):
-                with visited(chromium, url + page, allowed=(f"{url}/",), width=360) as seen:
-                    assert seen.title() != "owned"
-                    assert seen.locator("main script, main img, main iframe").count() == 0
-                    assert seen.evaluate("document.documentElement.scrollWidth") <= 360
