@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from deepsea_cli import main
+from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.commands import Done, Run
@@ -222,6 +223,12 @@ def store(kind: str, target: str, stores: dict[str, Store]) -> Iterator[Store]:
         stores[target] = store
     with store:
         yield store
+
+
+@pytest.fixture
+def season(store: Store) -> StoredSeason:
+    """The season of a ladder that has one from the beginning."""
+    return store.seasons.get("s1")
 
 
 @pytest.fixture

@@ -171,12 +171,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
 def _runner(
     store: Store,
     season: StoredSeason,

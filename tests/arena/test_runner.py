@@ -40,12 +40,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
 class Watcher:
     """Notes what a runner tells, and answers to trouble."""
 

@@ -34,12 +34,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
 def _same(one: Store, other: Store, season: StoredSeason) -> None:
     assert list(other.history.games()) == list(one.history.games())
     assert other.ratings.entries(season) == one.ratings.entries(season)

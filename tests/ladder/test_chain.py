@@ -42,12 +42,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
 def exported(store: Store, season: StoredSeason) -> Lines:
     """The lines of its export."""
     return [json.loads(line) for line in export_lines(store, season)]

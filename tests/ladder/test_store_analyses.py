@@ -242,19 +242,6 @@ def test_a_lease_that_has_expired_waits_again_and_fails_in_the_end(store: Store)
     assert (found.state, found.reason) == (FAILED, "the runner runner was lost")
 
 
-def test_only_the_owner_of_the_lease_writes(store: Store) -> None:
-    ask(store, 1)
-    lost = claim(store, seconds=0)
-    lease = claim(store, "another")
-    assert not store.analyses.renew(lost, 60)
-    assert not finish(store, lost, "{}")
-    assert not store.analyses.reject(lost, "x")
-    assert store.analyses.fail(lost, "x") is None
-    assert finish(store, lease)
-    assert not finish(store, lease, "{}")
-    assert store.analyses.document("s1-1") == TEXT
-
-
 def test_what_is_handed_back_does_not_count_as_failed(store: Store) -> None:
     number = ask(store, 1)
     for _ in range(5):

@@ -144,41 +144,14 @@ def test_a_name_belongs_to_the_author_who_had_it_first(store: Store) -> None:
     assert [bot.name for bot in store.bots.all()] == ["greedy"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "x" * 41,
-        "=cmd()",
-        "-rf",
-        "a b",
-        "a ",
-        "a\nb",
-        "a\x1b[31m",
-        "<script>",
-        "a/b",
-        "\u202egreedy",
-        "אבג",
-        "ｇreedy",
-        "a\0b",
-        "a\n",
-        "é",
-        ".a",
-        "greedy-v3",
-        "greedy.V12",
-    ],
-)
-def test_names_that_are_orders_or_riddles_are_refused(store: Store, name: str) -> None:
+@pytest.mark.parametrize("name", ["", "x" * 41, "a b", "greedy-v3"])
+def test_names_that_the_rule_refuses_are_not_stored(store: Store, name: str) -> None:
+    """The rule itself: tests/cli/test_names.py."""
     with pytest.raises(BundleError):
         store.bots.submit(name, "Ada", ladder.a_bundle("one"))
     with pytest.raises(BundleError):
         store.bots.submit("greedy", name, ladder.a_bundle("one"))
     assert store.bots.all() == []
-
-
-def test_names_of_letters_digits_and_a_few_marks_are_taken(store: Store) -> None:
-    for number, name in enumerate(("Jose.O-Neill_2", "B.", "0", "x" * 40, "v3", "a-v3b")):
-        assert store.bots.submit(f"bot{number}", name, ladder.a_bundle("x")).author == name
 
 
 def test_taking_out_and_bringing_back_says_why(store: Store) -> None:

@@ -32,12 +32,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
 @contextmanager
 def _no_room(store: Store) -> Iterator[None]:
     """Let the file of a store grow no more."""

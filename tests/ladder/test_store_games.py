@@ -30,12 +30,6 @@ def contents() -> Callable[[Store], object]:
 
 
 @pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
-@pytest.fixture
 def job(store: Store, season: StoredSeason) -> Job:
     """The first game, leased."""
     return ladder.claim(store, season, "ann")

@@ -27,12 +27,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
 def test_a_job_has_its_game_from_the_start(store: Store, season: StoredSeason) -> None:
     job = ladder.claim(store, season, "ann")
     assert (job.game_id, job.attempt, job.owner, job.rotation) == ("s1-1", 1, "ann", 1)

@@ -33,12 +33,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that is there."""
-    return store.seasons.get("s1")
-
-
 def _sql(store: Store, statement: str) -> None:
     with store.database.write() as connection:
         connection.execute(text(statement))

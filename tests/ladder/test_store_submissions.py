@@ -173,24 +173,6 @@ def test_checks_go_round_robin_by_author_and_one_of_each_at_a_time(
     assert claim(store, "r3").id == second.id
 
 
-def test_a_lease_that_expired_is_taken_over_and_the_former_owner_changes_nothing(
-    store: Store, ada: int
-) -> None:
-    added = add(store, ada, "one")
-    late = claim(store, "r1", seconds=-1)
-    assert store.submissions.waiting() == 1
-    present = claim(store, "r2")
-    assert (present.id, present.attempt) == (late.id, 2)
-    assert not store.submissions.progress(late, 60, 3, 3)
-    assert not accept(store, late, "one")
-    assert not store.submissions.refuse(late, SubmissionRefusal("no"), 0)
-    assert store.submissions.fail(late, "no", 0) is None
-    assert store.submissions.get(added.id).state is CHECKING
-    assert accept(store, present, "one")
-    assert not accept(store, present, "one")
-    assert len(store.bots.versions("mine")) == 1
-
-
 def test_what_cannot_be_checked_three_times_has_failed(store: Store, ada: int) -> None:
     added = add(store, ada, "one")
     assert store.submissions.fail(claim(store), "the game is void", 7) is QUEUED

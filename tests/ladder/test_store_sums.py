@@ -31,12 +31,6 @@ def contents() -> Callable[[Store], object]:
     return _contents
 
 
-@pytest.fixture
-def season(store: Store) -> StoredSeason:
-    """The season that most games are of."""
-    return store.seasons.get("s1")
-
-
 def _walked(store: Store, season: StoredSeason) -> dict[tuple[int, int], HeadToHead]:
     found: dict[tuple[int, int], HeadToHead] = {}
     for game in store.history.outcomes(season):

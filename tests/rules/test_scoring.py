@@ -108,17 +108,6 @@ def test_ties(banks: tuple[str, ...], placements: tuple[tuple[int, ...], ...], c
     assert ranks(at(over(*banks), custom(tiebreak=LEVELS[column]))) == placements[column]
 
 
-@pytest.mark.parametrize("preset", ALL)
-@pytest.mark.parametrize(
-    ("banks", "placements"), [row[1:] for row in TIES], ids=[row[0] for row in TIES]
-)
-def test_ties_by_preset(
-    banks: tuple[str, ...], placements: tuple[tuple[int, ...], ...], preset: str
-) -> None:
-    column = {"revised": 1, "reference": 2}.get(preset, 0)
-    assert ranks(at(over(*banks), preset)) == placements[column]
-
-
 def test_the_result_is_there_only_when_the_game_is_over() -> None:
     state = at("1 2 | A0v B0v")
     with pytest.raises(ValueError, match="over"):
