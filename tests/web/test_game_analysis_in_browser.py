@@ -15,7 +15,7 @@ from deepsea_arena.play.analyst import analysing, eager_analyst
 from deepsea_arena.play.shutdown import Stop
 from deepsea_ladder.model.games import AnalysisState
 from deepsea_sdk.coach.decisions import Effort
-from helpers.chromium import fits, visited, without_violations
+from helpers.chromium import fits, visited
 from helpers.listening import site_at
 from helpers.world import ANNA, Stock, World, opened
 
@@ -99,16 +99,3 @@ def test_one_asks_on_the_page_and_sees_marks_when_the_runner_has_made_it(
         page.select_option("#ds-view", "B")
         expect(signs.first).to_be_attached()
         fits(page, "game-analysis-done")
-
-
-def test_a_visitor_has_a_button_that_does_nothing_and_says_why(
-    chromium: Browser, served: tuple[World, str]
-) -> None:
-    _, url = served
-    with visited(chromium, f"{url}/games/s1-1", allowed=(f"{url}/",)) as page:
-        button = page.get_by_role("button", name="Analyse this game")
-        expect(button).to_be_disabled()
-        expect(button).to_have_accessible_description("Log in to ask for it.")
-        without_violations(page)
-        page.get_by_role("link", name="Log in").click()
-        expect(page).to_have_url(f"{url}/login?next=%2Fgames%2Fs1-1")

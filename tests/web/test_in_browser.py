@@ -257,19 +257,6 @@ def test_a_dropped_file_is_opened(page: Page) -> None:
     expect(page.locator(".ds-card")).to_have_count(2)
 
 
-def test_without_javascript_the_page_is_the_story(chromium: Browser, games: dict[str, str]) -> None:
-    with visited(chromium, games["faults"], width=360, java_script_enabled=False) as page:
-        text = page.inner_text("main")
-        for frame in frames(timed(record_of(faulty())))["frames"]:
-            for line in frame["say"]:
-                assert line.strip() in text
-        page.set_viewport_size({"width": 360, "height": 20_000})
-        box = page.locator("main").bounding_box()
-        assert box is not None
-        assert box["width"] <= 360
-        keep_screenshot(page, "without-javascript-360")
-
-
 def test_a_screen_reader_gets_the_board_and_the_news(page: Page) -> None:
     assert page.locator("ol[aria-label='the board'] li").count() == 1 + 3 + 32
     page.keyboard.press("ArrowRight")

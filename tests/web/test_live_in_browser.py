@@ -175,18 +175,6 @@ def test_no_text_of_a_bot_is_run(chromium: Browser) -> None:
                 fits(seen, f"hostile-live-{len(path)}")
 
 
-@pytest.mark.parametrize("path", ["", "games/3"])
-def test_without_javascript_the_page_can_be_read(
-    chromium: Browser, served: Served, path: str
-) -> None:
-    with visited(chromium, served, path, width=360, java_script_enabled=False) as page:
-        fits(page, f"live{path.replace('/', '-')}-without-javascript")
-        assert "greedy" in page.inner_text("main")
-        if not path:
-            page.locator("#games a").first.click()
-        expect(page.locator("pre")).to_contain_text("dive 1: ")
-
-
 # Plots
 
 

@@ -75,14 +75,6 @@ def test_a_link_leads_to_a_turn_as_a_seat_knew_it(chromium: Browser, address: st
         expect(page.locator(".ds-knows")).to_contain_text("What everybody knew at this moment.")
 
 
-def test_a_game_is_readable_without_javascript(chromium: Browser, address: str) -> None:
-    with visited(
-        chromium, f"{address}/games/s1-3", allowed=(f"{address}/",), java_script_enabled=False
-    ) as page:
-        assert "the game is over" in page.inner_text("#stage pre")
-        assert page.locator("table.game-result tbody tr").count() == 4
-
-
 def test_tv_is_the_same_for_everybody_and_results_come(chromium: Browser, address: str) -> None:
     own = (f"{address}/",)
     url = f"{address}/tv"

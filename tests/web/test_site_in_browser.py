@@ -103,24 +103,3 @@ def test_the_course_is_read_by_pointer_and_by_keys(chromium: Browser, address: s
         expect(said).to_contain_text("game 16, v2: rating")
         expect(page.locator(".course .narrow .at")).to_be_visible()
         expect(page.locator(".course .broad svg")).to_be_hidden()
-
-
-def test_everything_can_be_read_and_chosen_without_javascript(
-    chromium: Browser, address: str
-) -> None:
-    with visited(
-        chromium, address + "/", allowed=(f"{address}/",), java_script_enabled=False
-    ) as page:
-        page.get_by_label("Season").select_option("s2")
-        page.get_by_label("Bot or author").fill("ben")
-        page.get_by_role("button", name="Show").click()
-        assert "season=s2" in page.url
-        expect(page.locator("tbody tr")).to_have_count(1)
-        page.get_by_role("link", name="ben").click()
-        expect(page.locator("h1")).to_have_text("ben v1")
-        expect(page.locator(".course .broad svg")).to_be_visible()
-        page.get_by_role("link", name="All games of ben").click()
-        expect(page.locator("tbody tr")).to_have_count(8)
-        page.get_by_label("that the bot lost").check()
-        page.get_by_role("button", name="Show").click()
-        assert "lost=1" in page.url
