@@ -28,6 +28,12 @@ from helpers.inline import InlineWorker
 EMPTY = pytest.mark.parametrize("contents", [ladder.nothing], ids=["empty"])
 
 
+@pytest.fixture
+def kind() -> str:
+    """Who plays does not know the database."""
+    return "sqlite"
+
+
 def _contents(store: Store) -> None:
     """A season with four bots and six games to play."""
     season = ladder.stocked(store)

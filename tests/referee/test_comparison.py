@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
@@ -11,14 +12,22 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import HangWatch, play_number
 from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.blocks import BlockSettings, seated
-from deepsea_referee.workbench.comparison import LARGEST_LEAD, Comparison, LeadHistory, LeadPoint
+from deepsea_referee.workbench.blocks import BlockLuck, BlockSettings, PlayedBlock, seated
+from deepsea_referee.workbench.comparison import (
+    LARGEST_LEAD,
+    Comparison,
+    LeadHistory,
+    LeadPoint,
+    largest_lead,
+)
+from deepsea_referee.workbench.confidence import AdjustedSequence
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from deepsea_sdk.bot import AnyBot
+from deepsea_sdk.coach.chance_sum import Luck
 from helpers.games import rng
 from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT
@@ -134,14 +143,8 @@ class Careless(Bot):
         return view.me.load > 1 or self.chance.random() < 0.2
 
 
-def played(settings: BlockSettings, players: Sequence[AnyBot]) -> list[GameResult]:
-    now_us, watch = ManualClock().now_us, HangWatch(60)
-    return [play_number(settings, n, players, now_us, watch)[0] for n in settings.numbers()]
-
-
-def real_blocks(seats: int, blocks: int) -> list[list[GameResult]]:
-    """Blocks that two bots played that are the same but for their lots."""
-    Careless.chance = rng(f"careless {seats}")
+def played(players: Sequence[AnyBot], seats: int, blocks: int) -> list[PlayedBlock]:
+    """Blocks between the first bots and the others, which are as many."""
     spec = resolve("random")
     bots, line_ups, _, _ = seated(spec, spec, [], seats)
     size = len(line_ups)
@@ -152,14 +155,19 @@ def real_blocks(seats: int, blocks: int) -> list[list[GameResult]]:
         seed=seed_from_text("identical"),
         line_ups=line_ups,
     )
-    players: list[AnyBot] = [Careless] * len(bots)
-    games = played(settings, players)
+    now_us, watch = ManualClock().now_us, HangWatch(60)
+    games = [play_number(settings, n, players, now_us, watch) for n in settings.numbers()]
     return [games[i : i + size] for i in range(0, len(games), size)]
+
+
+def results(block: PlayedBlock) -> list[GameResult]:
+    return [result for result, _ in block]
 
 
 def share_called_different(seats: int, pool: int, runs: int, blocks: int, alpha: float) -> float:
     """Runs of an impatient user, who looks after every block, over blocks drawn from a pool."""
-    found = real_blocks(seats, pool)
+    Careless.chance = rng(f"careless {seats}")
+    found = [results(block) for block in played([Careless] * (seats + 1), seats, pool)]
     spec = resolve("random")
     _, line_ups, ours, theirs = seated(spec, spec, [], seats)
     wrong = 0
@@ -203,12 +211,9 @@ def test_identical_bots_are_called_different_in_no_more_than_the_stated_share_of
 def test_the_same_deterministic_bot_twice_differs_by_nothing(seats: int) -> None:
     spec = resolve("greedy")
     bots, line_ups, ours, theirs = seated(spec, spec, [], seats)
-    settings = BlockSettings(
-        bots=bots, hosting=PATIENT, games=2, seed=seed_from_text("twice"), line_ups=line_ups
-    )
-    players = [load(bot) for bot in bots]
+    (block,) = played([load(bot) for bot in bots], seats, 1)
     comparison = Comparison(line_ups, ours, theirs)
-    comparison.add(played(settings, players))
+    comparison.add(results(block))
     assert comparison.placement.mean == pytest.approx(0)
     assert comparison.points.mean == pytest.approx(0)
 
@@ -248,3 +253,64 @@ def test_a_lead_of_any_length_is_thinned_out_and_ends_with_the_newest_point() ->
         few.add(LeadPoint(blocks, 0.0, -1.0, 1.0))
     assert [point.blocks for point in few.points] == [1, 2, 3]
     assert LeadHistory().points == []
+
+
+# The luck of a block: mirrored for bots that play alike, and no way to a wrong verdict
+
+
+def luck_of(seats: int) -> BlockLuck:
+    spec = resolve("random")
+    _, line_ups, ours, theirs = seated(spec, spec, [], seats)
+    return BlockLuck(line_ups, ours, theirs)
+
+
+@pytest.mark.parametrize("seats", [2, 3, 4, 5, 6])
+def test_bots_that_play_alike_have_no_luck_in_a_block(seats: int) -> None:
+    greedy = load(resolve("greedy"))
+    blocks, luck = played([greedy] * (seats + 1), seats, 2), luck_of(seats)
+    assert [luck.of(block) for block in blocks] == [pytest.approx((0, 0))] * 2
+    assert all(any(luck.of([game])) for game in blocks[0])
+
+
+def test_bots_of_the_field_have_no_part_in_it() -> None:
+    spec = resolve("greedy")
+    _, line_ups, ours, theirs = seated(spec, spec, [spec], 3)
+    luck = BlockLuck(line_ups, ours, theirs)
+    (result, record), *_ = played([load(spec)] * 4, 3, 1)[0]
+
+    def of(seats: tuple[int, ...]) -> Luck:
+        return luck.of([(replace(result, seats=seats), record)])
+
+    assert of((2, 2, 2)) == (0, 0)
+    at_most, at_least = of((1, 0, 2))
+    assert of((0, 1, 2)) == (-at_least, -at_most) != (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seats", [2, pytest.param(4, marks=pytest.mark.release)])
+def test_with_luck_taken_off_identical_bots_are_called_different_as_seldom(
+    seats: int,
+) -> None:
+    Careless.chance = rng(f"careless {seats}")
+    blocks, luck = played([Careless] * (seats + 1), seats, 150), luck_of(seats)
+    spec = resolve("random")
+    _, line_ups, ours, theirs = seated(spec, spec, [], seats)
+    found = []
+    for block in blocks:
+        comparison = Comparison(line_ups, ours, theirs)
+        comparison.add(results(block))
+        found.append((comparison.placement.mean, luck.of(block)))
+    wrong = 0
+    for run in range(200):
+        chance = rng(f"{seats}/{run}")
+        sequence = AdjustedSequence(largest_lead(line_ups, ours, theirs), luck.bound)
+        for _ in range(100):
+            lead, moved = chance.choice(found)
+            # Either name may stand first: the pool as a whole favours neither.
+            sign = chance.choice((1, -1))
+            at_most, at_least = moved
+            sequence.add(sign * lead, moved if sign > 0 else (-at_least, -at_most))
+            if sequence.interval.excludes_zero:
+                wrong += 1
+                break
+    assert wrong <= 16
