@@ -26,7 +26,7 @@ from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.policies import STEADY_VERSION
-from helpers.background import OneWorker
+from helpers.background import OneWorker, Watcher
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
 
@@ -54,22 +54,6 @@ class InlineAnalyst(OneWorker):
             self.on_step()
             yield Sent(task, StepDone(1))
         yield Done(task, Analysed(STEADY_VERSION, '{"found":1}'))
-
-
-class Watcher:
-    """Notes what happens."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-        self.troubles: list[str] = []
-        self.on_end: Callable[[], object] = lambda: None
-
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        self.seen.append(f"{game_id}: {state}, {note}")
-        self.on_end()
-
-    def trouble(self, message: str) -> None:
-        self.troubles.append(message)
 
 
 class Site:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -28,7 +27,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
 from helpers import ladder
-from helpers.background import OneWorker
+from helpers.background import OneWorker, Watcher
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author, new
 
@@ -73,22 +72,6 @@ def read(task: ReadArchive) -> tuple[BotBundle | None, str]:
         return bundle_of(collect_zip(task.content, BUNDLE_LIMITS), task.bot or None, "-"), ""
     except BundleError as error:
         return None, str(error)
-
-
-class Watcher:
-    """Notes what happens."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-        self.troubles: list[str] = []
-        self.verdict = threading.Event()
-
-    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
-        self.seen.append(f"{bot} of {author}: {state}, {note}")
-        self.verdict.set()
-
-    def trouble(self, message: str) -> None:
-        self.troubles.append(message)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Iterator, Sequence
 
 from deepsea_referee.interrupts import WakePipe
@@ -40,3 +41,22 @@ class OneWorker:
 
     def close(self) -> None:
         self.closed = True
+
+
+class Watcher:
+    """Notes what is said of checks and analyses."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.troubles: list[str] = []
+        self.verdict = threading.Event()
+
+    def checked(self, bot: str, author: str, state: str, note: str) -> None:
+        self.seen.append(f"{bot} of {author}: {state}, {note}")
+        self.verdict.set()
+
+    def analysed(self, game_id: str, state: str, note: str) -> None:
+        self.seen.append(f"{game_id}: {state}, {note}")
+
+    def trouble(self, message: str) -> None:
+        self.troubles.append(message)

@@ -11,21 +11,18 @@ from http.client import HTTPConnection
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from deepsea_arena.api.callers import MACHINE, visitor
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import STATUS
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
-from deepsea_ladder.accounts import MACHINE as MACHINE_ACTOR
-from deepsea_ladder.accounts import Scope, new_token, token_digest
-from deepsea_ladder.store.accounts import NewToken
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_web.serve import WithApi
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
 
+from . import members
 from .listening import listening
 from .manual_clock import ManualClock
 
@@ -189,15 +186,8 @@ def a_token(
 ) -> str:
     """A token of an author, who is added unless there is one; by default it may read and submit."""
     if admin:
-        accounts = service.store.accounts
-        secret = new_token(service.entropy())
-        digest = token_digest(secret)
-        assert digest is not None
-        given = tuple(map(Scope, scopes or Scope))
-        accounts.admin_token(author, NewToken(digest, secret[:8], "", 9, given), MACHINE_ACTOR)
-        return secret
-    (made,) = LocalLadder(service, MACHINE).create_codes(authors=(author,)).codes
-    token = LocalLadder(service, visitor()).redeem(code=made.code).token
+        return members.an_admin_token(service, author)
+    token = members.a_token(service, author)
     if not scopes:
         return token
     own = LocalLadder(service, service.caller_of_token(token, ""))

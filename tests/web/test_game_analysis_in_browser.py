@@ -13,27 +13,15 @@ from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.play.analyst import analysing, eager_analyst
 from deepsea_arena.play.shutdown import Stop
-from deepsea_ladder.model.games import AnalysisState
 from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.policies import STEADY_VERSION
+from helpers.background import Watcher
 from helpers.chromium import fits, visited
 from helpers.listening import site_at
 from helpers.world import ANNA, Stock, World, opened
 
 pytestmark = pytest.mark.slow
 QUICK = AnalysisSettings(effort=Effort.of(150), luck=4)
-
-
-class Watcher:
-    """Notes what happens."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        self.seen.append(f"{game_id}: {state}")
-
-    def trouble(self, message: str) -> None:
-        raise AssertionError(message)
 
 
 @pytest.fixture
@@ -55,6 +43,7 @@ def run_out(world: World) -> list[str]:
             pass
     finally:
         stop.close()
+    assert watcher.troubles == []
     return watcher.seen
 
 
@@ -83,7 +72,7 @@ def test_one_asks_on_the_page_and_sees_marks_when_the_runner_has_made_it(
         expect(page).to_have_url(game)
         expect(page.locator("#analysis-state")).to_have_text("The analysis is queued, it is next.")
         fits(page, "game-analysis-waits")
-        assert run_out(world) == ["s1-1: done"]
+        assert run_out(world) == [f"s1-1: done, {STEADY_VERSION}"]
         # The page notices by itself.
         expect(page.locator("#analysis")).to_contain_text("Analysed by roll-outs of steady-")
         if not scripts:
