@@ -1,4 +1,5 @@
-"""docs/bots.md says what is so: its bot.toml, its limits, its exclusions, its digest, its names."""
+"""docs/bots.md says what is so: its bot.toml, its limits, its exclusions, its digest, its names;
+so does docs/languages.md of a bot's limits and its bot.toml."""
 
 from __future__ import annotations
 
@@ -12,10 +13,13 @@ from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, SKIPPED, digest
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.manifest import LONGEST_MANIFEST
+from deepsea_ladder.season import BotLimits
 from helpers.bundles import bundle_of
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "bots.md").read_text(encoding="utf-8")
+PAGE, LANGUAGES = (
+    (DOCS / name).read_text(encoding="utf-8") for name in ("bots.md", "languages.md")
+)
 MIB = 1 << 20
 
 
@@ -66,3 +70,20 @@ def test_its_names_are_what_it_says() -> None:
         with pytest.raises(BundleError):
             names.checked("the name", name)
     assert names.name_from("my bot") == "my-bot"
+
+
+def test_the_manifest_of_other_languages_starts_a_file_of_the_bot() -> None:
+    (manifest,) = re.findall(r"```toml\n(.*?)```", LANGUAGES, re.S)
+    bot = bundle_of({"bot.toml": manifest.encode(), "my-bot": b"\x7fELF"})
+    assert (bot.name, bot.command) == ("my-bot", ("./my-bot",))
+
+
+def test_the_limits_of_other_languages_are_those_that_are_kept() -> None:
+    words = " ".join(LANGUAGES.split())
+    assert (
+        f"{LIMITS.entries:,} files and folders, {LIMITS.total_bytes >> 20} MiB, "
+        f"{LIMITS.depth} deep" in words
+    )
+    usual = BotLimits()
+    assert f"Memory is limited to {usual.memory_mib} MiB" in words
+    assert f"processes and threads to {usual.processes}, unless a season" in words

@@ -1,7 +1,7 @@
-"""The scenarios of the rules page, row by row and preset by preset.
+"""Scenarios of the rules, row by row and preset by preset.
 
-Each row is one position and what must come of it; the id is the row's id on the rules page. The
-five presets are played through the same row, and where they part the table says how.
+Each row is one position and what must come of it. The five presets are played through the same
+row, and where they part the table says how.
 """
 
 import pytest
