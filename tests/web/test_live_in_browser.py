@@ -102,9 +102,8 @@ def test_the_newest_game_is_followed_until_another_is_chosen(
         assert "#game=1" in page.url
         page.get_by_label("follow the newest").check()
         shows(page, 4)
-        # An address names its game, and the turn.
-        page.goto(f"{address(served)}#game=2&turn=5")
-        page.reload()
+    # An address names its game, and the turn.
+    with visited(chromium, served, "#game=2&turn=5") as page:
         shows(page, 2)
         expect(page.locator(".ds-status")).to_contain_text("Turn 5 ")
 
