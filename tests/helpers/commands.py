@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
@@ -67,6 +67,21 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
         program(*arguments), text=True, env=environment(), **{**streams, **options}
     )
+
+
+@contextmanager
+def serving(
+    place: object, *options: object, scheme: str = "http"
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """`ladder serve` as a program of its own, and the port that it names."""
+    with start("ladder", "serve", "--store", place, "--port", 0, *options) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            assert line.startswith(f"the ladder is shown at {scheme}://")
+            yield process, int(line.rstrip("/\n").rpartition(":")[2])
+        finally:
+            process.terminate()
 
 
 def one_line(text: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,7 +20,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from helpers import certificates, ladder
 from helpers.certificates import Made
-from helpers.commands import Run
+from helpers.commands import Run, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
@@ -73,22 +71,6 @@ def nginx(folder: Path, settings: str) -> Iterator[None]:
         subprocess.run([*command, "-s", "stop"], check=True, capture_output=True)
 
 
-@contextmanager
-def served(place: Path, proxy: int, pages: int) -> Iterator[None]:
-    """The command of the page."""
-    words = [sys.executable, "-m", "deepsea_cli", "ladder", "serve", "--no-run"]
-    words += ["--store", str(place), "--port", str(pages)]
-    words += ["--public-url", f"https://localhost:{proxy}", "--trusted-proxy", "127.0.0.1"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline().startswith("the ladder is shown at")
-            yield
-        finally:
-            process.terminate()
-
-
 def test_a_class_joins_and_reads_through_nginx(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,9 +82,10 @@ def test_a_class_joins_and_reads_through_nginx(
     made = certificates.make(tmp_path, names="DNS:localhost")
     proxy, pages = ports(2)
     url = f"https://localhost:{proxy}"
+    public = ("--public-url", url, "--trusted-proxy", "127.0.0.1")
     code = run("ladder", "invite", "--count", 1).out
     with (
-        served(place, proxy, pages),
+        serving(place, "--no-run", "--port", pages, *public, scheme="https"),
         nginx(tmp_path, settings_of_the_page(made, proxy, pages)),
     ):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(code.encode())))

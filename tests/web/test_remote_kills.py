@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,29 +14,10 @@ from deepsea_bundle.archive import pack
 from deepsea_ladder.store import Store
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
+from helpers.commands import serving
 from helpers.remote import OK, a_token, served_by
 
 GREEDY = Path("sample_bots/deepsea_bots/greedy.py").read_bytes()
-
-
-@contextmanager
-def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """`ladder serve` with its runner, and its port."""
-    words = ("ladder", "serve", "--port", "0", "--store", str(place))
-    with subprocess.Popen(
-        (sys.executable, "-m", "deepsea_cli", *words),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    ) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline().strip("/\n").rpartition(":")[2])
-        try:
-            yield process, port
-        finally:
-            process.terminate()
-            process.wait()
 
 
 @pytest.mark.slow
@@ -61,13 +37,13 @@ def test_a_submission_outlives_its_server(tmp_path: Path, seen: int) -> None:
     content = pack({"bot.toml": b'command = ["python3", "bot.py"]\n', "bot.py": GREEDY})
     digest = hashlib.sha256(content).hexdigest()
     header = {"bot": "mine", "size": len(content), "sha256": digest, "key": digest[:16]}
-    with program(place) as (process, port):
+    with serving(place) as (process, port):
         with served_by(service, port) as there:
             first = there.submit(token, header, [content], most=seen)
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert first.code == OK
-    with program(place) as (_, port), served_by(service, port) as there:
+    with serving(place) as (_, port), served_by(service, port) as there:
         again = there.submit(token, header, [content])
     assert again.code == OK
     last = again.documents[-1]["submission"]

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -30,7 +29,7 @@ from deepsea_web.server.connections import Certificate
 from deepsea_web.server.gateway import MINUTE_US, Rate, Slots
 from deepsea_web.server.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
 from helpers import certificates, ladder
-from helpers.commands import Run, one_line
+from helpers.commands import Run, one_line, serving
 from helpers.manual_clock import ManualClock
 from helpers.site import a_site, get
 
@@ -189,24 +188,6 @@ def test_a_runner_that_does_not_end_is_killed(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@contextmanager
-def serving(place: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The command as a process of its own, and its first two lines."""
-    words = (PYTHON, "-m", "deepsea_cli", "ladder", "serve", "--port", "0", *options)
-    with subprocess.Popen(
-        (*words, "--store", str(place)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process, [process.stdout.readline() for _ in range(2)]
-        finally:
-            process.kill()
-
-
 def children(pid: int) -> list[int]:
     """The processes that a process has started."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
@@ -231,8 +212,9 @@ def test_the_runner_ends_with_its_server_however_that_ends(
     played: Store, end: signal.Signals
 ) -> None:
     assert played.database.path is not None
-    with serving(played.database.path) as (process, lines):
-        assert lines[1] == "a runner with 1 worker plays and checks bots\n"
+    with serving(played.database.path) as (process, _):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "a runner with 1 worker plays and checks bots\n"
         (runner,) = children(process.pid)
         process.send_signal(end)
         assert process.wait() == (-end if end == signal.SIGKILL else 0)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +24,7 @@ from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.gateway import Beginning
 from helpers import ladder, submissions
+from helpers.commands import serving
 from helpers.manual_clock import ManualClock
 from helpers.remote import OK, Remote, a_token, served, served_by
 
@@ -150,24 +148,6 @@ def test_a_slow_upload_is_given_up(played: Store) -> None:
 # The server itself
 
 
-@contextlib.contextmanager
-def program(place: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """`ladder serve` as a process of its own, and its port."""
-    words = ("ladder", "serve", "--no-run", "--port", "0", "--store", str(place))
-    with subprocess.Popen(
-        (sys.executable, "-m", "deepsea_cli", *words),
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    ) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline().strip("/\n").rpartition(":")[2])
-        try:
-            yield process, port
-        finally:
-            process.kill()
-
-
 @pytest.mark.slow
 def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> None:
     place = played.database.path
@@ -176,7 +156,7 @@ def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> No
     token = a_token(service, "anna-senior")
     content = submissions.zipped(noise(200_000))
     with (
-        program(place) as (process, port),
+        serving(place, "--no-run") as (process, port),
         begin(port, token, content, content[:-1]),
     ):
         process.send_signal(signal.SIGKILL)
@@ -211,7 +191,7 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: 
         """Leave it as it is."""
 
     for meanwhile in (nothing, claim, accept, nothing):
-        with program(place) as (process, port), served_by(service, port) as there:
+        with serving(place, "--no-run") as (process, port), served_by(service, port) as there:
             answer = there.submit(token, header_of(content), parts_of(content), most=1)
             found = answer.document["submission"]
             seen.append((found["id"], found["state"]))
@@ -239,7 +219,7 @@ def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> 
     tokens = [a_token(service, f"author-{number}") for number in range(count)]
     content = bytes(range(256)) * (1 << 16)  # 16 MiB
     codes: list[str] = []
-    with program(place) as (process, port), served_by(service, port) as there:
+    with serving(place, "--no-run") as (process, port), served_by(service, port) as there:
 
         def submit(number: int) -> None:
             header = header_of(content, bot=f"bot-{number}")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -32,7 +30,7 @@ from deepsea_web.http import HEADERS
 from deepsea_web.server.access import Access, access
 from deepsea_web.server.connections import PATIENCE_S, Connection
 from helpers import ladder
-from helpers.commands import Run, one_line
+from helpers.commands import Run, one_line, serving
 from helpers.members import a_service, an_admin_token
 
 
@@ -189,42 +187,10 @@ def test_a_certificate_that_is_none_is_refused(run: Run, place: Path, tmp_path: 
     assert "--tls-cert" in one_line(done.err)
 
 
-@contextmanager
-def command(
-    place: Path, *options: str, scheme: str = "http"
-) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The command as a process of its own, and its port."""
-    words = (
-        sys.executable,
-        "-m",
-        "deepsea_cli",
-        "ladder",
-        "serve",
-        "--no-run",
-        "--port",
-        "0",
-        *options,
-    )
-    with subprocess.Popen(
-        (*words, "--store", str(place)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith(f"the ladder is shown at {scheme}://127.0.0.1:")
-        try:
-            yield process, int(line.rstrip("/\n").rpartition(":")[2])
-        finally:
-            process.kill()
-
-
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_whatever_is_open(place: Path, tmp_path: Path, end: int) -> None:
     shutil.copy(place, tmp_path / "ladder.db")
-    with command(tmp_path / "ladder.db") as (process, port):
+    with serving(tmp_path / "ladder.db", "--no-run") as (process, port):
         with (
             closing(HTTPConnection("127.0.0.1", port)) as kept,
             closing(socket.create_connection(("127.0.0.1", port))) as silent,
@@ -254,7 +220,7 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_else(place: Path, tmp_path
     command_line = (openssl, *made.split(), "-addext", "subjectAltName=IP:127.0.0.1")
     subprocess.run((*command_line, "-keyout", key, "-out", certificate), check=True)
     files = ("--tls-cert", certificate, "--tls-key", key)
-    with command(tmp_path / "ladder.db", *files, scheme="https") as (_, port):
+    with serving(tmp_path / "ladder.db", "--no-run", *files, scheme="https") as (_, port):
         known = ssl.create_default_context(cafile=certificate)
         with closing(HTTPSConnection("127.0.0.1", port, context=known)) as reader:
             reader.request("GET", "/")
