@@ -315,18 +315,6 @@ def test_what_an_admin_ends_is_no_longer_valid(
     assert LocalLadder(service, boss).audit(everybody=True).entries[0].actor == "boss"
 
 
-def test_the_last_admin_is_kept(service: LadderService) -> None:
-    boss = an_admin(service)
-    for name, fields in (
-        ("block_author", {"author": "boss", "blocked": True}),
-        ("anonymise_author", {"author": "boss"}),
-        ("reset_author", {"author": "boss"}),
-        ("revoke_token", {"id": boss.token_id}),
-    ):
-        assert refused(service, boss, name, **fields).kind is Kind.NOT_NOW
-    assert service.still_valid(boss)
-
-
 def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:
     service = service_of(played, limits=RemoteLimits(chunk_bytes=100))
     (code,) = codes(service, authors=["ben-senior"])
@@ -335,13 +323,6 @@ def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:
     *parts, last = [len(part) for part in LocalLadder(service, caller).download_bot(bot="ben")]
     assert set(parts) == {100}
     assert 0 < last <= 100
-
-
-def test_a_private_ladder_lets_people_in_by_code(played: Store) -> None:
-    service = service_of(played, private=True)
-    assert refused(service, visitor(HERE), "standings").kind is Kind.UNAUTHENTICATED
-    _, caller = joined(service, "Zoe")
-    assert LocalLadder(service, caller).standings().standings
 
 
 def test_limits_are_parameters(played: Store) -> None:

@@ -78,19 +78,6 @@ def test_an_author_asks_and_everybody_reads(service: LadderService) -> None:
     assert any("judged" in one for one in frames["decisions"])
 
 
-def test_who_asks_too_often_is_told_when_to_come_back(service: LadderService) -> None:
-    anna, ben = author(service), author(service, "ben-senior")
-    for game in ("s1-1", "s1-2", "s1-1"):
-        LocalLadder(service, anna).request_analysis(game_id=game)
-    refusal = refused(service, anna, "request_analysis", "s1-3")
-    assert refusal.kind is Kind.EXHAUSTED
-    assert refusal.retry_after is not None
-    assert LocalLadder(service, ben).request_analysis(game_id="s1-3").analysis.ahead == 1
-    # Those who run the ladder may.
-    for game in ("s1-4", "s1-5", "s1-6"):
-        LocalLadder(service, MACHINE).request_analysis(game_id=game)
-
-
 def test_what_is_not_there_or_under_embargo_is_not_found(service: LadderService) -> None:
     ladder.a_cup(service.store, "secret", LATER)
     for caller in (author(service), MACHINE):
