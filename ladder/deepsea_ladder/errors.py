@@ -42,6 +42,10 @@ class SeasonClosed(StoreError):
     """The season is closed and gets no more games."""
 
 
+class SeasonPaused(StoreError):
+    """No game of the season is started until it is resumed."""
+
+
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written now; nothing changed, and it is worth trying again."""
 

@@ -80,6 +80,7 @@ MAY: Final = {
     "queue": ADMINS,
     "season_control": ADMINS,
     "set_deadline": ADMINS,
+    "pause_season": ADMINS,
     "quarantine": ADMINS,
     "requeue": ADMINS,
 }

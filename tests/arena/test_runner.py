@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from unittest.mock import Mock
 
 import pytest
@@ -16,7 +17,8 @@ from deepsea_arena.play.tasks import (
     VoidOutcome,
     game_seconds,
 )
-from deepsea_ladder.errors import PairingError, StoreUnavailable, WorkerError
+from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable, WorkerError
 from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, Receipt, SeatLog, StoredSeason
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import RetryPolicy, Store
@@ -561,3 +563,82 @@ def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
     assert abandoned == ["s1-1"]
     assert watcher.failures == [("s1-1", "no result after 100 seconds")]
     assert (summary.accepted, summary.void) == (6, 1)
+
+
+def test_a_paused_season_is_not_played_until_it_is_resumed(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    def play_and_pause(job: Job) -> Outcome:
+        if job.game_id == "s1-2":
+            store.seasons.set_paused("s1", MACHINE, paused=True)
+        return play(job)
+
+    played: list[int] = []
+
+    def resume() -> None:
+        played.append(store.ratings.last_seq())
+        store.seasons.set_paused("s1", MACHINE, paused=False)
+
+    watcher = Watcher(resume)
+    summary = run(store, season, stop, play_and_pause, listener=watcher)
+    assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
+    assert watcher.troubles == ["season s1 is paused: no game is started", "season s1 is resumed"]
+    assert played == [2, 2]
+    notes = [entry.note for entry in store.audit.latest(2)]
+    assert notes == ["resumed", "paused"]
+
+
+def close(store: Store) -> None:
+    """Close the season."""
+    store.seasons.close("s1")
+
+
+def test_a_paused_season_that_is_closed_ends_the_run(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    store.seasons.set_paused("s1", MACHINE, paused=True)
+    watcher = Watcher(partial(close, store))
+    summary = run(store, season, stop, listener=watcher)
+    assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
+    with pytest.raises(SeasonClosed, match="gets no games"):
+        store.seasons.set_paused("s1", MACHINE, paused=True)
+
+
+def test_a_run_starts_no_game_after_its_time(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    until = RunGoal(until=store.now())
+    assert run(store, season, stop, goal=until) == RunReport(season="s1", ended=RunEnd.GOAL)
+    until = RunGoal(until=store.now() + 10**9)
+    assert run(store, season, stop, goal=until) == RunReport(
+        season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT
+    )
+
+
+def test_a_run_without_end_waits_as_long_as_the_order_is_settled(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    answers = iter([True, False, True])  # after a game, while it waits, after the next game
+    waits: list[int] = []
+
+    def waiting() -> None:
+        waits.append(store.ratings.last_seq())
+        if len(waits) == 2:
+            stop.ask(StopRequest.FINISH)
+
+    watcher = Watcher(waiting)
+    goal = RunGoal(settled=lambda: next(answers, True), wait_for_work=True)
+    summary = run(store, season, stop, goal=goal, listener=watcher)
+    assert summary == RunReport(season="s1", accepted=2, ended=RunEnd.STOPPED)
+    assert waits == [1, 2]
+    assert watcher.troubles == ["season s1 is not played on: its order is settled"] * 2
+
+
+def test_a_run_without_end_that_waits_notices_that_its_season_is_closed(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    goal = RunGoal(until=store.now(), wait_for_work=True)
+    watcher = Watcher(partial(close, store))
+    summary = run(store, season, stop, goal=goal, listener=watcher)
+    assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
+    assert watcher.troubles == ["season s1 is not played on: its time is over"]

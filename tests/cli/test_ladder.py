@@ -314,9 +314,30 @@ def test_a_run_without_enough_bots_says_so(run: Run, place: Path) -> None:
 
 
 def test_the_goals_of_a_run_exclude_each_other(run: Run, played: Path) -> None:
-    done = run("ladder", "run", "--games", 3, "--forever")
+    for words in (("--games", 3, "--forever"), ("--games", 3, "--until", "settled")):
+        done = run("ladder", "run", *words)
+        assert done.status == 2
+        assert "--games excludes --until and --forever" in one_line(done.err)
+    for command in ("run", "serve"):
+        done = run("ladder", command, "--until", "soon")
+        assert done.status == 2
+        assert "'soon' is no time with its offset" in one_line(done.err)
+    done = run("ladder", "serve", "--no-run", "--until", "settled")
     assert done.status == 2
-    assert "--until-settled" in one_line(done.err)
+    assert "--no-run starts none" in one_line(done.err)
+
+
+def test_a_season_is_paused_and_resumed(run: Run, played: Path) -> None:
+    paused = "season s1 is paused: no game is started until `resume`\n"
+    assert run("ladder", "pause").out == paused
+    assert run("ladder", "pause", "s1").out == paused
+    assert run("ladder", "standings").out.startswith("season s1, paused: 8 games, ")
+    assert "season s1, paused: 8 games played" in run("ladder", "status").out
+    assert run("ladder", "resume", "s1").out == "season s1 is played\n"
+    assert run("ladder", "standings").out.startswith("season s1: 8 games, ")
+    done = run("ladder", "pause", "s2")
+    assert done.status == 2
+    assert "there is no season 's2'; there are s1" in one_line(done.err)
 
 
 # Looking

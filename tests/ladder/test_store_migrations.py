@@ -177,11 +177,6 @@ def test_a_stored_ladder_of_each_schema_is_brought_up_and_sound(empty: str, revi
         assert len(list(store.history.games())) == 3
 
 
-def test_each_former_schema_has_a_stored_ladder() -> None:
-    scripts = {file.name[1:5] for file in (migrate.SCRIPTS / "versions").glob("r*.py")}
-    assert scripts - {schema.REVISION} <= set(stored.REVISIONS)
-
-
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("not a database, but longer than the header of one would be\n" * 20)

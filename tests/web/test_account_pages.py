@@ -129,6 +129,7 @@ DEEDS: dict[str, dict[str, str]] = {
     "/submit": {},
     "/analyse": {"id": "s1-1"},
     "/admin/season/deadline": {"season": "s1", "until": "2101-01-31T18:00"},
+    "/admin/season/paused": {"season": "s1", "paused": "1"},
     "/admin/codes": {"count": "2", "days": "3"},
     "/admin/codes/revoke": {"id": "99"},
     "/admin/author/reset": {"author": BEN},
@@ -166,6 +167,14 @@ def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
     assert "no time with its offset" in wrong.text
     assert admin.do("/admin/season/deadline", {**form, "until": ""}).status == 303
     assert "data-until" not in ben.get("/").text
+
+
+def test_pages_say_that_a_season_is_paused(world: World) -> None:
+    admin = world.person("admin")
+    for paused, done in (("1", "paused"), ("0", "resumed")):
+        answer = admin.do("/admin/season/paused", {"season": "s1", "paused": paused})
+        assert answer.headers["location"].endswith(f"/admin/season?done={done}")
+        assert ("<bdi>s1</bdi>, paused" in world.person().get("/").text) == (paused == "1")
 
 
 def test_a_game_in_quarantine_gets_another_try(world: World) -> None:

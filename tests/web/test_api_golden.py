@@ -428,6 +428,14 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/season/deadline", {"until": "none"}),
         ask("head", "GET /audit?everybody=true&limit=3"),
     ],
+    "POST /admin/season/paused": [
+        ask("visitor anna chief", "/admin/season/paused", {"paused": True}),
+        ask("head", "/admin/season/paused", {"paused": True}),
+        ask("head", "/admin/season/paused", {"season": "main"}),
+        ask("head", "/admin/season/paused", {"season": "spring", "paused": True}),
+        unread("/admin/season/paused", "head", {"paused": "yes"}),
+        ask("head", "GET /audit?everybody=true&limit=2"),
+    ],
     "POST /admin/bots/{bot}/state": [
         ask("visitor anna chief", "/admin/bots/anna/state", {"state": "active"}),
         ask("head", "/admin/bots/anna/state", {"state": "disabled", "reason": "it is loud"}),

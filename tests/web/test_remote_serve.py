@@ -91,6 +91,7 @@ def test_the_runner_gets_no_socket_key_or_token(
 def test_the_runners_command_names_no_store() -> None:
     """Other users of the machine can read command lines, and a store's may have a password."""
     assert runner_command(3)[-4:] == ["run", "--forever", "--workers", "3"]
+    assert runner_command(3, "settled")[-3:] == ["3", "--until", "settled"]
 
 
 def test_a_runner_that_ends_is_started_again_later_each_time(tmp_path: Path) -> None:

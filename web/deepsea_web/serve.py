@@ -100,6 +100,8 @@ class ServeOptions:
     private: bool = False
     workers: int = 1
     """Of the runner; 0: no runner is started."""
+    until: str | None = None
+    """When it pauses: `settled` or a time."""
 
 
 def serve(target: str, options: ServeOptions, announce: Callable[[str], object]) -> None:
@@ -138,7 +140,8 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
         with closing(Gateway(service, SystemClock())) as gateway:
             config = partial(_http_config, gateway, reach, options, certificate)
             service.url = f"{reach.origin}{reach.prefix}/"
-            runner = RunnerProcess(runner_command(options.workers), target, gateway.clock)
+            command = runner_command(options.workers, options.until)
+            runner = RunnerProcess(command, target, gateway.clock)
             asyncio.run(
                 _serve(config, listening, gateway, runner if options.workers else None, announce)
             )

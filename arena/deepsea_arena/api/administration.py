@@ -103,6 +103,11 @@ class AdminMethods(LadderPart):
             self.store.seasons.set_deadline(name, ms, self.caller.by)
         return self.season_control(season=name)
 
+    def pause_season(self, *, season: str = "", paused: bool = False) -> SeasonControl:
+        name = find_season(self.store, season or None).name
+        self.store.seasons.set_paused(name, self.caller.by, paused=paused)
+        return self.season_control(season=name)
+
     def set_bot_state(self, *, bot: str = "", state: str = "", reason: str = "") -> ChangedBot:
         if state == BotState.ACTIVE:
             found = self.store.bots.enable(bot, self.caller.by)

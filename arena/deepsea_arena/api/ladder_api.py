@@ -263,6 +263,10 @@ class LadderApi(Protocol):
         """Let everybody submit to a season until a time such as 2027-01-31T18:00Z, or `author`
         alone until a later one; `none` is until the season is closed, or no longer than others."""
 
+    @method("POST", "/admin/season/paused", role=Role.ADMIN, scope=Scope.ADMIN)
+    def pause_season(self, *, season: str = "", paused: bool = False) -> SeasonControl:
+        """Start no more games of a season, or start them again."""
+
     @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> ChangedBot:
         """Disable a bot with a reason, or enable it again: `state` is disabled or active."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from typing import Protocol, TypeVar
@@ -30,12 +31,19 @@ from deepsea_arena.play.validation import ValidationListener, local_checker, val
 from deepsea_arena.play.workers import JobWorkers, dask_workers
 from deepsea_arena.reports.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
-from deepsea_ladder.errors import LadderError, PairingError, SeasonClosed, StoreUnavailable
+from deepsea_ladder.errors import (
+    LadderError,
+    PairingError,
+    SeasonClosed,
+    SeasonPaused,
+    StoreUnavailable,
+)
 from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, Rotation, SeatLog, StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import UserError
 from deepsea_referee.system.interface import equal_shares
 from deepsea_referee.timing.clock import SystemClock
@@ -75,9 +83,11 @@ class RunGoal:
     games: int | None = None
     """The number of results; None is no limit."""
     settled: Callable[[], bool] | None = None
-    """Called after every result; True ends the run."""
+    """Called after every result; True starts no more games."""
+    until: int | None = None
+    """The time after which no games are started, in milliseconds since 1970."""
     wait_for_work: bool = False
-    """Whether to wait when there is nothing to play."""
+    """Whether to wait when there is nothing to play, or the goal is reached, instead of ending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +162,12 @@ class RunRequest:
     season: str | None = None
     games: int | None = None
     forever: bool = False
-    """Whether to play without end, and to wait for bots if there are too few."""
+    """Whether to wait for bots if there are too few, and play without end, or with an end wait
+    there until there is more to play."""
+    settled: bool = False
+    """Whether to play until the order is settled, as a run does that has no other end."""
+    until: datetime | None = None
+    """When to end."""
     confidence: float = CONFIDENCE
     """The confidence for the order of two neighbours."""
 
@@ -202,6 +217,8 @@ class Runner:
         self._renewed = clock()
         self._settled = False
         self._closed = False
+        self._paused = False
+        self._waits = False  # for more to play than the goal asked for
         self._failures_in_a_row = 0  # games in a row without a result
         self._troubles = 0  # in a row, of this machine
         self._paused_until = clock()
@@ -229,24 +246,53 @@ class Runner:
             if self._playing:
                 self._take_in(self._pool.wait(self._until_due(), self._stop))
                 self._look_after()
-            elif self._stop.requested is not StopRequest.GO_ON:
-                return RunEnd.STOPPED
-            elif self._reached():
-                return RunEnd.GOAL
-            elif self._closed:
-                return RunEnd.CLOSED
-            elif self._gave_up():
-                return RunEnd.HOST
-            elif (pause := self._paused_until - self._clock()) > 0:
-                self._stop.pause(pause)
-            elif not anybody:  # the pool knows for how long to wait for somebody
-                self._pool.wait(self._until_due(), self._stop)
-                self._look_after()
-            elif not self._wait_for_work():
+            elif (ended := self._end()) is not None:
+                return ended
+            elif not self._idle(anybody=anybody):
                 return RunEnd.NOTHING_LEFT
 
-    def _reached(self) -> bool:
-        return self._settled or self._wanted() == 0
+    def _end(self) -> RunEnd | None:
+        """Why the run ends now that no game is played; None if it goes on."""
+        if self._stop.requested is not StopRequest.GO_ON:
+            return RunEnd.STOPPED
+        if self._wanted() == 0 or (self._is_over() and not self._goal.wait_for_work):
+            return RunEnd.GOAL
+        if self._closed:
+            return RunEnd.CLOSED
+        return RunEnd.HOST if self._gave_up() else None
+
+    def _idle(self, *, anybody: bool) -> bool:
+        """Wait until a game may be started; returns whether that may happen."""
+        if self._is_over():
+            self._await_more()
+        elif self._paused:
+            self._stop.pause(self._settings.idle)
+        elif (pause := self._paused_until - self._clock()) > 0:
+            self._stop.pause(pause)
+        elif not anybody:  # the pool knows for how long to wait for somebody
+            self._pool.wait(self._until_due(), self._stop)
+            self._look_after()
+        else:
+            return self._wait_for_work()
+        return True
+
+    def _is_over(self) -> bool:
+        """Whether the order is settled, or the time has come."""
+        until = self._goal.until
+        return self._settled or (until is not None and self._retry(self._store.now) >= until)
+
+    def _await_more(self) -> None:
+        """Wait, and look whether somebody has unsettled the order or closed the season."""
+        if not self._waits:
+            why = "its order is settled" if self._settled else "its time is over"
+            self._listener.trouble(f"season {self._season.name} is not played on: {why}")
+        self._waits = True
+        self._stop.pause(self._settings.idle)
+        if self._goal.settled is not None:
+            self._settled = self._retry(self._goal.settled)
+        season = self._retry(lambda: self._store.seasons.get(self._season.name))
+        self._closed = season.closed_at is not None
+        self._waits = self._is_over()
 
     def _wanted(self) -> int | None:
         """The number of games that may still be started for the goal; None is no limit."""
@@ -257,11 +303,13 @@ class Runner:
     def _fill(self) -> bool:
         """Give jobs to free workers; returns whether any was free."""
         workers = self._pool.free()
-        ends = self._settled or self._closed or self._gave_up()
+        ends = self._closed or self._gave_up() or self._is_over()
         free = [] if ends or self._clock() < self._paused_until else workers[: self._wanted()]
         if not free:
             return bool(workers)
         jobs = self._claim(free)
+        if self._paused:
+            return True
         if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
             jobs += self._claim(free[len(jobs) :])
         for job in jobs:
@@ -271,7 +319,16 @@ class Runner:
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
         jobs, lease = self._store.jobs, self._settings.lease
-        return self._retry(lambda: jobs.claim(self._season, self._owner, lease, prefer))
+        before = self._paused
+        try:
+            found = self._retry(lambda: jobs.claim(self._season, self._owner, lease, prefer))
+            self._paused = False
+        except SeasonPaused:
+            found, self._paused = [], True
+        if self._paused != before:
+            state = "paused: no game is started" if self._paused else "resumed"
+            self._listener.trouble(f"season {self._season.name} is {state}")
+        return found
 
     def _pair(self, wanted: int) -> bool:
         """Get more jobs from the source; returns whether to lease again."""
@@ -501,17 +558,21 @@ def _run(
 
     until = UntilSettled(store, season, request.confidence)
     expected = None
+    until_ms = None if request.until is None else milliseconds(request.until)
     if request.games is not None:
         goal = RunGoal(games=request.games)
     elif request.forever:
-        goal = RunGoal(wait_for_work=True)
+        settled = (lambda: until.report().settled) if request.settled else None
+        goal = RunGoal(settled=settled, until=until_ms, wait_for_work=True)
+    elif until_ms is not None:
+        goal = RunGoal(until=until_ms)
     elif (order := retried(until.report)).settled:
         goal = RunGoal(games=0)
     else:
         goal, expected = RunGoal(settled=until), order
     source = Matchmaker(store, season)
     report = play(store, season, source, goal, make_pool, watcher, stop, expected)
-    if request.games is None and not request.forever:
+    if request.games is None and not request.forever and until_ms is None:
         report.order = retried(until.report)
     return report
 

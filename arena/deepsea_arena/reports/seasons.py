@@ -65,6 +65,8 @@ class SeasonInfo:
     closed_at: Time | None
     submissions_until: Time | None = None
     """Its deadline, after which no bots are taken in; None if they are until it is closed."""
+    paused_at: Time | None = None
+    """Since when no games of it are started; None if they are."""
     embargo_until: Time | None
     """When strangers may see its results; None if they always may."""
 
@@ -114,6 +116,7 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         opened_at=utc_time(stored.created_at),
         closed_at=_time(stored.closed_at),
         submissions_until=_time(stored.submissions_until),
+        paused_at=_time(stored.paused_at),
         embargo_until=_time(stored.embargo_until),
     )
 

@@ -15,6 +15,8 @@ SECTIONS = {
         "init": ("seasons", "Create a ladder with one season."),
         "season": ("seasons", "Open another season."),
         "deadline": ("seasons", "Show or change until when a season takes in bots."),
+        "pause": ("seasons", "Start no more games of a season for now."),
+        "resume": ("seasons", "Start games of a paused season again."),
         "close": ("seasons", "Close a season and show the seed of its games."),
     },
     "Bots": {

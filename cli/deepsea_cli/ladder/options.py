@@ -188,6 +188,23 @@ def read_time(
     return time
 
 
+SETTLED = "settled"
+
+
+def _read_until(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | datetime | None:
+    return value if value in (None, SETTLED) else read_time(context, parameter, value)
+
+
+until_option = click.option(
+    "--until",
+    metavar="settled|TIME",
+    callback=_read_until,
+    help="Play until the order of the standings is settled, or until a time.",
+)
+
+
 def make_workers(store: Store, workers: int | None, cluster: str | None) -> MakePool:
     """The workers of a run: processes, or those of a cluster."""
     from deepsea_arena.play import runner

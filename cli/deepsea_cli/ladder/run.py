@@ -6,13 +6,21 @@ stdout has the summary; progress (on a terminal) and problems (always) go to std
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
-from deepsea_cli.ladder.options import make_workers, read_time, season_option, store_option
+from deepsea_cli.ladder.options import (
+    SETTLED,
+    make_workers,
+    read_time,
+    season_option,
+    store_option,
+    until_option,
+)
 from deepsea_cli.ladder.tables import number, percent
 from deepsea_cli.options import (
     bot_uids_option,
@@ -26,8 +34,6 @@ from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from deepsea_arena.play.runner import RunReport
     from deepsea_arena.reports.standings import OrderReport
     from deepsea_arena.reports.tournaments import Kind
@@ -144,13 +150,11 @@ def print_report(report: RunReport) -> int:
 @click.command("run")
 @season_option
 @number_option("--games", help="Number of games to play.")
+@until_option
 @click.option(
-    "--until-settled",
+    "--forever",
     is_flag=True,
-    help="Play until the order of the standings is settled (the default).",
-)
-@click.option(
-    "--forever", is_flag=True, help="Play without end; wait for bots if there are too few."
+    help="Wait for bots if there are too few, and after --until for more to play, without end.",
 )
 @click.option(
     "--confidence",
@@ -171,7 +175,7 @@ def run(
     store_text: str,
     season_name: str | None,
     games: int | None,
-    until_settled: bool,
+    until: str | datetime | None,
     forever: bool,
     confidence: float,
     workers: int | None,
@@ -185,12 +189,17 @@ def run(
     Exit status: 0 done, 1 too many games failed, 130 interrupted.
     """
     needs_linux("ladder run")
-    if (games is not None) + until_settled + forever > 1:
-        raise UserError("--games, --until-settled and --forever exclude each other")
+    if games is not None and (forever or until is not None):
+        raise UserError("--games excludes --until and --forever")
     from deepsea_arena.play import runner
 
     request = runner.RunRequest(
-        season=season_name, games=games, forever=forever, confidence=confidence
+        season=season_name,
+        games=games,
+        forever=forever,
+        settled=until == SETTLED,
+        until=until if isinstance(until, datetime) else None,
+        confidence=confidence,
     )
     with (
         closing(TalkingStop()) as stop,

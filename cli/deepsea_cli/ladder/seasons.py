@@ -1,4 +1,4 @@
-"""`ladder init`, `season`, `deadline` and `close`: creates a ladder and its seasons.
+"""`ladder init`, `season`, `deadline`, `pause`, `resume` and `close`: a ladder and its seasons.
 
 A season's settings never change: other settings are another season. Bots belong to the ladder and
 play in every season.
@@ -136,6 +136,32 @@ def deadline(
         last = "it is closed" if until is None else f"{minute(until)} UTC"
         echo(f"season {found.season.name} takes in bots until {last}")
         print_extensions(found.extensions)
+
+
+@click.command("pause")
+@click.argument("name", metavar="[SEASON]", required=False)
+@place_option
+def pause(*, place: Place, name: str | None) -> None:
+    """Start no more games of a season until `resume`; games that are being played count.
+
+    Runs and servers wait meanwhile; submissions are checked.
+    """
+    _set_paused(place, name, paused=True)
+
+
+@click.command("resume")
+@click.argument("name", metavar="[SEASON]", required=False)
+@place_option
+def resume(*, place: Place, name: str | None) -> None:
+    """Start games of a season again that was paused."""
+    _set_paused(place, name, paused=False)
+
+
+def _set_paused(place: Place, name: str | None, *, paused: bool) -> None:
+    with place.opened(own=True) as ladder:
+        found = ladder.pause_season(season=name or "", paused=paused).season
+    state = "is paused: no game is started until `resume`" if paused else "is played"
+    echo(f"season {found.name} {state}")
 
 
 @click.command("close")

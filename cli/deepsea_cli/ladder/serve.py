@@ -11,12 +11,13 @@ import re
 import shutil
 import subprocess
 import tempfile
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from deepsea_bundle.atomic import write_atomically
-from deepsea_cli.ladder.options import store_option
+from deepsea_cli.ladder.options import store_option, until_option
 from deepsea_cli.options import needs_linux, number_option, path_option, workers_option
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
@@ -56,6 +57,7 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 @path_option("--tls-key", help="Its private key, as PEM, without a password.")
 @click.option("--private", is_flag=True, help="Visitors see the login and nothing else.")
 @click.option("--no-run", is_flag=True, help="Serve only; another process runs the ladder.")
+@until_option
 @workers_option(256, "Worker processes of the runner.")
 @store_option
 def serve(
@@ -69,14 +71,16 @@ def serve(
     tls_key: Path | None,
     private: bool,
     no_run: bool,
+    until: str | datetime | None,
     workers: int | None,
 ) -> None:
     """Serve the ladder until Ctrl-C: pages, submissions and the API; and play its games.
 
     The runner is a process of its own, which plays and checks bots as `ladder run --forever` does.
+    With --until it waits then, until there is more to play.
     """
-    if no_run and workers is not None:
-        raise UserError("--workers are those of the runner, and --no-run starts none")
+    if no_run and (workers is not None or until is not None):
+        raise UserError("--workers and --until are those of the runner, and --no-run starts none")
     needs_linux("ladder serve")
     from deepsea_web.serve import ServeOptions, serve
 
@@ -90,6 +94,7 @@ def serve(
         tls_key=tls_key,
         private=private,
         workers=0 if no_run else workers or 1,
+        until=until.isoformat() if isinstance(until, datetime) else until,
     )
 
     def announce(url: str) -> None:

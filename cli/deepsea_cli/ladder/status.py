@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import open_store, store_option
-from deepsea_cli.ladder.tables import minute, peculiarities, print_extensions
+from deepsea_cli.ladder.tables import closed_or_paused, minute, peculiarities, print_extensions
 from deepsea_cli.output import count, echo, print_json
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
@@ -62,7 +62,7 @@ def _show_season(found: SeasonStatus) -> None:
     from deepsea_arena.reports.seasons import without_cgroups
 
     click.echo()
-    closed = ", closed" if found.season.closed_at else ""
+    closed = closed_or_paused(found.season)
     rate = found.games_per_second
     echo(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
     echo(f"  head {found.season.place}: {found.season.head}")

@@ -54,6 +54,11 @@ def skill(mu: float, high: float) -> str:
     return f"{mu:.1f} ±{high - mu:4.1f}"
 
 
+def closed_or_paused(season: SeasonInfo) -> str:
+    """What follows the name of a season that is not played."""
+    return ", closed" if season.closed_at else ", paused" if season.paused_at else ""
+
+
 def peculiarities(season: SeasonInfo) -> list[str]:
     """What a season has that others do not have, a line each."""
     lines: list[str] = []
@@ -111,12 +116,12 @@ def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
 def print_table(page: Standings, columns: Sequence[Column] | None = None) -> None:
     """Print the standings of a season as a table, with other columns if given."""
     season = page.season
-    closed = ", closed" if season.closed_at else ""
+    closed = closed_or_paused(season)
     echo(
         f"season {season.name}{closed}: {count(page.games, 'game')}, "
         f"rules {season.rules!r}, clock {season.clock}"
     )
-    if season.submissions_until is not None and not closed:
+    if season.submissions_until is not None and season.closed_at is None:
         echo(f"takes in bots until {minute(season.submissions_until)} UTC")
     click.echo()
     grid(columns or standing_columns(page.standings))

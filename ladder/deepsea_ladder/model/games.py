@@ -235,6 +235,8 @@ class StoredSeason:
     """When strangers may see its games and results; None if they always may."""
     submissions_until: int | None = None
     """After it no bots are taken in; None if they always are."""
+    paused_at: int | None = None
+    """Since when no games are started; None if they are."""
 
     @property
     def name(self) -> str:

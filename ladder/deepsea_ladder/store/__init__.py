@@ -19,7 +19,7 @@ from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots, Strikes
-from deepsea_ladder.store.database import UNREADABLE, Database, damages
+from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
 from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
 from deepsea_ladder.store.history import History, Sums
 from deepsea_ladder.store.jobs import Jobs, Queue
@@ -64,6 +64,11 @@ class Store:
         """How far the ladder is; raises `StoreGone` if its file was removed or replaced."""
         self.database.check_place()
         return read_revision(self.database, public=self._public)
+
+    def now(self) -> int:
+        """The store's clock in milliseconds since 1970."""
+        with self.database.read() as connection:
+            return now(connection)
 
     @classmethod
     def create(cls, target: str | os.PathLike[str]) -> Store:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind
-from deepsea_ladder.errors import NotOnLadder, SeasonClosed, StoreError
+from deepsea_ladder.errors import NotOnLadder, SeasonClosed, SeasonPaused, StoreError
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import (
     AttemptEnd,
@@ -79,6 +79,7 @@ _ADDED = (
     select(_jobs.c.id).where(_OURS, _jobs.c.number > bindparam("after")).order_by(_jobs.c.number)
 )
 _CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
+_PAUSED_AT = select(schema.seasons.c.paused_at).where(schema.seasons.c.id == bindparam("season"))
 _STATES = (
     select(_versions.c.id, _bots.c.state)
     .join(_bots, _bots.c.id == _versions.c.bot_id)
@@ -193,9 +194,11 @@ class Jobs:
         many.
 
         `prefer` has for each worker the rotation of its last job; best is a game of the same
-        rotation, then the beginning of one that nobody plays, then any.
+        rotation, then the beginning of one that nobody plays, then any. Raises `SeasonPaused`.
         """
         with self._database.write() as connection:
+            if connection.execute(_PAUSED_AT, {"season": season.id}).scalar_one() is not None:
+                raise SeasonPaused(f"the season {season.name!r} is paused")
             at = now(connection)
             rows = self._take_over(connection, season, at, len(prefer))
             for row in rows:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0002"
+REVISION = "0003"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
@@ -148,6 +148,7 @@ seasons = Table(
     Column("submissions_until", BigInteger),  # the deadline: after it no bots are taken in
     Column("place", Integer, nullable=False),  # the last one of its chain
     Column("head", _Digest, nullable=False),  # at that place
+    Column("paused_at", BigInteger),  # no game is started, until it is none again
 )
 
 # Authors who may submit until another time than the season's deadline.

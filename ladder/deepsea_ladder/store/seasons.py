@@ -177,6 +177,20 @@ class Seasons:
         everybodys = season.submissions_until
         return everybodys if until is None or everybodys is None else max(everybodys, int(until))
 
+    def set_paused(self, name: str, by: Actor, *, paused: bool) -> None:
+        """Start no more games, or start them again. Games that are being played count."""
+        table = schema.seasons
+        with self._database.write() as connection:
+            stored, at = _get(connection, name, public=False), now(connection)
+            if stored.closed_at is not None:
+                raise SeasonClosed(f"season {name} is closed and gets no games")
+            if (stored.paused_at is not None) == paused:
+                return
+            since = at if paused else None
+            connection.execute(update(table).where(table.c.id == stored.id).values(paused_at=since))
+            words = "paused" if paused else "resumed"
+            note(connection, at, AuditKind.SEASON, name, words, by=by)
+
     def close(self, name: str) -> tuple[str | None, int]:
         """Close a season; its seed in hex, and how many games are being played.
 
@@ -189,7 +203,9 @@ class Seasons:
             at = now(connection)
             if stored.closed_at is None:
                 connection.execute(
-                    update(table).where(table.c.id == stored.id).values(closed_at=at)
+                    update(table)
+                    .where(table.c.id == stored.id)
+                    .values(closed_at=at, paused_at=None)
                 )
                 connection.execute(
                     update(jobs)
@@ -311,6 +327,7 @@ def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
         tournament=row.tournament,
         embargo_until=row.embargo_until,
         submissions_until=row.submissions_until,
+        paused_at=row.paused_at,
     )
 
 

@@ -29,11 +29,13 @@ _CHILD = Path(__file__).with_name("runner_child.py")
 _log = logging.getLogger(__name__)
 
 
-def runner_command(workers: int) -> list[str]:
-    """The command of a runner for everything that a ladder has to play."""
+def runner_command(workers: int, until: str | None = None) -> list[str]:
+    """The command of a runner for everything that a ladder has to play, until `settled` or a time
+    if one is given."""
     return [
         sys.executable,
         *("-m", "deepsea_cli", "ladder", "run", "--forever", "--workers", str(workers)),
+        *(() if until is None else ("--until", until)),
     ]
 
 

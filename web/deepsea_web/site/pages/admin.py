@@ -43,6 +43,8 @@ SEASON = OwnPage(
         "until": "The season takes in bots until this time.",
         "always": "The season takes in bots until it is closed.",
         "extended": "The author has this time.",
+        "paused": "No more games are started.",
+        "resumed": "Games are started again.",
     },
 )
 CODES = OwnPage(
@@ -97,6 +99,12 @@ def _set_deadline(visit: Visit, form: Form) -> Redirect:
     wanted = f"{until}Z" if until and parse_time(until) is None else until or "none"
     visit.ladder.set_deadline(season=form.text("season"), until=wanted, author=author)
     return Redirect(path=SEASON.path, done="extended" if author else "until" if until else "always")
+
+
+def _pause(visit: Visit, form: Form) -> Redirect:
+    paused = form.text("paused") == "1"
+    visit.ladder.pause_season(season=form.text("season"), paused=paused)
+    return Redirect(path=SEASON.path, done="paused" if paused else "resumed")
 
 
 def _make_codes(visit: Visit, form: Form) -> OneTimePage:
@@ -161,6 +169,7 @@ ADMIN_ACTIONS = (
         act=_set_deadline,
         fields=("season", "until", "author"),
     ),
+    Action(path="/admin/season/paused", page=SEASON, act=_pause, fields=("season", "paused")),
     Action(path="/admin/codes", page=CODES, act=_make_codes, fields=("count", "authors", "days")),
     Action(path="/admin/codes/revoke", page=CODES, act=_revoke_code, fields=("id",)),
     Action(path="/admin/author/reset", page=AUTHOR, act=_reset, fields=("author",)),
