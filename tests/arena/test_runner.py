@@ -642,3 +642,23 @@ def test_a_run_without_end_that_waits_notices_that_its_season_is_closed(
     summary = run(store, season, stop, goal=goal, listener=watcher)
     assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
     assert watcher.troubles == ["season s1 is not played on: its time is over"]
+
+
+def test_a_run_says_that_pages_show_another_season(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    seconds = iter(range(0, 10_000, 30))
+    names = iter(("s2", "s3"))
+
+    def play_and_open(job: Job) -> Outcome:
+        if job.game_id in ("s1-2", "s1-4"):
+            store.seasons.open(ladder.a_season(next(names)), ladder.SEED)
+        return play(job)
+
+    watcher = Watcher()
+    run(store, season, stop, play_and_open, listener=watcher, clock=lambda: next(seconds))
+    assert watcher.troubles == [
+        f"season {name} is open and is what pages show, but this run plays s1 until that is "
+        "closed: `ladder close s1`"
+        for name in ("s2", "s3")
+    ]

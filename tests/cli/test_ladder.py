@@ -327,6 +327,21 @@ def test_the_goals_of_a_run_exclude_each_other(run: Run, played: Path) -> None:
     assert "--no-run starts none" in one_line(done.err)
 
 
+def test_the_status_says_which_season_is_played_and_which_one_pages_show(
+    run: Run, played: Path
+) -> None:
+    line = "pages show season s2, but games of s1 are played"
+    assert run("ladder", "season", "s2", "--trusted").status == 0
+    assert line not in run("ladder", "status").out
+    with Store.open(played) as store:
+        season = store.seasons.get("s1")
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+        ladder.claim(store, season)
+    assert line in run("ladder", "status").out.splitlines()
+    found = json.loads(run("ladder", "status", "--json").out)
+    assert (found["shown"], found["played"]) == ("s2", ["s1"])
+
+
 def test_a_season_is_paused_and_resumed(run: Run, played: Path) -> None:
     paused = "season s1 is paused: no game is started until `resume`\n"
     assert run("ladder", "pause").out == paused

@@ -222,6 +222,7 @@ class Runner:
         self._failures_in_a_row = 0  # games in a row without a result
         self._troubles = 0  # in a row, of this machine
         self._paused_until = clock()
+        self._newest = season.name  # the season that the pages show, as far as it was said
         self._report = RunReport(season=season.name)
 
     def run(self) -> RunReport:
@@ -429,6 +430,20 @@ class Runner:
             held = [job for job, _ in self._playing.values()]
             self._retry(lambda: self._store.jobs.renew(held, self._settings.lease))
             self._renewed = now
+            self._say_newest()
+
+    def _say_newest(self) -> None:
+        """Say so when pages show another season than the one that is played."""
+        if self._season.tournament is not None:
+            return
+        opened = open_seasons(self._retry(self._store.seasons.all))
+        newest = opened[-1].name if opened else self._newest
+        if newest not in (self._newest, self._season.name):
+            self._listener.trouble(
+                f"season {newest} is open and is what pages show, but this run plays "
+                f"{self._season.name} until that is closed: `ladder close {self._season.name}`"
+            )
+        self._newest = newest
 
     def _until_due(self) -> float:
         """The time until the next heartbeat or timeout."""

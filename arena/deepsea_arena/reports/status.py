@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
-from deepsea_arena.reports.seasons import SeasonInfo, season_info
+from deepsea_arena.reports.seasons import SeasonInfo, open_seasons, season_info
 from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.model.bots import BotConduct, BotState, Submission
 from deepsea_ladder.model.games import (
@@ -72,6 +72,10 @@ class LadderStatus:
     store: str
     bots: int
     taken_out: tuple[TakenOutBot, ...]
+    shown: str | None
+    """The season that pages show: the newest that is open and no tournament's."""
+    played: tuple[str, ...]
+    """The seasons of which games are being played."""
     seasons: tuple[SeasonStatus, ...]
     submissions: tuple[Submission, ...]
     """What is being checked, and what waits, in the order in which it is checked."""
@@ -93,7 +97,9 @@ def status_document(status: LadderStatus) -> dict[str, Json]:
 
 def ladder_status(store: Store) -> LadderStatus:
     """The queues, leases and problems of a ladder."""
-    bots = store.bots.all()
+    bots, seasons = store.bots.all(), store.seasons.all()
+    found = tuple(_season(store, season) for season in seasons)
+    opened = open_seasons(seasons)
     return LadderStatus(
         store=str(store.database),
         bots=len(bots),
@@ -102,7 +108,9 @@ def ladder_status(store: Store) -> LadderStatus:
             for bot in bots
             if bot.state is not BotState.ACTIVE
         ),
-        seasons=tuple(_season(store, season) for season in store.seasons.all()),
+        shown=opened[-1].name if opened else None,
+        played=tuple(one.season.name for one in found if one.leased),
+        seasons=found,
         submissions=tuple(store.submissions.queue()),
         analyses=tuple(map(shown, store.analyses.queue())),
         audit=tuple(store.audit.latest(AUDIT_ENTRIES)),

@@ -39,6 +39,9 @@ def _show(found: LadderStatus) -> None:
     echo(f"{found.store}: {count(found.bots, 'bot')}, {count(len(out), 'bot')} taken out")
     for bot in out:
         echo(f"  {bot.bot} is {bot.state}: {bot.reason}")
+    if found.shown and found.played and found.shown not in found.played:
+        played = " and ".join(found.played)
+        echo(f"pages show season {found.shown}, but games of {played} are played")
     for season in found.seasons:
         _show_season(season)
     if waiting := found.submissions:
