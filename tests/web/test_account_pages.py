@@ -7,6 +7,7 @@ import re
 import pytest
 from sqlalchemy import text as sql
 
+from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_web.http import HEADERS
 from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
@@ -23,7 +24,7 @@ SEEN_BY = {
     "/join": (200, 200, 200, 200),
     "/account": (TO_LOGIN, 200, 200, 200),
     "/submit": (TO_LOGIN, 200, 200, 200),
-    "/submissions/1": (TO_LOGIN, 200, 404, 404),
+    "/submissions/1": (TO_LOGIN, 200, 404, 200),
     "/games/s1-1/analysis": (TO_LOGIN, 200, 200, 200),
     "/admin": (TO_LOGIN, 403, 403, 200),
     "/admin/season": (TO_LOGIN, 403, 403, 200),
@@ -175,6 +176,18 @@ def test_pages_say_that_a_season_is_paused(world: World) -> None:
         answer = admin.do("/admin/season/paused", {"season": "s1", "paused": paused})
         assert answer.headers["location"].endswith(f"/admin/season?done={done}")
         assert ("<bdi>s1</bdi>, paused" in world.person().get("/").text) == (paused == "1")
+
+
+def test_an_admin_sees_what_an_author_submitted_and_why_it_was_refused(world: World) -> None:
+    store, admin = world.service.store, world.person("admin")
+    lease = store.submissions.claim("a runner", 60)
+    assert lease is not None
+    store.submissions.refuse(lease, SubmissionRefusal(found="it sings", remedy="be silent"), 0)
+    assert f'href="/submissions/{lease.id}"' in admin.get(f"/admin/authors/{lease.author}").text
+    page = admin.get(f"/submissions/{lease.id}").text
+    for words in ("it sings", "What the author can do", "be silent", f"/admin/authors/{ANNA}"):
+        assert words in page
+    assert "What you can do" in world.person(ANNA).get(f"/submissions/{lease.id}").text
 
 
 def test_a_game_in_quarantine_gets_another_try(world: World) -> None:

@@ -215,6 +215,8 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("anna", "/submissions?limit=1"),
         ask("anna", "/submissions?limit=501"),
         ask("anna", "/submissions?limit=-1"),
+        ask("anna chief head", "/submissions?author=ben-senior&limit=1"),
+        ask("head", "/submissions?author=nobody"),
     ],
     "POST /bots/{bot}/withdraw": [
         ask("visitor reader anna head", "/bots/ben/withdraw", {}),
@@ -627,6 +629,9 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("--json", "anna", "anna-senior --json"),
         Line("--limit 1 --json", "ben", "ben-senior --limit 1 --json"),
         Line("nobody --json"),
+        Line("ben-senior --limit 1 --json", "head anna"),
+        Line("--id 1", "head ben anna"),
+        Line("--id 99"),
     ],
     "tokens": [
         Line("--json", "anna", "anna-senior --json"),

@@ -196,11 +196,12 @@ class LadderApi(Protocol):
 
     @method("GET", "/submissions/{id}", role=Role.AUTHOR, scope=Scope.READ)
     def watch_submission(self, *, id: int) -> Iterator[SubmissionStep | None]:  # noqa: A002
-        """Follow a submission of the caller's author, from its present state on."""
+        """Follow a submission of the caller's author, or for an admin of anybody, from its present
+        state on."""
 
     @method("GET", "/submissions", role=Role.AUTHOR, scope=Scope.READ)
-    def submissions(self, *, limit: int = 0) -> SubmissionList:
-        """List the submissions of the caller's author, newest first."""
+    def submissions(self, *, limit: int = 0, author: str = "") -> SubmissionList:
+        """List the submissions of the caller's author, newest first; for an admin of `author`."""
 
     @method("POST", "/bots/{bot}/withdraw", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def withdraw(self, *, bot: str) -> Withdrawn:

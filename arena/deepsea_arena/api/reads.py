@@ -32,7 +32,7 @@ from deepsea_arena.reports.tournaments import (
     tournament_report,
     tournaments,
 )
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.accounts import Role
 from deepsea_ladder.model.games import GameFilter
 from deepsea_ladder.values import utc_time
 from deepsea_referee.errors import UserError
@@ -102,7 +102,7 @@ class ReadMethods(LadderPart):
             bot,
             version=version or None,
             season_name=season or None,
-            errors=bool(own) or self.caller.may(Role.ADMIN, Scope.ADMIN),
+            errors=bool(own) or self.is_admin,
         )
 
     def games(

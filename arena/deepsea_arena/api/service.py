@@ -240,7 +240,12 @@ class LadderPart:
         """Whether this is the name of the caller's author."""
         return bool(self.caller.author) and names.key(author) == names.key(self.caller.author)
 
+    @property
+    def is_admin(self) -> bool:
+        """Whether the caller has the role and the scope of an admin."""
+        return self.caller.may(Role.ADMIN, Scope.ADMIN)
+
     def check_admin(self) -> None:
         """Raise ApiError for callers who are no admins."""
-        if not self.caller.may(Role.ADMIN, Scope.ADMIN):
+        if not self.is_admin:
             raise ApiError(Kind.DENIED, "this needs an admin's token with the scope admin")

@@ -64,12 +64,16 @@ class SubmissionMethods(LadderPart):
         *,
         id: int = 0,  # noqa: A002  (the field of the request)
     ) -> Iterator[SubmissionStep | None]:
-        return self._steps(self.store.submissions.get(id, self.caller.author_id))
+        whose = None if self.is_admin else self.caller.author_id
+        return self._steps(self.store.submissions.get(id, whose))
 
-    def submissions(self, *, limit: int = 0) -> SubmissionList:
+    def submissions(self, *, limit: int = 0, author: str = "") -> SubmissionList:
         if not 0 <= limit <= MOST_SUBMISSIONS:
             raise UserError(f"limit is a number from 1 to {MOST_SUBMISSIONS}")
-        found = self.store.submissions.of_author(self.own_id, limit or SUBMISSIONS)
+        if author:
+            self.check_admin()
+        author_id = self.store.authors.get(author).id if author else self.own_id
+        found = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
         return SubmissionList(tuple(found))
 
     def queue(self) -> SubmissionList:

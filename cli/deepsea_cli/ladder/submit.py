@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -113,17 +114,32 @@ def _print_refusal(refusal: SubmissionRefusal | Submission, name: str, path: str
 @click.command("submissions")
 @click.argument("author", metavar="[AUTHOR]", required=False)
 @number_option("--limit", most=500, default=20, help="Number of submissions.")
+@number_option("--id", "number", help="This one, in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
-def submissions(*, place: Place, author: str | None, limit: int, as_json: bool) -> None:
-    """List what AUTHOR has submitted from afar, or from there your own, newest first."""
+def submissions(
+    *, place: Place, author: str | None, limit: int, number: int | None, as_json: bool
+) -> None:
+    """List what AUTHOR has submitted from afar, or from there your own, newest first.
+
+    From afar, those of another AUTHOR are for admins.
+    """
+    from deepsea_arena.api.types import SubmissionList
     from deepsea_arena.documents import to_json
 
-    with place.account(author) as ladder:
-        found = ladder.submissions(limit=limit)
+    if place.remote is None and number is None and author is None:
+        raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
+    with place.opened(own=True) as ladder:
+        if number is None:
+            found = ladder.submissions(limit=limit, author=author or "")
+        else:
+            (step,) = islice(filter(None, ladder.watch_submission(id=number)), 1)
+            found = SubmissionList((step.submission,))
     listed = found.submissions
     if as_json:
         print_json(to_json(found))
+    elif number is not None:
+        _print_submission(*listed)
     elif not listed:
         echo("nothing was submitted from afar")
     else:
@@ -137,3 +153,15 @@ def submissions(*, place: Place, author: str | None, limit: int, as_json: bool) 
                 Column("found", [one.found for one in listed], text=True),
             ]
         )
+
+
+def _print_submission(one: Submission) -> None:
+    games = f", game {one.games} of {one.of_games}" if one.of_games else ""
+    version = f" version {one.version}" if one.version else ""
+    echo(f"submission {one.id}, {one.bot or 'a bot'}{version} by {one.author}: {one.state}{games}")
+    if one.found:
+        echo(one.found)
+        echo_lines(one.error, "  ")
+        echo(f"to do: {one.remedy}")
+        for line in one.log:
+            echo(f"  {line}")

@@ -9,6 +9,7 @@ from deepsea_web.site.forms import Action, Form, OneTimePage, OwnPage, Redirect,
 from deepsea_web.site.page import Query, Visit
 
 ENTRIES = 200
+SUBMISSIONS = 50
 
 
 def _read_season(visit: Visit, query: Query) -> Values:
@@ -20,7 +21,8 @@ def _read_author(visit: Visit, query: Query) -> Values:
     wanted = (query.text("author") or "").lower()
     for one in visit.ladder.authors().authors:
         if one.author.lower() == wanted:
-            return {"one": one}
+            found = visit.ladder.submissions(author=one.author, limit=SUBMISSIONS)
+            return {"one": one, "submissions": found.submissions}
     raise NotOnLadder("there is no such author")
 
 
